@@ -552,11 +552,15 @@ def test_q4(student, draw, given):
     fits = holds(
         x,
         lambda x: (
-            x.dim() == 2 and len(x) >= 2 and 0 < x.numel() <= 64 and x.is_floating_point()
-            and bool(x.isfinite().all()) and float(x.abs().max()) <= given["LARGEST"]
+            x.dim() == 2
+            and len(x) >= 2
+            and 0 < x.numel() <= 64
+            and x.is_floating_point()
+            and bool(x.isfinite().all())
+            and float(x.abs().max()) <= given["LARGEST"]
         ),
         "An exposure is a float tensor (batch, channels), two examples or more, 64 finite numbers at most, none larger than your LARGEST.",
-    )  # fmt: skip
+    )
 
     def tells(x):
         right, wrong = (
@@ -678,12 +682,20 @@ def test_q5(student, draw, given):
     pair = student.call("expose_5")
     fits = holds(
         pair,
-        lambda pair: len(pair) == 2 and pair[0].shape == pair[1].shape and pair[0].dim() >= 1 and all(
-            0 < t.numel() <= 64 and t.is_floating_point() and bool(t.isfinite().all()) and float(t.abs().max()) <= given["LARGEST"]
-            for t in pair
+        lambda pair: (
+            len(pair) == 2
+            and pair[0].shape == pair[1].shape
+            and pair[0].dim() >= 1
+            and all(
+                0 < t.numel() <= 64
+                and t.is_floating_point()
+                and bool(t.isfinite().all())
+                and float(t.abs().max()) <= given["LARGEST"]
+                for t in pair
+            )
         ),
         "An exposure is a pair of float tensors of one shape, each of at most 64 finite numbers, none larger than your LARGEST.",
-    )  # fmt: skip
+    )
 
     def tells(pair):
         right, wrong = slope(*pair), slope(*pair, whole=False)

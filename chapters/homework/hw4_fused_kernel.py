@@ -127,10 +127,13 @@ from labkit.check.public import public
 
 public(
     "q1",
-    lambda: (bytes_in_steps(2, 8, 2) == 2 * bytes_in_steps(1, 8, 2), "twice the rows, twice the bytes"),
+    lambda: (
+        bytes_in_steps(2, 8, 2) == 2 * bytes_in_steps(1, 8, 2),
+        "twice the rows, twice the bytes",
+    ),
     lambda: (len(bytes_fused(1, 8, 2)) == 2, "bytes_fused gives a pair: forward, backward"),
     lambda: (microseconds_saved() > 0, "the fused kernel should save time"),
-)  # fmt: skip
+)
 ### BEGIN HIDDEN TESTS
 
 
@@ -352,9 +355,17 @@ def gated_norm(x, z, weight, eps=1e-5):
     y = torch.empty(x.shape, dtype=x.dtype)
     rstd = torch.empty(flat_x.shape[0], dtype=torch.float32)
     gated_forward[(flat_x.shape[0],)](
-        flat_x, flat_z, weight, y, rstd, flat_x.stride(0), flat_z.stride(0), dim, eps,
+        flat_x,
+        flat_z,
+        weight,
+        y,
+        rstd,
+        flat_x.stride(0),
+        flat_z.stride(0),
+        dim,
+        eps,
         BLOCK=triton.next_power_of_2(dim),
-    )  # fmt: skip
+    )
     return y
     ### END SOLUTION
 
@@ -735,9 +746,7 @@ Think before you write. In which format do you add? (The gradients of a long bat
 
 # %% tags=["solution:q6"]
 @triton.jit
-def gain_partials(
-    dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.constexpr
-):  # fmt: skip
+def gain_partials(dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.constexpr):
     """Program p adds up dy · x̂ · silu(z) over the rows p, p + P, …; dense rows."""
     ### BEGIN SOLUTION
     features = tl.arange(0, BLOCK)
@@ -834,8 +843,10 @@ def test_q6(student, draw, given):
     )
 
     dy, x, z = (
-        draw.uniform(0.5, 1.5, 32, 4).half(), draw.uniform(20.0, 60.0, 32, 4).half(), draw.uniform(1.0, 2.0, 32, 4).half(),
-    )  # fmt: skip
+        draw.uniform(0.5, 1.5, 32, 4).half(),
+        draw.uniform(20.0, 60.0, 32, 4).half(),
+        draw.uniform(1.0, 2.0, 32, 4).half(),
+    )
     rstd = draw.uniform(0.5, 1.0, 32)
     terms = exact_terms(dy, x, z, rstd)
     yield part(

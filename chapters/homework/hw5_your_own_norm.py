@@ -229,8 +229,12 @@ def test_q1(student, draw, given):
     x = 2 * draw.normal(16, 24) + 1
     fresh, far = student.probe("probe_map", x, {}), student.probe("probe_map", 1e6 * x, {})
     centred = x - x.mean(-1, keepdim=True)
-    known = (x / x.pow(2).mean(-1, keepdim=True).sqrt(), centred / centred.pow(2).mean(-1, keepdim=True).sqrt(),
-             x / x.abs().mean(-1, keepdim=True), x)  # fmt: skip
+    known = (
+        x / x.pow(2).mean(-1, keepdim=True).sqrt(),
+        centred / centred.pow(2).mean(-1, keepdim=True).sqrt(),
+        x / x.abs().mean(-1, keepdim=True),
+        x,
+    )
     yield part(
         "a norm, and yours",
         1,
@@ -289,9 +293,12 @@ from labkit.check.public import public
 
 public(
     "q2",
-    lambda: (sorted(blind_to()) == ["mirror", "scale", "shift"], "three keys: scale, shift, mirror"),
+    lambda: (
+        sorted(blind_to()) == ["mirror", "scale", "shift"],
+        "three keys: scale, shift, mirror",
+    ),
     lambda: (all(type(v) is bool for v in blind_to().values()), "each value is True or False"),
-)  # fmt: skip
+)
 ### BEGIN HIDDEN TESTS
 
 

@@ -28,9 +28,11 @@ def main() -> None:
         for number in range(args.students):
             # Every submission differs, so that nothing could be remembered of another.
             write(folder / "in", f"s{number}", [*CELLS, f"def mine():\n    return {number}\n"])
-        files = batch.submissions([folder / "in"], NAME)
+        files = batch.find_submissions([folder / "in"], NAME)
         begun = time.perf_counter()
-        done = batch.run(files, path, folder / "out", batch.How(args.mode, jobs=args.jobs))
+        done = batch.grade_class(
+            files, path, folder / "out", batch.Options(args.mode, jobs=args.jobs)
+        )
         seconds = time.perf_counter() - begun
     print(
         f"{len(done.graded)} submissions of two questions, mode {args.mode}, "

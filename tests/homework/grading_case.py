@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from press.homework.grading.digests import Grader
-from press.homework.grading.grade import grade
-from press.homework.private import Private, Question, RubricPart, load
+from press.homework.grading.grade import grade_submission
+from press.homework.private import Private, Question, RubricPart, load_private
 from press.homework.trusted import Trusted
 
 NAME = "hw8_small"
@@ -62,16 +62,22 @@ def private(**changes) -> Private:
         "students": (),
         **changes,
     }
-    return Private(**told).sealed()
+    return Private(**told).seal()
 
 
 def notebook(cells=CELLS) -> str:
     """A notebook of code cells, as JSON."""
     made = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None,
-         "source": cell, "id": f"cell-{number}"}
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+            "source": cell,
+            "id": f"cell-{number}",
+        }
         for number, cell in enumerate(cells)
-    ]  # fmt: skip
+    ]
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
 
 
@@ -96,14 +102,14 @@ class InProcess:
     """Workers without walls, for submissions that these tests wrote themselves."""
 
     @contextmanager
-    def worker(self, program, probes=""):
+    def open_worker(self, program, probes=""):
         yield Trusted(program, probes, ("torch", "math"))
 
 
 def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):
     """A file's result, with the student's code in this process."""
-    homework = homework or private()
-    return grade(path, student, homework, InProcess(), Grader(homework, mode, code), before)
+    grader = Grader(homework or private(), mode, code)
+    return grade_submission(path, student, InProcess(), grader, before)
 
 
 def points(result) -> dict[str, float]:
@@ -119,6 +125,6 @@ def says(result) -> str:
 
 def in_process(tasks, _, settings, *__):
     """Examiners that grade here."""
-    homework = load(Path(settings["private"]))
+    homework = load_private(Path(settings["private"]))
     for task in tasks:
         yield task, graded(Path(task["path"]), task["student"], homework), ""

@@ -11,15 +11,15 @@ from labkit.system.time_limit import TooLong, at_most
 from press.homework import source
 from press.homework.draw import Draw
 from press.homework.grading import grade as grading
-from press.homework.grading.collect import collect
-from press.homework.grading.examine import parts
-from press.homework.grading.opener import bounded
-from press.homework.grading.whose import class_of, whose
-from press.homework.judge import holds, item
+from press.homework.grading.collect import collect_inbox
+from press.homework.grading.examiner import limit_memory
+from press.homework.grading.file_owner import find_owner, read_class
+from press.homework.grading.private_test import run_private_test
 from press.homework.private import Private
 from press.homework.sandbox import Answer
 from press.homework.trusted import Trusted
-from press.homework.variants import given, sources
+from press.homework.variants import draw_variants, read_sources
+from press.homework.verdicts import holds, item
 from tests.homework.grading_case import CELLS, graded, says, write, zipped
 
 CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"
@@ -89,17 +89,17 @@ def precision_note():
 
 def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     """What each part of a question says to some code: right or not, and the message."""
-    homework = source.read(CHAPTERS / f"{name}.py")
+    homework = source.read_homework(CHAPTERS / f"{name}.py")
     drawn = {}
     for cell in homework.cells:
-        drawn |= sources(cell.source) if cell.role == "variant" else {}
+        drawn |= read_sources(cell.source) if cell.role == "variant" else {}
     private = Private(name, homework.title, homework.packages, (), "", drawn, (), seed=0)
-    numbers = given(private, "")
+    numbers = draw_variants(private, "")
     probes = "\n".join(cell.source for cell in homework.cells if cell.role == "probe")
     (one,) = (each for each in homework.questions if each.id == question)
     literal = "".join(f"{key} = {value!r}\n" for key, value in numbers.items())
     student = Trusted(literal + code, probes, homework.packages)
-    found = parts(one.hidden, question, student, Draw("attack"), numbers)
+    found = run_private_test(one.hidden, question, student, Draw("attack"), numbers)
     return {each.name: (each.verdict.ok, each.message) for each in found}
 
 
@@ -121,8 +121,10 @@ def test_neither_a_constant_nor_the_identity_is_a_norm(question, earned, code):
 
 
 def test_torch_has_more_norms_than_those_with_plain_names():
-    fused = "import torch\ndef rms_norm(x, weight=None, eps=EPS):\n" \
-            "    return torch._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]\n"  # fmt: skip
+    fused = (
+        "import torch\ndef rms_norm(x, weight=None, eps=EPS):\n"
+        "    return torch._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]\n"
+    )
     told = judged("hw1_norms_from_scratch", "q2", fused)
     assert not any(ok for ok, _ in told.values())
     assert all("torch's own _fused_rms_norm was called" in message for _, message in told.values())
@@ -188,7 +190,7 @@ def test_a_damaged_lzma_member_stops_no_collection(tmp_path):
     for student, name, content in [("ann", "hw1.zip", damaged), ("bob", "hw1.ipynb", b"{}")]:
         (inbox / student).mkdir(parents=True)
         (inbox / student / name).write_bytes(content)
-    collected = collect(inbox, "hw1", tmp_path / "out")
+    collected = collect_inbox(inbox, "hw1", tmp_path / "out")
     assert [each.student for each in collected.taken] == ["bob"]
     assert [each.why for each in collected.refused] == ["it cannot be unpacked (LZMAError)"]
 
@@ -200,7 +202,7 @@ def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
     inbox.mkdir()
     (inbox / "bobray_4712_1_hw1.ipynb").write_text("his own")
     (inbox / "eve_9999_2_work.zip").write_bytes(zipped({"bob/hw1.ipynb": "x = 1"}))
-    collected = collect(inbox, "hw1", tmp_path / "out", class_of(roster))
+    collected = collect_inbox(inbox, "hw1", tmp_path / "out", read_class(roster))
     assert [each.label for each in collected.taken] == ["bobray_4712_1_hw1.ipynb"]
     assert [each.why for each in collected.refused] == ["its path holds no student of the roster"]
 
@@ -216,13 +218,13 @@ def test_a_files_own_name_does_not_say_whose_it_is(tmp_path, name):
     """A platform writes its part in front; the rest is what the student called the file."""
     roster = tmp_path / "class.csv"
     roster.write_text("id,number\nann,4711\nbob,4712\n", encoding="utf-8")
-    assert whose((name,), class_of(roster), "hw1") == "ann"
+    assert find_owner((name,), read_class(roster), "hw1") == "ann"
 
 
 def test_long_thin_tensors_do_not_fill_the_graders_memory():
     """A column that comes back is broadcast against a row: 400 GB, and the examiner is killed."""
     column = Answer(torch.ones(10_000_000, 1))
-    with bounded(1 << 30):
+    with limit_memory(1 << 30):
         told = holds(column, lambda y: bool((y - torch.ones(10_000)).sum() > 0), says="Thin.")
     assert not told.ok and "Thin." in told.cause
 

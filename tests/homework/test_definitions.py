@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from press.homework.definitions import read
+from press.homework.definitions import read_definitions
 from press.homework.sandbox.inside.program import Program
 from tests.homework.grading_case import CELLS, SHARES
 
@@ -12,7 +12,7 @@ IMPORTED = ("math", "os", "torch", "typing")
 
 
 def final(cells, wanted=None):
-    return read(cells).program(wanted)
+    return read_definitions(cells).build_program(wanted)
 
 
 def run(program):
@@ -24,19 +24,29 @@ def run(program):
 
 
 def test_the_last_definition_counts_and_nothing_at_top_level_runs():
-    program = final(["def f():\n    return 1\nprint(f())", "x = 1\nraise SystemExit",
-                     "def f():\n    return 2", "for i in range(9): x = i", "del f"])  # fmt: skip
+    program = final(
+        [
+            "def f():\n    return 1\nprint(f())",
+            "x = 1\nraise SystemExit",
+            "def f():\n    return 2",
+            "for i in range(9): x = i",
+            "del f",
+        ]
+    )
     scope = run(program)
     assert scope["f"]() == 2 and scope["x"] == 1
     assert program.names == ("f", "x") and program.problems == ()
 
 
 def test_definitions_come_after_what_they_need_whatever_the_order_of_cells():
-    cells = ["class Both(Base):\n    size = START + double(2)\n",
-             "def double(x):\n    return x * factor\n", "class Base:\n    pass\nSTART: int = 3",
-             "@register\ndef late():\n    return TABLE\n",
-             "TABLE = {}\ndef register(f):\n    TABLE[f.__name__] = f\n    return f\n",
-             "factor = 2"]  # fmt: skip
+    cells = [
+        "class Both(Base):\n    size = START + double(2)\n",
+        "def double(x):\n    return x * factor\n",
+        "class Base:\n    pass\nSTART: int = 3",
+        "@register\ndef late():\n    return TABLE\n",
+        "TABLE = {}\ndef register(f):\n    TABLE[f.__name__] = f\n    return f\n",
+        "factor = 2",
+    ]
     scope = run(final(cells))
     assert scope["Both"].size == 7 and scope["late"]() == {"late": scope["late"]}
 
@@ -45,17 +55,25 @@ def test_a_name_built_on_itself_keeps_what_it_is_built_on_once():
     wrap = "f = wrapped(f)"
     cells = ["def f():\n    return 1", "def wrapped(g):\n    return lambda: g() + 10", wrap, wrap]
     assert run(final(cells))["f"]() == 11
-    cells = ["class Norm:\n    eps = 2", "class Norm(Norm):\n    dim = 3", "def g():\n    return 1",
-             "def g(old=g):\n    return old() + 10"]  # fmt: skip
+    cells = [
+        "class Norm:\n    eps = 2",
+        "class Norm(Norm):\n    dim = 3",
+        "def g():\n    return 1",
+        "def g(old=g):\n    return old() + 10",
+    ]
     scope = run(final(cells, wanted=["Norm", "g"]))
     assert (scope["Norm"].eps, scope["Norm"].dim, scope["g"]()) == (2, 3, 11)
     assert final(["def g():\n    return 1", "def g():\n    return g()"]).text.count("def g") == 1
 
 
 def test_imports_come_first_and_a_later_definition_replaces_one():
-    cells = ["def cos(x):\n    return 'mine'", "from math import sin, cos, tan",
-             "def tan(x):\n    return 'mine'", "import os.path\nimport os",
-             "from __future__ import annotations"]  # fmt: skip
+    cells = [
+        "def cos(x):\n    return 'mine'",
+        "from math import sin, cos, tan",
+        "def tan(x):\n    return 'mine'",
+        "import os.path\nimport os",
+        "from __future__ import annotations",
+    ]
     scope = run(final(cells))
     assert scope["cos"](0) == 1.0 and scope["tan"](0) == "mine" and scope["os"].path
     assert final(cells).text.startswith("from __future__")
@@ -69,30 +87,46 @@ def test_only_what_a_question_needs_is_there():
 
 
 def test_what_a_name_needs_may_be_named_in_a_text_or_an_annotation():
-    cells = ["class Config:\n    pass", "def make(kind='Config') -> 'Config':\n    "
-             "return globals()[kind]()", "@own\ndef kept():\n    pass",
-             "def own(f):\n    return f"]  # fmt: skip
+    cells = [
+        "class Config:\n    pass",
+        "def make(kind='Config') -> 'Config':\n    return globals()[kind]()",
+        "@own\ndef kept():\n    pass",
+        "def own(f):\n    return f",
+    ]
     assert final(cells, ["make"]).names == ("Config", "kept", "make", "own")
 
 
 def test_ipythons_own_lines_are_left_out():
-    cells = ["%matplotlib inline\n!pip list\nx = 5\nx?\nfiles = !ls", "%%time\ny = (7\n % 4)",
-             "%%bash\nrm -rf /", "def f():\n    %time g()\n    return 1",
-             "%time z = 1", "%%capture\nw: Final = 3"]  # fmt: skip
+    cells = [
+        "%matplotlib inline\n!pip list\nx = 5\nx?\nfiles = !ls",
+        "%%time\ny = (7\n % 4)",
+        "%%bash\nrm -rf /",
+        "def f():\n    %time g()\n    return 1",
+        "%time z = 1",
+        "%%capture\nw: Final = 3",
+    ]
     scope = run(final(["from typing import Final", *cells]))
     assert (scope["x"], scope["y"], scope["f"]()) == (5, 3, 1)
     assert (scope["z"], scope["w"]) == (1, 3)
     assert final(cells).problems == ()
 
 
-@pytest.mark.parametrize(
-    "cell",
-    ["def f(:", "x = 'open", "\0", "x = (" * 300, "x = " + "-" * 200_000 + "1", "'\ud800'",
-     "x = " + "9" * 10_000, "\tif", "if True:\n  x\n y", "return = 3",
-     "x = " + "+".join(["1"] * 60_000)],
-    ids=["syntax", "quote", "null", "brackets", "signs", "surrogate", "digits", "tab", "indent",
-         "keyword", "sum"],
-)  # fmt: skip
+NO_PYTHON = {
+    "syntax": "def f(:",
+    "quote": "x = 'open",
+    "null": "\0",
+    "brackets": "x = (" * 300,
+    "signs": "x = " + "-" * 200_000 + "1",
+    "surrogate": "'\ud800'",
+    "digits": "x = " + "9" * 10_000,
+    "tab": "\tif",
+    "indent": "if True:\n  x\n y",
+    "keyword": "return = 3",
+    "sum": "x = " + "+".join(["1"] * 60_000),
+}
+
+
+@pytest.mark.parametrize("cell", NO_PYTHON.values(), ids=NO_PYTHON)
 def test_a_cell_that_is_no_python_is_named_and_the_others_count(cell):
     program = final(["a = 1", cell, "b = 2"])
     assert {"a", "b"} <= set(program.names)
@@ -102,11 +136,15 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_count(cell):
 
 @pytest.mark.parametrize(
     "cell",
-    ["\fdef f():\n    return 'a\fb'", "\ufeffdef f():\n    return 'a\fb'",
-     "x = 1\n\f\n\fdef f():\n\f    return 'a\fb'", "\ufeff%%time\ndef f():\n    return 'a\fb'",
-     "\f@str\n\fdef f(): 0\ndef f():\n    return 'a\fb'"],
+    [
+        "\fdef f():\n    return 'a\fb'",
+        "\ufeffdef f():\n    return 'a\fb'",
+        "x = 1\n\f\n\fdef f():\n\f    return 'a\fb'",
+        "\ufeff%%time\ndef f():\n    return 'a\fb'",
+        "\f@str\n\fdef f(): 0\ndef f():\n    return 'a\fb'",
+    ],
     ids=["form feed", "byte order mark", "form feeds before lines", "before a magic", "decorated"],
-)  # fmt: skip
+)
 def test_form_feeds_and_a_byte_order_mark_are_read_over(cell):
     program = final([cell])
     assert program.problems == () and run(program)["f"]() == "a\fb"
@@ -128,14 +166,21 @@ def test_every_way_to_bind_a_name_is_read(cell, names):
 
 def test_text_stays_as_it_was_written():
     cell = "é = 'ü'; b = 2  # two\n@torch.no_grad(\n)\ndef f():  # here\n    return '“”'  # there\n"
-    texts = [each.text for each in read([cell]).statements]
-    assert texts == ["é = 'ü'", "b = 2",
-                     "@torch.no_grad(\n)\ndef f():  # here\n    return '“”'"]  # fmt: skip
+    texts = [each.text for each in read_definitions([cell]).statements]
+    assert texts == ["é = 'ü'", "b = 2", "@torch.no_grad(\n)\ndef f():  # here\n    return '“”'"]
 
 
-NOISE = ("print('hello')", "shares([1, 2])", "assert False", "not python at all", "",
-         "%time 1", "for i in range(3):\n    shares = i", "unused = 3 / 0",
-         "import nothing_like_it")  # fmt: skip
+NOISE = (
+    "print('hello')",
+    "shares([1, 2])",
+    "assert False",
+    "not python at all",
+    "",
+    "%time 1",
+    "for i in range(3):\n    shares = i",
+    "unused = 3 / 0",
+    "import nothing_like_it",
+)
 
 
 @st.composite
@@ -195,7 +240,11 @@ def test_what_changes_a_wanted_name_and_does_not_count_is_named(cell, names):
 
 
 def test_a_name_of_an_inner_scope_is_no_change():
-    inner = ["def other():\n    x = 2\n", "if True:\n    def third():\n        x = 2\n",
-             "[x for x in range(3)]", "y = [x for x in range(3)]",
-             "for z in map(lambda x: x, [1]):\n    print(z, x)"]  # fmt: skip
+    inner = [
+        "def other():\n    x = 2\n",
+        "if True:\n    def third():\n        x = 2\n",
+        "[x for x in range(3)]",
+        "y = [x for x in range(3)]",
+        "for z in map(lambda x: x, [1]):\n    print(z, x)",
+    ]
     assert final(["x = 1\ndef f():\n    return x", *inner], wanted=["f"]).left_out == ()

@@ -8,12 +8,12 @@ import pytest
 from press import cli
 from press.book.files import Red
 from press.homework.grading import batch, pool, results
-from press.homework.sandbox import available, modes
+from press.homework.sandbox import list_modes, modes
 from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
 from tests.homework.odd_examiner import odd
 
 FULL = pytest.mark.skipif(
-    bool(available()["full"]), reason=f"mode full is not there: {available()['full']}"
+    bool(list_modes()["full"]), reason=f"mode full is not there: {list_modes()['full']}"
 )
 HOSTILE = {
     "loops": "def rms_norm(x, eps=0):\n    while True: pass\n",
@@ -58,11 +58,11 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
     for name, content in FILES.items():
         (folder / f"{name}.ipynb").write_bytes(content)
     path = released(tmp_path)
-    files = batch.submissions([tmp_path / "in"], NAME)
-    done = batch.run(files, path, tmp_path / "out", batch.How("full", seconds=4))
+    files = batch.find_submissions([tmp_path / "in"], NAME)
+    done = batch.grade_class(files, path, tmp_path / "out", batch.Options("full", seconds=4))
     assert len(done.graded) == 100 and not done.changes
-    found = {each["student"]: each for each in results.load_all([done.folder])}
-    assert not any(map(results.open_questions, found.values()))
+    found = {each["student"]: each for each in results.load_results([done.folder])}
+    assert not any(map(results.list_open_questions, found.values()))
     honest = [found[f"s{number}"] for number in range(70)]
     # The clock of a busy machine is no student's fault; the loops end by it and nothing else does.
     assert {each["total"] for each in honest} == {5}
@@ -75,14 +75,13 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
     for name in FILES:
         assert found[name]["total"] == 0 and "file" in says(found[name])
     failures = {name: found[name]["questions"][0]["failure"] for name in HOSTILE}
-    assert failures["loops"] == failures["prints"] == "slow" and failures["exits"] in (
-        "ended", "forbidden"
-    )  # fmt: skip
+    assert failures["loops"] == failures["prints"] == "slow"
+    assert failures["exits"] in ("ended", "forbidden")
     assert failures["patches"] == "" and failures["always"] == "refused"
 
     # Again: nothing is made twice, and no examiner starts.
     before = {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()}
-    again = batch.run(files, path, tmp_path / "out", batch.How("full", seconds=4))
+    again = batch.grade_class(files, path, tmp_path / "out", batch.Options("full", seconds=4))
     assert (again.graded, len(again.kept)) == ((), 100)
     assert {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()} == before
 
@@ -93,8 +92,8 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
         test_q1="def test_q1(student, draw, given):\n    1 / 0",
         test_q2=TEST_2.replace("abs(sum(v) - 1) < 1e-6", "sum(v) > 2"),
     )
-    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(path.parents[1]),
-               "--out", str(tmp_path / "out"), "--seconds", "4", "--jobs", "1"]  # fmt: skip
+    places = f"{tmp_path}/in --release {tmp_path}/release --out {tmp_path}/out"
+    command = f"homework grade {places} --seconds 4 --jobs 1".split()
     only = [word for student in ("always", "s1", "empty") for word in ("--only", student)]
     capsys.readouterr()
     assert cli.main([*command, *only]) == 1
@@ -106,7 +105,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
         "s1: q2 2/2 -> 1/2 (the test changed)",
     ]
     assert "q1 is not graded for always, s1: the private test of q1, line 2" in told.err
-    new = results.load(done.folder / "s1.json")
+    new = results.load_result(done.folder / "s1.json")
     assert new and new["total"] is None and points(new) == {"q1": None, "q2": 1}
 
 
@@ -114,10 +113,9 @@ def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
     released(tmp_path)
     write(tmp_path / "in", "ann")
     lacks = {"full": [], "restricted": ["it needs root"], "plain": []}
-    monkeypatch.setattr(modes, "_lacking", lacks.get)
-    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(tmp_path / "release"),
-               "--out", str(tmp_path / "out"), "--mode", "restricted"]  # fmt: skip
-    assert cli.main(command) == 2
+    monkeypatch.setattr(modes, "_list_lacking", lacks.get)
+    places = f"{tmp_path}/in --release {tmp_path}/release --out {tmp_path}/out"
+    assert cli.main(f"homework grade {places} --mode restricted".split()) == 2
     error = capsys.readouterr().err
     assert "restricted" in error and "it needs root" in error and "full, plain" in error
     assert not (tmp_path / "out").exists()
@@ -126,25 +124,27 @@ def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
 def test_what_is_to_be_graded_must_be_clear(tmp_path):
     folder = tmp_path / "in"
     write(folder, "ann")
-    assert list(batch.submissions([folder], NAME)) == ["ann"]
-    assert list(batch.submissions([folder / "ann.ipynb"], NAME)) == ["ann"]
+    assert list(batch.find_submissions([folder], NAME)) == ["ann"]
+    assert list(batch.find_submissions([folder / "ann.ipynb"], NAME)) == ["ann"]
     (folder / "ann.py").write_text("x = 1", encoding="utf-8")
     with pytest.raises(ValueError, match="two submissions"):
-        batch.submissions([folder], NAME)
+        batch.find_submissions([folder], NAME)
     (folder / "ann.py").rename(folder / "-ann.py")
     with pytest.raises(ValueError, match="named by its student's id"):
-        batch.submissions([folder], NAME)
+        batch.find_submissions([folder], NAME)
     with pytest.raises(ValueError, match="there is none"):
-        batch.submissions([folder / "gone"], NAME)
+        batch.find_submissions([folder / "gone"], NAME)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="nothing to grade"):
-        batch.submissions([tmp_path / "empty"], NAME)
+        batch.find_submissions([tmp_path / "empty"], NAME)
     with pytest.raises(ValueError, match="it has none"):
-        batch.private_of(tmp_path)
+        batch.find_private_file(tmp_path)
     with pytest.raises(ValueError, match="handed in nothing"):
-        batch.run({"ann": folder / "ann.ipynb"}, released(tmp_path), tmp_path, batch.How(), ["bob"])
+        batch.grade_class(
+            {"ann": folder / "ann.ipynb"}, released(tmp_path), tmp_path, batch.Options(), ["bob"]
+        )
     with pytest.raises(ValueError, match="at most 60 seconds"):
-        batch.How(seconds=100)
+        batch.Options(seconds=100)
 
 
 # --- the pool of examiners
@@ -152,7 +152,10 @@ def test_what_is_to_be_graded_must_be_clear(tmp_path):
 
 def test_a_pool_outlives_examiners_that_die_hang_or_raise():
     tasks = [{"do": word} for word in ("a", "die", "b", "raise", "hang", "c")]
-    told = {task["do"]: (answer, why) for task, answer, why in pool.run(tasks, odd, {}, 1, 2.0)}
+    told = {
+        task["do"]: (answer, why)
+        for task, answer, why in pool.run_examiners(tasks, odd, {}, 1, 2.0)
+    }
     assert [told[word][0]["did"] for word in "abc"] == ["a", "b", "c"]
     assert told["die"] == (None, "its examiner ended with an error or was killed")
     assert told["hang"] == (None, "its examiner did not end in 2 s")
@@ -169,7 +172,7 @@ def test_a_pool_outlives_examiners_that_die_hang_or_raise():
 )
 def test_a_pool_that_cannot_begin_says_so(settings, told):
     with pytest.raises(pool.Lost, match=told):
-        list(pool.run([{"do": "a"}], odd, settings, 1, 5.0))
+        list(pool.run_examiners([{"do": "a"}], odd, settings, 1, 5.0))
 
 
 def test_a_batch_without_examiners_is_red_and_keeps_what_there_is(tmp_path, monkeypatch):
@@ -177,17 +180,20 @@ def test_a_batch_without_examiners_is_red_and_keeps_what_there_is(tmp_path, monk
         raise pool.Lost("nobody came")
         yield
 
-    monkeypatch.setattr(pool, "run", none)
-    files = batch.submissions([write(tmp_path / "in", "ann")], NAME)
+    monkeypatch.setattr(pool, "run_examiners", none)
+    files = batch.find_submissions([write(tmp_path / "in", "ann")], NAME)
     with pytest.raises(Red, match="nobody came"):
-        batch.run(files, released(tmp_path), tmp_path / "out", batch.How("plain"))
+        batch.grade_class(files, released(tmp_path), tmp_path / "out", batch.Options("plain"))
 
 
 def test_an_examiner_lost_leaves_a_question_open_and_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "run", lambda tasks, *_: ((task, None, "gone") for task in tasks))
-    files = batch.submissions([write(tmp_path / "in", "ann")], NAME)
+    monkeypatch.setattr(
+        pool, "run_examiners", lambda tasks, *_: ((task, None, "gone") for task in tasks)
+    )
+    files = batch.find_submissions([write(tmp_path / "in", "ann")], NAME)
     for _ in range(2):
-        done = batch.run(files, released(tmp_path), tmp_path / "out", batch.How("plain"))
+        path = released(tmp_path)
+        done = batch.grade_class(files, path, tmp_path / "out", batch.Options("plain"))
         assert [q["reason"] for q in done.results[0]["questions"]] == ["gone", "gone"]
         assert done.graded == ("ann",)
     told = json.loads((done.folder / "ann.json").read_text())

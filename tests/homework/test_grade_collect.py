@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from press.homework.grading import inbox as inboxes
-from press.homework.grading.collect import collect
-from press.homework.grading.whose import class_of
+from press.homework.grading.collect import collect_inbox
+from press.homework.grading.file_owner import read_class
 from tests.homework.grading_case import NAME, notebook, zipped
 
 ROSTER = """id,name,canvas,moodle,email,github,extension hw8
@@ -23,7 +23,7 @@ cem,Ann Lee,4713,83,cem@x.org,ray,
 def roster(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text(ROSTER, encoding="utf-8")
-    return class_of(path)
+    return read_class(path)
 
 
 def put(path, text="", when=None):
@@ -71,7 +71,7 @@ def reasons(done):
 )
 def test_a_file_is_its_students_by_a_roster(tmp_path, roster, path, student):
     put(tmp_path / "inbox" / path)
-    done = collect(tmp_path / "inbox", NAME, tmp_path / "out", roster)
+    done = collect_inbox(tmp_path / "inbox", NAME, tmp_path / "out", roster)
     assert taken(done) == ({student: path} if student else {})
     assert reasons(done) == ({} if student else {path: "its path holds no student of the roster"})
     assert set(done.missing) == set(roster.ids) - {student}
@@ -92,7 +92,7 @@ def test_a_file_is_its_students_by_a_roster(tmp_path, roster, path, student):
 )
 def test_a_file_is_its_students_without_a_roster(tmp_path, path, student):
     put(tmp_path / "inbox" / path)
-    done = collect(tmp_path / "inbox", NAME, tmp_path / "out")
+    done = collect_inbox(tmp_path / "inbox", NAME, tmp_path / "out")
     assert list(taken(done)) == ([student] if student else [])
 
 
@@ -105,7 +105,7 @@ def test_the_latest_counts_and_the_homeworks_name_before_others(tmp_path):
     put(box / f"bob_1_2_{NAME}-2.ipynb", when=3_001)
     put(box / f"cem/{NAME} (1).py", "cem = 1", when=10)
     put(box / "cem/notes.ipynb", when=9_000)
-    done = collect(box, NAME, tmp_path / "out")
+    done = collect_inbox(box, NAME, tmp_path / "out")
     folder = tmp_path / "out" / NAME
     assert (folder / "ann.ipynb").read_text() == "the last"
     assert (folder / "1.ipynb").read_text() == "eleven"
@@ -121,10 +121,10 @@ def test_the_latest_counts_and_the_homeworks_name_before_others(tmp_path):
 def test_the_latest_counts_in_whichever_inbox_it_came(tmp_path):
     out, mine = tmp_path / "out", tmp_path / "out" / NAME / "ann.ipynb"
     put(tmp_path / "one/ann.ipynb", "second try", when=5_000)
-    collect(tmp_path / "one", NAME, out)
+    collect_inbox(tmp_path / "one", NAME, out)
     put(tmp_path / "two/ann/old.py", "first = 'try'", when=1_000)
     put(tmp_path / "two/bob.ipynb")
-    done = collect(tmp_path / "two", NAME, out)
+    done = collect_inbox(tmp_path / "two", NAME, out)
     assert (list(taken(done)), done.kept) == (["bob"], ("ann",))
     assert reasons(done) == {
         "ann/old.py": "it is older than the ann.ipynb that was collected before; to take it all "
@@ -132,17 +132,17 @@ def test_the_latest_counts_in_whichever_inbox_it_came(tmp_path):
     }
     assert mine.read_text() == "second try"
     put(tmp_path / "three/ann.py", "third = 'try'", when=9_000)
-    done = collect(tmp_path / "three", NAME, out, class_of(None, ["ann", "bob", "cem"]))
+    done = collect_inbox(tmp_path / "three", NAME, out, read_class(None, ["ann", "bob", "cem"]))
     assert [(each.student, each.replaced) for each in done.taken] == [("ann", True)]
     assert (done.kept, done.missing) == (("bob",), ("cem",)) and not mine.exists()
     mine = mine.with_suffix(".py")
     for when in (9_000, 1_000):  # the same file in another download, whose zip has other times
         put(tmp_path / "three/ann.py", "third = 'try'", when=when)
-        assert not collect(tmp_path / "three", NAME, out).taken[0].replaced
+        assert not collect_inbox(tmp_path / "three", NAME, out).taken[0].replaced
     assert mine.stat().st_mtime == 9_000
     # What was moved away is no longer in the way.
     mine.unlink()
-    assert taken(collect(tmp_path / "two", NAME, out))["ann"] == "ann/old.py"
+    assert taken(collect_inbox(tmp_path / "two", NAME, out))["ann"] == "ann/old.py"
 
 
 def test_of_two_uploads_of_one_time_the_one_with_the_higher_number_counts(tmp_path, roster):
@@ -150,7 +150,7 @@ def test_of_two_uploads_of_one_time_the_one_with_the_higher_number_counts(tmp_pa
     for upload in ("100100", "99900", "100020"):
         put(tmp_path / f"inbox/leeann_4711_{upload}_{NAME}.ipynb", upload, when=5_000)
     put(tmp_path / f"inbox/Ann Lee_81_assignsubmission_file_{NAME}-9.ipynb", "moodle", when=5_000)
-    (one,) = collect(tmp_path / "inbox", NAME, tmp_path / "out", roster).taken
+    (one,) = collect_inbox(tmp_path / "inbox", NAME, tmp_path / "out", roster).taken
     assert (one.student, one.label) == ("ann", f"leeann_4711_100100_{NAME}.ipynb")
     assert len(one.older) == 3
 
@@ -173,19 +173,27 @@ def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):
     path.write_bytes(zipped(members))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(link, "/etc/shadow")
-    done = collect(path, NAME, tmp_path / "out")
+    done = collect_inbox(path, NAME, tmp_path / "out")
     assert taken(done) == {"ann": "ann/mine.ipynb", "bob": "bob/work.zip/a/b/hers.py"}
     told = reasons(done)
     assert sorted(told.values()) == sorted(
         ["its name leads out of the zip"] * 3
-        + ["it is a link, and a link may show another's file", "its path holds no student's id",
-           "it is a zip inside a submission's zip", "the zip is damaged (BadZipFile)",
-           "its name does not end in .ipynb or .py"]
-    )  # fmt: skip
+        + [
+            "it is a link, and a link may show another's file",
+            "its path holds no student's id",
+            "it is a zip inside a submission's zip",
+            "the zip is damaged (BadZipFile)",
+            "its name does not end in .ipynb or .py",
+        ]
+    )
     assert "\x1b" not in "".join(told)
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {
-        "all.zip", "ann.ipynb", "bob.py", f"{NAME}.collected.json", f".{NAME}.lock"
-    }  # fmt: skip
+        "all.zip",
+        "ann.ipynb",
+        "bob.py",
+        f"{NAME}.collected.json",
+        f".{NAME}.lock",
+    }
 
 
 def test_bombs_are_refused_unread(tmp_path, monkeypatch):
@@ -201,7 +209,7 @@ def test_bombs_are_refused_unread(tmp_path, monkeypatch):
     (box / "bob.zip").write_bytes(lying)
     (box / "cem.zip").write_bytes(zipped({f"{n}.py": b"0" * 60_000 for n in range(9)}))
     (box / "dan.ipynb").write_bytes(b"0" * 100_001)
-    done = collect(box, NAME, tmp_path / "out")
+    done = collect_inbox(box, NAME, tmp_path / "out")
     told = reasons(done)
     assert list(taken(done)) == ["cem"]
     assert sum(why.startswith("it has more than") for why in told.values()) == 9
@@ -217,12 +225,12 @@ def test_links_in_a_folder_are_refused(tmp_path):
     (box / "ann" / "mine.ipynb").symlink_to(secret)
     (box / "bob").symlink_to(tmp_path)
     os.mkfifo(box / "cem.ipynb")
-    done = collect(box, NAME, tmp_path / "out")
+    done = collect_inbox(box, NAME, tmp_path / "out")
     assert not done.taken and len(done.refused) == 3
 
 
 def test_an_inbox_is_a_folder_or_a_zip_and_out_lies_beside_it(tmp_path):
     with pytest.raises(ValueError, match="a folder or a zip"):
-        collect(tmp_path / "gone", NAME, tmp_path / "out")
+        collect_inbox(tmp_path / "gone", NAME, tmp_path / "out")
     with pytest.raises(ValueError, match="outside the inbox"):
-        collect(tmp_path, NAME, tmp_path / "out")
+        collect_inbox(tmp_path, NAME, tmp_path / "out")

@@ -1,6 +1,7 @@
 """The commands of grading: what they print, and exit codes that a script can trust."""
 
 import csv
+import json
 
 import pytest
 
@@ -14,8 +15,8 @@ def graded_class(tmp_path, monkeypatch):
     """Results of ann, and of bob with a question that is not graded."""
     monkeypatch.chdir(tmp_path)
     faulty = private(test_q2="def test_q2(student, draw, given):\n    1 / 0")
-    results.write(tmp_path / "results" / NAME, graded(write(tmp_path, "ann"), "ann"))
-    results.write(tmp_path / "results" / NAME, graded(write(tmp_path, "bob"), "bob", faulty))
+    results.write_result(tmp_path / "results" / NAME, graded(write(tmp_path, "ann"), "ann"))
+    results.write_result(tmp_path / "results" / NAME, graded(write(tmp_path, "bob"), "bob", faulty))
     return tmp_path
 
 
@@ -74,7 +75,7 @@ def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, mon
     write(tmp_path / "out" / "hw8", "ann")  # collected under the short name
     stub = 'def shares(counts):\n    raise NotImplementedError("your turn: q2")\n'
     write(tmp_path / "out" / "hw8", "bob", [*CELLS, stub])
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     monkeypatch.setattr(control_groups, "find_problem", lambda: "it is read-only")
     assert cli.main([*words, "--mode", "plain"]) == 0
@@ -109,11 +110,63 @@ def test_grade_looks_whether_the_release_is_this_classs(
     private_half(tmp_path, students=students)
     for name in ("ann", "bob"):
         write(tmp_path / "out" / NAME, name)
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     assert cli.main([*words, "--mode", "plain"]) == code
     assert said in capsys.readouterr().err
     assert (tmp_path / "results").exists() == ("none of" not in said)
+
+
+def test_a_file_that_is_no_submission_is_named_from_collecting_to_the_scores(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    private_half(tmp_path)
+    other = json.loads(write(tmp_path / "inbox", "eve").read_text(encoding="utf-8"))
+    other |= {"metadata": {"labkit": {"homework": "hw2_bugs"}}, "cells": other["cells"][:1]}
+    (tmp_path / "inbox" / "eve.ipynb").write_text(json.dumps(other), encoding="utf-8")
+    (tmp_path / "inbox" / "bob.ipynb").write_bytes(b"")
+    write(tmp_path / "inbox", "ann")
+    collect = ["homework", "collect", "inbox", "--homework", NAME, "--out", "out"]
+    empty = "the file is empty; save the notebook and hand it in again"
+    assert cli.main(collect) == 1
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "ann: ann.ipynb",
+        f"bob: bob.ipynb (not readable: {empty})",
+        "eve: eve.ipynb (another homework: hw2_bugs)",
+    ]
+    monkeypatch.setattr(pool, "run_examiners", in_process)
+    grade = ["homework", "grade", "out", "--release", "release", "--out", "results"]
+    assert cli.main([*grade, "--mode", "plain"]) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines()[:3] == [
+        "ann: 5 of 5 (q1 3, q2 2)",
+        "bob: 0 of 5 (not readable)",
+        "eve: 0 of 5 (another homework: hw2_bugs)",
+    ]
+    way_out = "ask for another file, collect and grade again"
+    assert told.err.splitlines()[-2:] == [
+        f"labkit: another homework: hw2_bugs: eve; {way_out}",
+        f"labkit: not readable: bob; {way_out}",
+    ]
+    assert cli.main(["homework", "gradebook", "results"]) == 1
+    rows = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert [row["status"] for row in rows] == [
+        "graded",
+        "not readable",
+        "another homework: hw2_bugs",
+    ]
+
+
+def test_a_homework_of_the_book_is_not_released_where_the_book_is_not(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["homework", "release", "hw1", "--out", "x"]) == 2
+    assert capsys.readouterr().err == (
+        "labkit: 'hw1' is a homework of the book, and the book is not here: clone its repository "
+        "and call this inside; or name a source of your own, such as homework/hw9_mine.py\n"
+    )
 
 
 def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):

@@ -51,7 +51,7 @@ def test_the_zip_grades_in_a_container_without_cap_sys_admin(tmp_path):
     homework = private(packages=("torch", "math", "os"), students=("ann", "bob@x.org"))
     path = tmp_path / f"{NAME}.json"
     path.write_text(homework.to_json(), encoding="utf-8")
-    zip_path = gradescope.build(path, tmp_path / "grader.zip", "after_published")
+    zip_path = gradescope.build_autograder(path, tmp_path / "grader.zip", "after_published")
     tmp_path.chmod(0o711)
     spy = SPY.replace("AUTOGRADER", str(tmp_path / "autograder"))
     cases = {
@@ -73,8 +73,11 @@ def test_the_zip_grades_in_a_container_without_cap_sys_admin(tmp_path):
     script = ["/bin/bash", "-c", CONTAINER, "container", str(zip_path), str(tmp_path)]
     ran = subprocess.run(
         [sys.executable, str(LAUNCH), "container", str(tmp_path), *script, sys.prefix],
-        capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     found = {}
     for name in cases:
@@ -98,7 +101,7 @@ def test_a_faulty_test_leaves_no_results_and_names_itself(tmp_path, monkeypatch,
     (tmp_path / f"source/private/{NAME}.json").write_text(homework.to_json(), encoding="utf-8")
     (tmp_path / "submission").mkdir()
     (tmp_path / f"submission/{NAME}.ipynb").write_text(notebook(), encoding="utf-8")
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     assert on_gradescope.main(tmp_path) == 1
     assert "not graded: q2: the private test of q2, line 2" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import zipfile
 from datetime import datetime
 
@@ -22,8 +23,10 @@ def handed_in(folder, student, when, prose=PROSE):
     """A notebook with an answer in prose, changed at a time."""
     told = json.loads(notebook([*CELLS, "answer"]))
     told["cells"][-1] |= {
-        "cell_type": "markdown", "source": prose, "metadata": {"nbgrader": {"grade_id": "q3"}}
-    }  # fmt: skip
+        "cell_type": "markdown",
+        "source": prose,
+        "metadata": {"nbgrader": {"grade_id": "q3"}},
+    }
     path = folder / f"{student}.ipynb"
     path.write_text(json.dumps(told), encoding="utf-8")
     seconds = datetime.fromisoformat(when).timestamp()
@@ -37,7 +40,7 @@ def marked_class(folder):
     times = {"ann": "2026-12-01 10:00", "bob": "2026-12-03 10:00", "cem": "2026-12-03 10:00"}
     found = [graded(handed_in(folder, s, when), s, homework) for s, when in times.items()]
     for each in found:
-        results.write(folder / "results" / NAME, each)
+        results.write_result(folder / "results" / NAME, each)
     roster = "id,name,extension hw8\nann,Ann,\nbob,Bob,2\ncem,Cem,0.5\n"
     (folder / "class.csv").write_text(roster, encoding="utf-8")
     return found
@@ -46,9 +49,10 @@ def marked_class(folder):
 def test_what_a_person_marks_is_open_and_no_fault(tmp_path):
     ann, *_ = marked_class(tmp_path)
     assert (ann["total"], ann["max"]) == (None, 9)
-    assert results.open_questions(ann) == ["to mark by hand: q3"] and not results.not_graded(ann)
+    assert results.list_open_questions(ann) == ["to mark by hand: q3"]
+    assert not results.list_not_graded(ann)
     assert ann["questions"][2]["answer"] == PROSE
-    told = feedback.markdown(ann)
+    told = feedback.write_markdown(ann)
     assert "5 of 5 points so far; 9 when" in told and "A person marks this question" in told
 
 
@@ -61,7 +65,7 @@ def test_a_hostile_answer_is_text_that_files_and_screens_can_take(tmp_path):
     result = graded(path, "eve", private(questions=QUESTIONS))
     answer = result["questions"][2]["answer"]
     assert answer.startswith("half a pair  ,  [2J, xxx") and len(answer) <= 20_000
-    results.write(tmp_path / "results", result)
+    results.write_result(tmp_path / "results", result)
     nbgrader_book.write_marks(tmp_path / "marks.csv", [result])
 
 
@@ -71,8 +75,10 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
 ):
     marked_class(tmp_path)
     monkeypatch.chdir(tmp_path)
-    sync = ["homework", "nbgrader", "results", "--db", "g.db", "--students", "class.csv",
-            "--due", "2026-12-01 23:59", "--late", "10", "--marks", "marks.csv"]  # fmt: skip
+    sync = shlex.split(
+        "homework nbgrader results --db g.db --students class.csv --due '2026-12-01 23:59' "
+        "--late 10 --marks marks.csv"
+    )
     assert cli.main(sync) == 1
     assert "to be marked by hand: ann, bob, cem" in capsys.readouterr().err
     with open("marks.csv", newline="", encoding="utf-8") as file:
@@ -102,20 +108,25 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
     ).read_text(encoding="utf-8")
 
     # What somebody gives to a question of code, as formgrader does, counts and is said.
-    with nbgrader_book.opened(tmp_path / "g.db") as book:
+    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
         book.find_grade("test-q1", NAME, NAME, "bob").manual_score = 1.0
         book.db.commit()
     assert cli.main(sync) == 0
-    (bob,) = [each for each in results.load_all([tmp_path / "results"]) if each["student"] == "bob"]
-    with nbgrader_book.opened(tmp_path / "g.db") as book:
-        again = nbgrader_book.read_back(bob, book)
+    (bob,) = [
+        each for each in results.load_results([tmp_path / "results"]) if each["student"] == "bob"
+    ]
+    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
+        again = nbgrader_book.read_scores({**bob, "status": "not readable"}, book)
+    assert again["status"] == "", "a person has looked at it"
     assert (again["questions"][0]["points"], again["total"]) == (1, 3)
-    assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.markdown(again)
+    assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.write_markdown(again)
 
     # Marks out of range, or of nobody, are refused with their line.
-    for row, said in (({"points": "5"}, "ann, q3: points are from 0 to 4"),
-                      ({"points": "many"}, "ann, q3: could not convert"),
-                      ({"student": "eve"}, "eve, q3: No such")):  # fmt: skip
+    for row, said in (
+        ({"points": "5"}, "ann, q3: points are from 0 to 4"),
+        ({"points": "many"}, "ann, q3: could not convert"),
+        ({"student": "eve"}, "eve, q3: No such"),
+    ):
         fill([{**rows[0], **row}])
         assert cli.main(sync) == 2
         assert said in capsys.readouterr().err
@@ -125,7 +136,7 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
     again = graded(
         handed_in(tmp_path, "ann", "2026-12-01 12:00"), "ann", private(questions=QUESTIONS)
     )
-    results.write(tmp_path / "results" / NAME, again)
+    results.write_result(tmp_path / "results" / NAME, again)
     assert cli.main(sync) == 0
     assert "handed in again, though marked by hand: ann" in capsys.readouterr().out
 
@@ -149,10 +160,10 @@ def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
     assert cli.main([*sync, "--students", "class.csv", "--late", "50"]) == 2
     assert "say when the homework was --due" in capsys.readouterr().err
     cli.main([*sync, *late])
-    with nbgrader_book.opened(tmp_path / "g.db") as book:
-        ann = nbgrader_book.read_back(found[0], book)
-        assert ann["late"] == 5 and nbgrader_book.read_back({**found[0], "student": "eve"}, book)
-    results.write(tmp_path / "results" / "hw9_b", {**found[0], "homework": "hw9_b"})
+    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
+        ann = nbgrader_book.read_scores(found[0], book)
+        assert ann["late"] == 5 and nbgrader_book.read_scores({**found[0], "student": "eve"}, book)
+    results.write_result(tmp_path / "results" / "hw9_b", {**found[0], "homework": "hw9_b"})
     assert cli.main([*sync, *late]) == 2
     assert "name it with --homework" in capsys.readouterr().err
     for words in (["--due", "soon"], ["--late", "200"]):
@@ -161,10 +172,10 @@ def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
 
 def test_an_extension_is_a_number_of_days():
     rules = nbgrader_book.Rules(rows={"ann": {"extension": "2", "extension hw1": "a week"}})
-    assert str(rules.extension("ann", "hw2_bugs")) == "2 days, 0:00:00"
-    assert rules.extension("bob", "hw2_bugs") is None
+    assert str(rules.find_extension("ann", "hw2_bugs")) == "2 days, 0:00:00"
+    assert rules.find_extension("bob", "hw2_bugs") is None
     with pytest.raises(ValueError, match="number of days; ann has 'a week'"):
-        rules.extension("ann", "hw1_norms")
+        rules.find_extension("ann", "hw1_norms")
 
 
 @pytest.fixture
@@ -176,22 +187,22 @@ def two_homeworks(tmp_path):
 
 def test_one_table_over_all_homeworks(two_homeworks):
     rows = {"bob": {"name": "Bob"}, "cem": {}}
-    assert gradebook.table(two_homeworks, "plain", rows).splitlines() == [
+    assert gradebook.write_table(two_homeworks, "plain", rows).splitlines() == [
         f"student,{NAME},hw9_more,late,total,max,status",
         "ann,5,4,-1,9,10,graded",
         "bob,3,,0,3,10,hw9_more missing",
         f'cem,,,0,,10,"{NAME} missing, hw9_more missing"',
     ]
-    assert gradebook.table(two_homeworks, "canvas", rows).splitlines()[:3] == [
+    assert gradebook.write_table(two_homeworks, "canvas", rows).splitlines()[:3] == [
         f"Student,ID,SIS User ID,SIS Login ID,Section,{NAME},hw9_more",
         "Points Possible,,,,,5,5",
         ",,,ann,,5,4",
     ]
-    assert gradebook.table(two_homeworks, "moodle", rows).splitlines()[2] == "bob,Bob,,3,"
+    assert gradebook.write_table(two_homeworks, "moodle", rows).splitlines()[2] == "bob,Bob,,3,"
 
 
 def test_statistics_by_question(two_homeworks):
-    assert gradebook.table(two_homeworks[:2], "questions").splitlines() == [
+    assert gradebook.write_table(two_homeworks[:2], "questions").splitlines() == [
         "homework,question,max,graded,mean,full points,not begun",
         f"{NAME},q1,3,2,3.0,1.0,0.0",
         f"{NAME},q2,2,2,1.0,0.5,0.5",
@@ -212,7 +223,7 @@ def test_feedback_goes_back_under_the_names_of_the_download(two_homeworks, tmp_p
         "eve": "eve.ipynb",
     }
     found = [{**(bob if s == "bob" else ann), "student": s} for s in names]
-    assert feedback.pack(found, names, tmp_path / "back.zip") == ["eve"]
+    assert feedback.pack_feedback(found, names, tmp_path / "back.zip") == ["eve"]
     assert (tmp_path / "back.zip").stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(tmp_path / "back.zip") as archive:
         files = {name: archive.read(name).decode() for name in archive.namelist()}
@@ -224,8 +235,8 @@ def test_feedback_goes_back_under_the_names_of_the_download(two_homeworks, tmp_p
     ]
     read = nbformat.reads(files["leeann_LATE_4711_90210_hw8-1.ipynb"], as_version=4)
     nbformat.validate(read)
-    assert read.cells[0].source == feedback.markdown(found[0])
+    assert read.cells[0].source == feedback.write_markdown(found[0])
     compile(files["raycem_4713_90212_hw8.py"], "back", "exec")
     assert "3 of 5 points" in files["Bob Ray_82_assignsubmission_file_/feedback.html"]
-    assert feedback.pack(found[-1:], names, tmp_path / "none.zip") == ["eve"]
+    assert feedback.pack_feedback(found[-1:], names, tmp_path / "none.zip") == ["eve"]
     assert not (tmp_path / "none.zip").exists()

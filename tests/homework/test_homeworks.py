@@ -16,32 +16,36 @@ import pytest
 import torch
 
 from press.homework import notebook, source
-from press.homework.definitions import read
+from press.homework.definitions import read_definitions
 from press.homework.draw import Draw
-from press.homework.grading.examine import parts
-from press.homework.grading.grade import Grader, grade
+from press.homework.grading.grade import Grader, grade_submission
+from press.homework.grading.private_test import run_private_test
 from press.homework.private import Private
-from press.homework.regions import for_key
-from press.homework.release import release
-from press.homework.sandbox import Answer, Sandbox, available
+from press.homework.regions import keep_solutions
+from press.homework.release import write_release
+from press.homework.sandbox import Answer, Sandbox, list_modes
 from press.homework.source import Homework
 from press.homework.trusted import Trusted
-from press.homework.variants import given, sources
+from press.homework.variants import draw_variants, read_sources
 
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
 # The strongest mode that works on this machine.
-MODE = next(mode for mode, missing in available().items() if not missing)
+MODE = next(mode for mode, missing in list_modes().items() if not missing)
 
 
 def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
     """The cells of a student's notebook, filled in with the reference solution."""
-    return json.loads(notebook.for_key(homework, given(private, student)))["cells"]
+    return json.loads(notebook.write_key_notebook(homework, draw_variants(private, student)))[
+        "cells"
+    ]
 
 
 def untouched(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
     """The cells of a student's notebook as it was handed out."""
-    return json.loads(notebook.for_student(homework, given(private, student), student))["cells"]
+    return json.loads(
+        notebook.write_student_notebook(homework, draw_variants(private, student), student)
+    )["cells"]
 
 
 def replaced(cells: list[dict[str, Any]], answers: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -71,9 +75,9 @@ def submissions(
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
     wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
-    homework = source.read(path)
+    homework = source.read_homework(path)
     names = ("reference", "untouched", *(f"wrong-{number}" for number in range(len(wrong))))
-    private = replace(release(path, tmp_path / "release").private, students=names)
+    private = replace(write_release(path, tmp_path / "release").private, students=names)
     most = {question.id: question.points for question in private.questions}
     results = {}
     with Sandbox(MODE, packages=private.packages) as sandbox:
@@ -82,7 +86,7 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
             file.write_text(
                 json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
             )
-            results[name] = grade(file, name, private, sandbox, Grader(private, MODE, ""))
+            results[name] = grade_submission(file, name, sandbox, Grader(private, MODE, ""))
 
     points = {
         name: {question["id"]: question["points"] for question in result["questions"]}
@@ -117,7 +121,7 @@ def told(result: Mapping[str, Any], question: str | None = None) -> list[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_a_homework_has_points_questions_and_wrong_solutions_enough(path):
-    homework = source.read(path)
+    homework = source.read_homework(path)
     wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
     points = {question.id: question.points for question in homework.questions}
     assert 4 <= len(points) <= 7 and 10 <= sum(points.values()) <= 22
@@ -159,10 +163,10 @@ ODD = {
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
-    homework = source.read(path)
-    numbers = given(drawing(homework), "")
+    homework = source.read_homework(path)
+    numbers = draw_variants(drawing(homework), "")
     for question in homework.questions:
-        found = parts(question.hidden, question.id, Odd(value), Draw("odd"), numbers)
+        found = run_private_test(question.hidden, question.id, Odd(value), Draw("odd"), numbers)
         assert sum(part.points for part in found) == question.points
         assert [part.name for part in found if part.verdict.ok] == []
         assert all(part.message for part in found), "a student would not know what is missing"
@@ -171,15 +175,15 @@ def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
 def drawing(homework: Homework) -> Private:
     """The private half of a homework as far as its numbers need it."""
     cells = [cell for cell in homework.cells if cell.role == "variant"]
-    drawn = {name: text for cell in cells for name, text in sources(cell.source).items()}
+    drawn = {name: text for cell in cells for name, text in read_sources(cell.source).items()}
     return Private(homework.name, homework.title, homework.packages, (), "", drawn, (), seed=0)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_students_have_numbers_of_their_own_and_a_test_asks_for_them(path):
-    homework = source.read(path)
+    homework = source.read_homework(path)
     private = drawing(homework)
-    class_of_ten = [given(private, f"student-{number}") for number in range(10)]
+    class_of_ten = [draw_variants(private, f"student-{number}") for number in range(10)]
     assert len({json.dumps(numbers) for numbers in class_of_ten}) > 3
     asked = "".join(question.hidden for question in homework.questions)
     assert any(f'given["{name}"]' in asked for name in private.variants)
@@ -195,19 +199,23 @@ RIGHT = [
 @pytest.mark.parametrize(("path", "answers"), RIGHT)
 def test_another_right_solution_earns_every_point(path, answers):
     """A strict grader is not a narrow one."""
-    homework = source.read(path)
-    numbers = given(drawing(homework), "a student")
+    homework = source.read_homework(path)
+    numbers = draw_variants(drawing(homework), "a student")
     cells = [
         (cell.role == "solution" and answers.get(cell.question))
-        or notebook.text_of(homework, cell, numbers, for_key)
+        or notebook.write_cell(homework, cell, numbers, keep_solutions)
         for cell in homework.cells
         if cell.kind == "code" and cell.role in ("", "variant", "solution")
     ]
-    student = Trusted(read(cells).program().text, homework.probes, homework.packages)
+    student = Trusted(
+        read_definitions(cells).build_program().text, homework.probes, homework.packages
+    )
     lost = {
         f"{question.id}, {part.name}": part.message
         for question in homework.questions
-        for part in parts(question.hidden, question.id, student, Draw(question.id), numbers)
+        for part in run_private_test(
+            question.hidden, question.id, student, Draw(question.id), numbers
+        )
         if not part.verdict.ok
     }
     assert lost == {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from press.homework.release import release
+from press.homework.release import write_release
 from tests import in_jupyterlab
 from tests.in_jupyterlab import NOTEBOOK
 
@@ -35,7 +35,7 @@ SOLUTION = """def layer_norm(x, weight=None, bias=None, eps=1e-5):
 def notebook(tmp_path_factory) -> Path:
     """Release homework 1, as a student would who does it alone."""
     folder = tmp_path_factory.mktemp("hw1")
-    release(ROOT / "chapters" / "homework" / f"{NAME}.py", folder / "release")
+    write_release(ROOT / "chapters" / "homework" / f"{NAME}.py", folder / "release")
     return folder / "release" / "student" / f"{NAME}.ipynb"
 
 

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from labkit.check.public import out_of_time
 from press.book.execute import manage_kernel
 from press.homework import leaks, notebook, source, variants
-from press.homework.release import release
+from press.homework.release import write_release
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "chapters" / "homework").glob("hw*.py"))
@@ -60,7 +60,7 @@ def bytes_below(folder):
 @pytest.mark.slow
 @HOMEWORK
 def test_no_byte_of_a_solution_or_hidden_test_reaches_a_student(path, tmp_path):
-    done = release(with_canaries(path, tmp_path), tmp_path / "out", STUDENTS, seed=3)
+    done = write_release(with_canaries(path, tmp_path), tmp_path / "out", STUDENTS, seed=3)
     assert done.different == len(STUDENTS)
     idle = [text for text in done.warnings if "ran out of time" not in text]
     assert idle == [], "no public check passes before anything is written"
@@ -70,7 +70,7 @@ def test_no_byte_of_a_solution_or_hidden_test_reaches_a_student(path, tmp_path):
     ), "text files only: nothing that could hold more than a search sees"
     everything = b"\n".join(given_out.values())
     assert CANARY.encode() not in everything
-    secret = [row for row in regions_of(path.read_text()) if not leaks.trivial(row[2])]
+    secret = [row for row in regions_of(path.read_text()) if not leaks.is_trivial(row[2])]
     assert {kind for kind, _, _ in secret} == {"SOLUTION", "HIDDEN TESTS"}
     leaked = [
         number
@@ -94,16 +94,21 @@ def test_keys_run_in_jupyter_and_untouched_notebooks_stop_at_their_stubs_only():
     # One kernel for all ten notebooks, with its names cleared between them: torch starts once.
     together, halves = nbformat.v4.new_notebook(), []
     for path in SOURCES:
-        homework = source.read(path)
+        homework = source.read_homework(path)
         cells = [cell.source for cell in homework.cells if cell.role == "variant"]
-        drawn = {name: text for cell in cells for name, text in variants.sources(cell).items()}
+        drawn = {name: text for cell in cells for name, text in variants.read_sources(cell).items()}
         values = {
-            name: variants.value_of(text, variants.Stream(name)) for name, text in drawn.items()
+            name: variants.draw_value(text, variants.Stream(name)) for name, text in drawn.items()
         }
-        for half in (notebook.for_key, notebook.for_student):
+        for half in (notebook.write_key_notebook, notebook.write_student_notebook):
             cells = nbformat.reads(half(homework, values), as_version=4).cells
             halves.append(
-                (path.stem, half is notebook.for_key, len(together.cells) + 1, len(cells))
+                (
+                    path.stem,
+                    half is notebook.write_key_notebook,
+                    len(together.cells) + 1,
+                    len(cells),
+                )
             )
             together.cells += [nbformat.v4.new_code_cell("%reset -f"), *cells]
     ran = run(together).cells

@@ -16,15 +16,15 @@ QUOTED = "product_of_q2 = x * self.by  # “größer”"
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
-    return source.read(write(tmp_path_factory.mktemp("toy"))).cells
+    return source.read_homework(write(tmp_path_factory.mktemp("toy"))).cells
 
 
 def search(cells, content):
-    return leaks.find(leaks.secrets(cells), {"student/a.ipynb": content}, cells)
+    return leaks.find_leaks(leaks.list_secrets(cells), {"student/a.ipynb": content}, cells)
 
 
 def test_secrets_are_the_lines_of_regions_with_their_numbers(cells):
-    found = {secret.text: secret for secret in leaks.secrets(cells)}
+    found = {secret.text: secret for secret in leaks.list_secrets(cells)}
     rows = TOY.split("\n")
     for secret in found.values():
         assert rows[secret.number - 1].strip() == secret.text
@@ -60,23 +60,32 @@ def test_the_file_that_leaks_is_the_one_named_and_clean_ones_are_none(cells):
     (mark,) = search(cells, b"x\n  ### BEGIN SOLUTION\n")
     assert mark == "a mark ### BEGIN … stands in student/a.ipynb"
     files = {"student/a.ipynb": b"clean\n", "student/b.ipynb": b"clean\n" + SOLUTION.encode()}
-    assert "stands in student/b.ipynb" in leaks.find(leaks.secrets(cells), files, cells)[0]
+    (leak,) = leaks.find_leaks(leaks.list_secrets(cells), files, cells)
+    assert "stands in student/b.ipynb" in leak
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["", "    y = x + 1", "import torch.nn.functional as F", "from math import sqrt, pi",
-     "def a_long_name(x, y, z):", "class LongName(nn.Module):", "@staticmethod_of_some_kind",
-     "return normalized_value", "self.weight = weight", "super().__init__()"],
-)  # fmt: skip
+TRIVIAL = """
+    y = x + 1
+import torch.nn.functional as F
+from math import sqrt, pi
+def a_long_name(x, y, z):
+class LongName(nn.Module):
+@staticmethod_of_some_kind
+return normalized_value
+self.weight = weight
+super().__init__()"""
+TELLING = """return x * rstd + 1
+self.weight = weight + 1
+# the mean, over the last axis
+y = x / rms * weight
+mean = x.mean(-1)"""
+
+
+@pytest.mark.parametrize("line", TRIVIAL.split("\n"))
 def test_a_trivial_line_tells_nothing(line):
-    assert leaks.trivial(line)
+    assert leaks.is_trivial(line)
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["return x * rstd + 1", "self.weight = weight + 1", "# the mean, over the last axis",
-     "y = x / rms * weight", "mean = x.mean(-1)"],
-)  # fmt: skip
+@pytest.mark.parametrize("line", TELLING.split("\n"))
 def test_any_other_line_is_a_secret(line):
-    assert not leaks.trivial(line)
+    assert not leaks.is_trivial(line)

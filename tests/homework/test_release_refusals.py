@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from press.book.files import Red
-from press.homework.release import release
+from press.homework.release import write_release
 from tests.homework.release_toy import files_of, write
 
 # What a run alone can show.
@@ -44,7 +44,7 @@ FAULTS = {
         "where nothing is answered yet, the private test of q2",
     ),
     "points for nothing": (
-        [("student.call(\"times\", 0), 0)", "0, 0)")],
+        [('student.call("times", 0), 0)', "0, 0)")],
         "part 'zero' of q1 is earned by the untouched notebook",
     ),
     "a hidden test of another name": (
@@ -79,7 +79,7 @@ FAULTS = {
         [("import math\n", "import math\n\nx = 2\nFACTOR = 3\nanswer_of_q1 = x * FACTOR\n")],
         "(the source shows it on line {shown})",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -90,7 +90,7 @@ def test_a_fault_is_named_and_nothing_is_written(kind, tmp_path):
     leak = next((n for n, row in enumerate(rows, 1) if row.startswith("    answer_of_q1")), 0)
     shown = next((n for n, row in enumerate(rows, 1) if row.startswith("answer_of_q1")), 0)
     with pytest.raises(Red) as caught:
-        release(path, tmp_path / "out")
+        write_release(path, tmp_path / "out")
     assert said.format(leak=leak, shown=shown) in str(caught.value)
     assert "hw9_toy.py, line " in str(caught.value)
     assert [each.name for each in tmp_path.iterdir()] == ["hw9_toy.py"], "nothing half done"
@@ -98,7 +98,7 @@ def test_a_fault_is_named_and_nothing_is_written(kind, tmp_path):
 
 def test_public_checks_that_pass_untouched_are_a_warning(tmp_path):
     path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
-    done = release(path, tmp_path / "out")
+    done = write_release(path, tmp_path / "out")
     assert len(done.warnings) == 1
     assert "the public checks of q2 pass on the untouched notebook" in done.warnings[0]
 
@@ -121,7 +121,7 @@ def slow(times):
 def test_checks_that_run_out_of_time_are_tried_again_and_then_a_warning(times, warnings, tmp_path):
     check = f"lambda: slow({times}) if Scale(2)(3) == 6 else False"
     path = write(tmp_path, ("import math\n", SLOW), ("lambda: Scale(2)(3) == 6", check))
-    done = release(path, tmp_path / "out")
+    done = write_release(path, tmp_path / "out")
     assert len(done.warnings) == warnings
     assert all("the public checks of q2 ran out of time on the key" in w for w in done.warnings)
 
@@ -134,11 +134,11 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
-    release(path, tmp_path / "link")
+    write_release(path, tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "disk/private").is_dir()
     for name, said in (("a", "holds"), ("b", "holds"), ("link", "holds"), ("file", "is a file")):
         with pytest.raises(ValueError, match=said):
-            release(path, tmp_path / name)
+            write_release(path, tmp_path / name)
     assert (tmp_path / "a/thesis.txt").read_text() == "mine"
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -147,19 +147,19 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path):
     path = write(tmp_path)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Red, match="must be a folder that can be written"):
-        release(path, tmp_path / "file" / "out")
+        write_release(path, tmp_path / "file" / "out")
 
 
 def test_without_nbformat_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nbformat", None)
     with pytest.raises(ValueError, match="install this project's extra `book`"):
-        release(write(tmp_path), tmp_path / "out")
+        write_release(write(tmp_path), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_a_kill_left_is_cleared(tmp_path):
     (tmp_path / ".out.part").mkdir()
     (tmp_path / ".out.part/junk").write_text("half")
-    release(write(tmp_path), tmp_path / "out")
+    write_release(write(tmp_path), tmp_path / "out")
     assert "junk" not in files_of(tmp_path / "out")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]

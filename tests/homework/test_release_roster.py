@@ -8,7 +8,7 @@ from press.homework import roster
 def read(tmp_path, text, encoding="utf-8"):
     path = tmp_path / "roster.csv"
     path.write_text(text, encoding=encoding)
-    return roster.read(path)
+    return roster.read_roster(path)
 
 
 def test_a_roster_keeps_its_order_and_its_other_columns(tmp_path):

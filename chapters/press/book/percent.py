@@ -1,33 +1,43 @@
-"""Part a chapter's text into its cells, as jupytext does; needs nothing but Python."""
+"""Part a text in percent format into its cells, as jupytext does; needs nothing but Python.
+
+Chapters, the sources of homeworks and what students hand in as .py are all read here.
+"""
 
 import re
 from dataclasses import dataclass
 
-START = re.compile(r"(?m)^# %%(.*)$")
+# Editors write `#%%` too; `# %%%` is a comment.
+START = re.compile(r"(?m)^# *%%(?!%)(.*)$")
+KIND = re.compile(r"\[(markdown|md|raw)\]")
 QUOTED = re.compile(r'(?s)\A[rR]?"""\n?(.*?)\n?"""\Z')
 
 
 @dataclass(frozen=True)
 class TextCell:
-    """One cell: "code" or "markdown" (or "raw"), its text, its tags."""
+    """One cell: "code", "markdown" or "raw", its text, its tags, the number of its first line."""
 
     kind: str
     source: str
     tags: frozenset[str]
+    line: int
 
 
 def cells_of(text: str) -> list[TextCell]:
-    """Read the cells of a chapter in percent format, the header left out."""
+    """Read the cells of a text; what stands before the first mark is left out."""
     marks = list(START.finditer(text))
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     found = []
     for mark, end in zip(marks, ends, strict=True):
-        head, body = mark.group(1), text[mark.end() : end].strip("\n")
-        kind = re.search(r"\[(\w+)\]", head)
+        head, body = mark.group(1), text[mark.end() : end]
+        blank = len(body) - len(body.lstrip("\n"))
+        line = text.count("\n", 0, mark.end()) + 1 + blank
+        body = body.strip("\n")
+        kind = KIND.search(head)
         tags = re.search(r"tags=\[(.*?)\]", head)
         if kind is not None:
             quoted = QUOTED.match(body)
             body = quoted.group(1) if quoted else re.sub(r"(?m)^# ?", "", body)
         named = frozenset(re.findall(r'"([^"]+)"', tags.group(1))) if tags else frozenset()
-        found.append(TextCell(kind.group(1) if kind else "code", body, named))
+        name = kind.group(1).replace("md", "markdown") if kind else "code"
+        found.append(TextCell(name, body, named, line))
     return found

@@ -71,7 +71,7 @@ def make_passwords(
     """Make a password for everybody in a roster."""
     from press.course import passwords
     from press.course.settings import read
-    from press.homework.roster import read as read_roster
+    from press.homework.roster import read_roster
 
     course = read(settings)
     names = [student.id for student in read_roster(roster)]

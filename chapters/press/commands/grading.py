@@ -29,26 +29,27 @@ def collect_submissions(
     INBOX is a folder or a zip, such as a download of a learning platform: folders per student,
     files named ID_….ipynb, downloads of Canvas, Moodle and Blackboard, GitHub Classroom's folders,
     zips of students. The rest is listed with the reason. Links are refused. Exit 1 when somebody is
-    missing or something was not taken.
+    missing, something was not taken, or a file that was taken cannot be graded.
     """
     from press.homework.grading import batch
-    from press.homework.grading.collect import collect
-    from press.homework.grading.whose import class_of, is_id
-    from press.homework.private import load, named
+    from press.homework.grading.collect import collect_inbox
+    from press.homework.grading.file_owner import is_id, read_class
+    from press.homework.private import load_private, match_names
 
     if not is_id(homework):
         raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
     ids = ()
     if release is not None:
-        private = load(batch.private_of(release, homework))
+        private = load_private(batch.find_private_file(release, homework))
         homework, ids = private.homework, private.students
     else:
         with suppress(ValueError):  # a homework that is not this book's is called what it is called
-            (homework,) = named(homework, sources())
-    done = collect(inbox, homework, out, class_of(students, ids))
+            (homework,) = match_names(homework, sources())
+    done = collect_inbox(inbox, homework, out, read_class(students, ids))
     for each in done.taken:
         told = [f"{len(each.older)} older left"] if each.older else []
         told += ["in the place of the one collected before"] if each.replaced else []
+        told += [each.problem] if each.problem else []
         print(f"{each.student}: {each.label}" + (f" ({', '.join(told)})" if told else ""))
     for each in done.refused:
         print(f"not taken: {each.label}: {each.why}")
@@ -56,11 +57,14 @@ def collect_submissions(
         print(f"kept from before: {', '.join(done.kept)}")
     if done.missing:
         print(f"missing: {', '.join(done.missing)}")
-    print(f"{len(done.taken)} taken, {len(done.refused)} not taken, {len(done.missing)} missing; "
-          f"in {out / homework}")  # fmt: skip
+    print(
+        f"{len(done.taken)} taken, {len(done.refused)} not taken, {len(done.missing)} missing; "
+        f"in {out / homework}"
+    )
     if not done.taken and not done.kept:
         raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
-    return 1 if done.missing or done.refused else 0
+    odd = any(each.problem for each in done.taken)
+    return 1 if done.missing or done.refused or odd else 0
 
 
 @app.command("grade")
@@ -89,23 +93,27 @@ def grade_submissions(
     from press.homework.grading import batch
     from press.homework.sandbox import modes
 
-    modes.require(mode)
-    how = batch.How(mode, seconds, jobs)
-    private = batch.private_of(release, homework)
-    files = batch.submissions(submissions, private.stem)
+    modes.require_mode(mode)
+    how = batch.Options(mode, seconds, jobs)
+    private = batch.find_private_file(release, homework)
+    files = batch.find_submissions(submissions, private.stem)
     total = len(set(only) & set(files)) if only else len(files)
     with tqdm(total=total, unit="submission", disable=None) as bar:
-        done = batch.run(files, private, out, how, only or (), lambda *_: bar.update())
+        done = batch.grade_class(files, private, out, how, only or (), lambda *_: bar.update())
     for change in done.changes:
         print(change)
     if done.missing:
         print(f"nothing handed in: {', '.join(done.missing)}")
     scores.say_scores(done.results)
     cap = "its address space alone" if find_problem() else "a control group"
-    print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
-          f"the memory of a worker capped by {cap}")  # fmt: skip
+    print(
+        f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
+        f"the memory of a worker capped by {cap}"
+    )
     if done.strangers:
-        print(f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
-              "graded with the numbers that such an id draws; is it this class's release?",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
+            "graded with the numbers that such an id draws; is it this class's release?",
+            file=sys.stderr,
+        )
     return 1 if scores.say_faults(done.results) or done.strangers else 0

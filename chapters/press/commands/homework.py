@@ -27,10 +27,10 @@ def release_homework(
     points of a question differ from its parts, or a line of a solution would reach a student.
     """
     from press.homework import roster
-    from press.homework.release import release  # needs torch
+    from press.homework.release import write_release  # needs torch
 
-    ids = [] if students is None else [each.id for each in roster.read(students)]
-    done = release(_find_source(homework), out, ids, seed)
+    ids = [] if students is None else [each.id for each in roster.read_roster(students)]
+    done = write_release(_find_source(homework), out, ids, seed)
     for warning in done.warnings:
         print(f"labkit: {warning}", file=sys.stderr)
     points = sum(question.points for question in done.private.questions)
@@ -50,10 +50,16 @@ def _find_source(name: str) -> Path:
     """Find a homework by its path, its name, or the number of its name."""
     if name.endswith(".py"):
         return Path(name)
-    from press.homework.private import named
+    from press.homework.private import match_names
 
-    found = sources()
-    hits = named(name, found)
+    try:
+        found = sources()
+    except ValueError as error:  # an installed package has no homeworks
+        raise ValueError(
+            f"{name!r} is a homework of the book, and the book is not here: clone its repository "
+            "and call this inside; or name a source of your own, such as homework/hw9_mine.py"
+        ) from error
+    hits = match_names(name, found)
     if len(hits) != 1:
         listing = ", ".join(found) or "none yet in chapters/homework"
         raise ValueError(f"unknown homework {name!r}; choose one of {listing}, or name a .py file")

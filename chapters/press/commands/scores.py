@@ -30,23 +30,26 @@ def write_feedback(
 ) -> int:
     """Write Markdown and HTML for every student."""
     from press.homework.grading import feedback
-    from press.homework.grading.collect import names_in
-    from press.homework.grading.results import own_folder
+    from press.homework.grading.collect import read_download_names
+    from press.homework.grading.results import make_own_folder
 
     lacking = []
-    for name, found in _load(results, homework, db).items():
-        folder = own_folder(out) / name
+    for name, found in _load_results(results, homework, db).items():
+        folder = make_own_folder(out) / name
         for result in found:
-            feedback.write(folder, result)
-        print(f"{_count(len(found), 'student')}, Markdown and HTML; in {folder}")
+            feedback.write_feedback(folder, result)
+        print(f"{_count_things(len(found), 'student')}, Markdown and HTML; in {folder}")
         if collected is not None:
             path = out / f"{name}.zip"
-            lacking += feedback.pack(found, names_in(collected, name), path)
+            lacking += feedback.pack_feedback(found, read_download_names(collected, name), path)
             if path.exists():
                 print(f"{path}: upload it where the submissions were downloaded")
     if lacking:
-        print(f"labkit: not in a zip, because neither Canvas nor Moodle named the file: "
-              f"{', '.join(lacking)}", file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: not in a zip, because neither Canvas nor Moodle named the file: "
+            f"{', '.join(lacking)}",
+            file=sys.stderr,
+        )
     return 1 if lacking else 0
 
 
@@ -66,13 +69,13 @@ def write_gradebook(
     """
     from press.homework.grading import gradebook
 
-    found = [each for mine in _load(results, homework, db).values() for each in mine]
-    table_text = gradebook.table(found, columns, _rows(students))
+    found = [each for mine in _load_results(results, homework, db).values() for each in mine]
+    table_text = gradebook.write_table(found, columns, _read_rows(students))
     if out is None:
         print(table_text, end="")
     else:
         write_whole(out, table_text, 0o600)  # marks are nobody else's
-        print(f"{_count(table_text.count(chr(10)) - 1, 'row')}; in {out}")
+        print(f"{_count_things(table_text.count(chr(10)) - 1, 'row')}; in {out}")
     return _say_open(found)
 
 
@@ -88,7 +91,7 @@ def write_autograder(
     """Write a self-contained autograder zip."""
     from press.homework.grading import batch, gradescope
 
-    path = gradescope.build(batch.private_of(release, homework), out, visibility)
+    path = gradescope.build_autograder(batch.find_private_file(release, homework), out, visibility)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; upload it as the autograder")
 
 
@@ -114,32 +117,34 @@ def fill_nbgrader(
     """
     from press.homework.grading import nbgrader_book
 
-    rules = nbgrader_book.Rules(nbgrader_book.time_of(due) if due else None, _rows(students))
-    classes, marked = _load(results, homework), []
-    with nbgrader_book.opened(db) as book:
+    rules = nbgrader_book.Rules(nbgrader_book.read_time(due) if due else None, _read_rows(students))
+    classes, marked = _load_results(results, homework), []
+    with nbgrader_book.open_gradebook(db) as book:
         if len(classes) > 1 and (due or late is not None):
             raise ValueError("--due and --late are of one homework; name it with --homework")
         for found in classes.values():
-            if again := nbgrader_book.write_back(found, book, assignment, rules):
+            if again := nbgrader_book.write_scores(found, book, assignment, rules):
                 print(f"handed in again, though marked by hand: {', '.join(again)}")
         if marks is not None and marks.exists():
             nbgrader_book.read_marks(marks, book, assignment)
         for found in classes.values():
             if late is not None:
                 nbgrader_book.set_penalties(found, book, late)
-            marked += [nbgrader_book.read_back(each, book) for each in found]
+            marked += [nbgrader_book.read_scores(each, book) for each in found]
     if marks is not None:
         nbgrader_book.write_marks(marks, marked)
     scores = sum(q["points"] is not None for each in marked for q in each["questions"])
-    print(f"{_count(scores, 'score')} of {_count(len(marked), 'submission')}; in {db}")
+    print(
+        f"{_count_things(scores, 'score')} of {_count_things(len(marked), 'submission')}; in {db}"
+    )
     return _say_open(marked)
 
 
 def say_scores(results: Sequence[Any]) -> None:
     """Print each student's points, their mean, and how each question went."""
-    from press.homework.grading.gradebook import summarize
-    from press.homework.grading.results import BY_HAND, NOT_GRADED, plain
-    from press.homework.judge import NOT_BEGUN
+    from press.homework.grading.gradebook import summarize_questions
+    from press.homework.grading.results import BY_HAND, NOT_GRADED, plain_number
+    from press.homework.verdicts import NOT_BEGUN
 
     said = (BY_HAND, NOT_GRADED, NOT_BEGUN)
     for each in results:
@@ -147,40 +152,47 @@ def say_scores(results: Sequence[Any]) -> None:
             f"{q['id']} {q['failure'] if q['failure'] in said else q['points']}"
             for q in each["questions"]
         )
+        points = each.get("status") or points
         total = sum(q["points"] or 0 for q in each["questions"])
         so_far = " so far" if each["total"] is None else ""
-        print(f"{each['student']}: {plain(total)} of {each['max']}{so_far} ({points})")
+        print(f"{each['student']}: {plain_number(total)} of {each['max']}{so_far} ({points})")
     totals = [each["total"] for each in results if each["total"] is not None]
     if totals:
         print(f"mean: {sum(totals) / len(totals):.1f} of {results[0]['max']}")
-    for row in summarize(results):
+    for row in summarize_questions(results):
         if row["graded"]:
-            print(f"{row['question']}: mean {row['mean']:.1f} of {row['max']}, full points "
-                  f"{row['full points']:.0%}, not begun {row['not begun']:.0%}")  # fmt: skip
+            print(
+                f"{row['question']}: mean {row['mean']:.1f} of {row['max']}, full points "
+                f"{row['full points']:.0%}, not begun {row['not begun']:.0%}"
+            )
 
 
-def _load(results: Sequence[Path], homework: str | None, db: Path | None = None) -> dict[str, list]:
+def _load_results(
+    results: Sequence[Path], homework: str | None, db: Path | None = None
+) -> dict[str, list]:
     """Read results by homework, with what a gradebook has for them."""
     from press.homework.grading import nbgrader_book
-    from press.homework.grading.results import load_all
+    from press.homework.grading.results import load_results
 
-    found = load_all(results, homework)
+    found = load_results(results, homework)
     if db is not None:
         if not db.exists():
             raise ValueError(f"--db is what `labkit homework nbgrader` wrote; {db} is not there")
-        with nbgrader_book.opened(db) as book:
-            found = [nbgrader_book.read_back(each, book) for each in found]
+        with nbgrader_book.open_gradebook(db) as book:
+            found = [nbgrader_book.read_scores(each, book) for each in found]
     names = dict.fromkeys(each["homework"] for each in found)
     return {name: [each for each in found if each["homework"] == name] for name in names}
 
 
-def _rows(students: Path | None) -> dict[str, dict[str, str]]:
+def _read_rows(students: Path | None) -> dict[str, dict[str, str]]:
     from press.homework import roster
 
-    return {} if students is None else {each.id: each.others for each in roster.read(students)}
+    return (
+        {} if students is None else {each.id: each.others for each in roster.read_roster(students)}
+    )
 
 
-def _count(number: int, what: str) -> str:
+def _count_things(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -197,7 +209,7 @@ def _say_open(found: Sequence[Any]) -> int:
 
 
 def say_faults(found: Sequence[Any]) -> bool:
-    """Name what could not be graded, once for each reason, and whom it concerns."""
+    """Name what was not graded, questions and whole files, once for each reason, and for whom."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for each in found:
         for question in each["questions"]:
@@ -205,8 +217,19 @@ def say_faults(found: Sequence[Any]) -> bool:
                 key = (question["id"], question["reason"])
                 by_reason.setdefault(key, []).append(each["student"])
     for (question, reason), students in sorted(by_reason.items()):
-        print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: {question} is not graded for {', '.join(students)}: {reason}", file=sys.stderr
+        )
     if by_reason:
         print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
-    return bool(by_reason)
+    by_status: dict[str, list[str]] = {}
+    for each in found:
+        if status := each.get("status"):
+            by_status.setdefault(status, []).append(each["student"])
+    for status, students in sorted(by_status.items()):
+        print(
+            f"labkit: {status}: {', '.join(students)}; ask for another file, collect and grade "
+            "again",
+            file=sys.stderr,
+        )
+    return bool(by_reason or by_status)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from press.book.percent import START, cells_of
+from press.book.percent import cells_of
 
 OF_A_QUESTION = ("solution", "test", "probe", "answer")
 ROLES = ("homework", "variant", *OF_A_QUESTION)
@@ -27,27 +27,23 @@ class Cell:
     @property
     def question(self) -> str:
         """Name the question that a solution, a test, a probe or an answer belongs to."""
-        return next(iter(self._after(OF_A_QUESTION)), "")
+        return next(iter(self._read_tags(OF_A_QUESTION)), "")
 
     @property
     def points(self) -> int | None:
         """Read the points of a test, or of an answer that is marked by hand."""
-        told = next(iter(self._after(("points",))), "")
+        told = next(iter(self._read_tags(("points",))), "")
         return int(told) if told.isdecimal() else None
 
-    def _after(self, words: tuple[str, ...]) -> Iterator[str]:
+    def _read_tags(self, words: tuple[str, ...]) -> Iterator[str]:
         for tag in self.tags:
             word, _, rest = tag.partition(":")
             if word in words:
                 yield rest
 
 
-def cells_in(text: str) -> list[Cell]:
+def read_cells(text: str) -> list[Cell]:
     """Part a text into cells that know their lines."""
-    found = []
-    for cell, mark in zip(cells_of(text), START.finditer(text), strict=True):
-        body = text[mark.end() :]
-        blank = len(body) - len(body.lstrip("\n"))
-        line = text.count("\n", 0, mark.end()) + 1 + blank
-        found.append(Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), line))
-    return found
+    return [
+        Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), cell.line) for cell in cells_of(text)
+    ]

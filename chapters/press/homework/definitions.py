@@ -23,7 +23,7 @@ class Program:
     left_out: tuple[str, ...] = ()  # what changes one of these names and does not count
 
 
-def read(cells: Sequence[str]) -> "Definitions":
+def read_definitions(cells: Sequence[str]) -> "Definitions":
     """Take the definitions of every cell; a cell that is not Python is a problem, named."""
     found: list[Statement] = []
     problems: list[str] = []
@@ -64,21 +64,15 @@ class Definitions:
             if each.imports:
                 self.imports.setdefault(each.names[0], []).append(index)
 
-    def program(self, wanted: Collection[str] | None = None) -> Program:
+    def build_program(self, wanted: Collection[str] | None = None) -> Program:
         """The final definitions that the wanted names need, and those need in turn; None: all.
 
         They stand in the notebook's order: a worker runs what fails for want of a name once more,
         after the others. What the notebook's own decorators decorate is always there, because they
         may register it.
         """
-        waiting = [index for index in self.last.values() if self._root(index, wanted)]
-        kept = set(waiting)
-        while waiting:
-            index = waiting.pop()
-            used = {i for name in self.statements[index].uses for i in self._targets(index, name)}
-            waiting += used - kept
-            kept |= used
-        order = [self.statements[index] for index in sorted(kept)]
+        roots = [index for index in self.last.values() if self._is_root(index, wanted)]
+        order = [self.statements[index] for index in self._follow_uses(roots)]
         # Imports first, one of a kind; `from __future__` before all.
         imports = dict.fromkeys(each.text for each in order if each.imports)
         texts = sorted(imports, key=lambda text: not text.startswith("from __future__"))
@@ -87,6 +81,26 @@ class Definitions:
         text = "".join(f"{text}\n" for text in texts)
         matters = names.union(*(each.uses for each in order), wanted or ())
         return Program(text, tuple(sorted(names)), self.problems, self._name_left_out(matters))
+
+    def list_imports(self, wanted: Collection[str]) -> list[str]:
+        """List the packages that the wanted names need, directly or through others."""
+        roots = [self.last[name] for name in wanted if name in self.last]
+        roots += [index for index in self.last.values() if self.statements[index].names == ("*",)]
+        needed = (self.statements[index] for index in self._follow_uses(roots))
+        # `import a.b as c`, `from a.b import c`
+        return sorted({each.text.split()[1].partition(".")[0] for each in needed if each.imports})
+
+    def _follow_uses(self, roots: list[int]) -> list[int]:
+        """Add to some statements those that they use, and those that these use in turn."""
+        waiting, kept = list(roots), set(roots)
+        while waiting:
+            index = waiting.pop()
+            used = {
+                i for name in self.statements[index].uses for i in self._find_targets(index, name)
+            }
+            waiting += used - kept
+            kept |= used
+        return sorted(kept)
 
     def _name_left_out(self, matters: Collection[str]) -> tuple[str, ...]:
         """Name what would have changed one of these names after its last definition."""
@@ -101,7 +115,7 @@ class Definitions:
                 )
         return tuple(said)
 
-    def _root(self, index: int, wanted: Collection[str] | None) -> bool:
+    def _is_root(self, index: int, wanted: Collection[str] | None) -> bool:
         each = self.statements[index]
         if each.imports and (each.names == ("*",) or each.text.startswith("from __future__")):
             return True  # nobody knows what they bind or change
@@ -112,7 +126,7 @@ class Definitions:
         own = (self.statements[self.last[name]] for name in each.decorators & self.last.keys())
         return any(not one.imports for one in own)
 
-    def _targets(self, index: int, name: str) -> list[int]:
+    def _find_targets(self, index: int, name: str) -> list[int]:
         """The statements that a name used by a statement stands for."""
         one = self.statements[index]
         if name in one.again:  # `f = compiled(f)` builds on the f before it

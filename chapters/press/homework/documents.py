@@ -32,13 +32,13 @@ say that this is graded homework, and offer a hint. This note is no secret: the 
 """
 
 
-def note(homework: Homework) -> str:
+def write_note(homework: Homework) -> str:
     """Write the note for one homework."""
     cells = ", ".join(question.id for question in homework.questions)
     return NOTE.format(title=homework.title, about=homework.about, cells=cells)
 
 
-def rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
+def write_rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
     """Write the rubric: one table a question, in the order of the notebook."""
     total = sum(question.points for question in homework.questions)
     text = [f"# Rubric: {homework.title}", "", homework.about, ""]
@@ -48,7 +48,7 @@ def rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
     ]
     for question in homework.questions:
         names = ", ".join(f"`{name}`" for name in question.wanted)
-        text += [f"## {question.id}: {_points(question.points)}", ""]
+        text += [f"## {question.id}: {_count_points(question.points)}", ""]
         if question.by_hand:
             text += ["Marked by hand. The key has a model answer.", ""]
             continue
@@ -59,7 +59,7 @@ def rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
             "| --- | ---: | --- |",
         ]
         text += [
-            f"| {_cell(part.name)} | {part.points:g} | {_cell(part.says)} |"
+            f"| {_escape_cell(part.name)} | {part.points:g} | {_escape_cell(part.says)} |"
             for part in parts
             if part.question == question.id
         ]
@@ -67,9 +67,9 @@ def rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
     return "\n".join(text)
 
 
-def _points(points: float) -> str:
+def _count_points(points: float) -> str:
     return f"{points:g} point{'' if points == 1 else 's'}"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

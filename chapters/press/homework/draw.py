@@ -30,7 +30,7 @@ class Draw:
     ) -> Any:
         """Normal values of mean 0 and standard deviation `scale`; without a shape, one float."""
         wide = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
-        return _given(wide, shape, dtype)
+        return _convert_drawn(wide, shape, dtype)
 
     def uniform(
         self, low: float, high: float, *shape: int, dtype: torch.dtype | str = torch.float32
@@ -38,7 +38,7 @@ class Draw:
         """Values evenly spread over [low, high); without a shape, one float."""
         check_order(low, high)
         wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
-        return _given(low + (high - low) * wide, shape, dtype)
+        return _convert_drawn(low + (high - low) * wide, shape, dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Whole numbers from low to high − 1, as int64; without a shape, one int."""
@@ -53,7 +53,7 @@ class Draw:
         return sequence[self.integers(0, len(sequence))]
 
 
-def _given(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | str) -> Any:
+def _convert_drawn(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | str) -> Any:
     if not shape:
         return float(wide)
     kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype

@@ -30,26 +30,28 @@ class Secret:
     text: str
 
 
-def secrets(cells: Sequence[Cell]) -> list[Secret]:
+def list_secrets(cells: Sequence[Cell]) -> list[Secret]:
     """List the lines of solutions and hidden tests that are not trivial."""
     return [
         Secret(number, KINDS[block.kind], line.strip())
         for cell in cells
         if cell.kind == "code" or cell.role == "answer"
-        for block in regions.blocks(cell.source, cell.line)
+        for block in regions.split_blocks(cell.source, cell.line)
         if block.kind != regions.OPEN
         for number, line in enumerate(block.lines, start=block.number)
-        if not trivial(line)
+        if not is_trivial(line)
     ]
 
 
-def trivial(line: str) -> bool:
+def is_trivial(line: str) -> bool:
     """Return whether a line tells nothing."""
     bare = line.strip()
     return len("".join(bare.split())) < SHORTEST or TRIVIAL.fullmatch(bare) is not None
 
 
-def find(hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[Cell]) -> list[str]:
+def find_leaks(
+    hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[Cell]
+) -> list[str]:
     """Return which secret lines stand in which files, by their numbers and never by their text."""
     # A class of 300 has 300 notebooks of nearly the same lines: a line is searched once.
     places: dict[bytes, str] = {}
@@ -59,28 +61,27 @@ def find(hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[C
     everything = b"\n".join(places)
     found = []
     for secret in hidden:
-        hit = next((needle for needle in _written(secret.text) if needle in everything), None)
+        hit = next((needle for needle in _encode_line(secret.text) if needle in everything), None)
         if hit is not None:
             name = next(name for line, name in places.items() if hit in line)
-            found.append(
-                f"line {secret.number}, of {secret.kind}, stands in {name}{_open(secret, cells)}"
-            )
+            shown = _find_open_line(secret, cells)
+            found.append(f"line {secret.number}, of {secret.kind}, stands in {name}{shown}")
     marks = [name for name, content in files.items() if b"### BEGIN " in content]
     return found + [f"a mark ### BEGIN … stands in {name}" for name in marks]
 
 
-def _written(line: str) -> list[bytes]:
+def _encode_line(line: str) -> list[bytes]:
     """Return a line as bytes: plain, and inside a JSON text of either kind."""
     forms = (line, json.dumps(line, ensure_ascii=False)[1:-1], json.dumps(line)[1:-1])
     return [form.encode() for form in dict.fromkeys(forms)]
 
 
-def _open(secret: Secret, cells: Sequence[Cell]) -> str:
+def _find_open_line(secret: Secret, cells: Sequence[Cell]) -> str:
     """Return where the source itself shows the line in the open."""
     lines = [
         number
         for cell in cells
-        for block in (regions.blocks(cell.source, cell.line) if cell.kind == "code" else [])
+        for block in (regions.split_blocks(cell.source, cell.line) if cell.kind == "code" else [])
         if block.kind == regions.OPEN
         for number, line in enumerate(block.lines, start=block.number)
         if secret.text in line

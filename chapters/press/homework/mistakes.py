@@ -12,7 +12,7 @@ from itertools import pairwise
 from press.homework import regions, settings, variants
 from press.homework.cells import OF_A_QUESTION, ROLES, WITH_POINTS, Cell
 from press.homework.regions import HIDDEN, OPEN, SOLUTION
-from press.homework.statements import defined
+from press.homework.statements import list_defined
 
 TAGS = (
     "homework, variant, solution:q1, test:q1 with points:2, probe:q1, and answer:q2 with points:2 "
@@ -21,22 +21,22 @@ TAGS = (
 QUESTION = re.compile(r"[a-z][a-z0-9]*")
 
 
-def find(cells: Sequence[Cell]) -> list[str]:
+def find_mistakes(cells: Sequence[Cell]) -> list[str]:
     """List the mistakes in the order of the lines; empty when the source is sound."""
-    found = [mistake for cell in cells for mistake in _tags(cell)]
-    found += [mistake for cell in cells for mistake in _regions(cell)]
-    found = found or [*_questions(cells)]
+    found = [mistake for cell in cells for mistake in _check_tags(cell)]
+    found += [mistake for cell in cells for mistake in _check_regions(cell)]
+    found = found or [*_check_questions(cells)]
     if found:
         return found  # what follows relies on tags and regions
-    for check in (_settings, _names, _variants):
+    for check in (_check_settings, _check_names, _check_variants):
         found += check(cells)
     for cell in cells:
         if cell.kind == "code":
-            found += _parses(cell)
+            found += _check_python(cell)
     return found
 
 
-def _tags(cell: Cell) -> Iterator[str]:
+def _check_tags(cell: Cell) -> Iterator[str]:
     where = f"line {cell.line}: "
     roles = []
     for tag in cell.tags:
@@ -65,9 +65,9 @@ def _tags(cell: Cell) -> Iterator[str]:
         )
 
 
-def _regions(cell: Cell) -> Iterator[str]:
+def _check_regions(cell: Cell) -> Iterator[str]:
     try:
-        found = regions.blocks(cell.source, cell.line)
+        found = regions.split_blocks(cell.source, cell.line)
     except ValueError as error:
         yield str(error)
         return
@@ -91,14 +91,14 @@ def _regions(cell: Cell) -> Iterator[str]:
             yield f"line {block.number}: this region is empty; write the {block.kind.lower()} in it"
 
 
-def _settings(cells: Sequence[Cell]) -> Iterator[str]:
+def _check_settings(cells: Sequence[Cell]) -> Iterator[str]:
     try:
-        settings.read(cells)
+        settings.read_settings(cells)
     except (ValueError, StopIteration) as error:
         yield str(error) or "a homework has code cells; this file has none"
 
 
-def _questions(cells: Sequence[Cell]) -> Iterator[str]:
+def _check_questions(cells: Sequence[Cell]) -> Iterator[str]:
     tests = Counter(cell.question for cell in cells if cell.role == "test")
     answers = Counter(cell.question for cell in cells if cell.role == "solution")
     by_hand = Counter(cell.question for cell in cells if cell.role == "answer")
@@ -120,13 +120,13 @@ def _questions(cells: Sequence[Cell]) -> Iterator[str]:
         yield "line 1: a homework has questions; add cells tagged solution:q1 and test:q1, points:2"
 
 
-def _names(cells: Sequence[Cell]) -> Iterator[str]:
+def _check_names(cells: Sequence[Cell]) -> Iterator[str]:
     """Only the last definition of a name counts, so that no other cell may define it again."""
     defining = [
         (name, cell)
         for cell in cells
-        if cell.kind == "code" and not _parses(cell)
-        for name in dict.fromkeys(defined(regions.only(cell.source, OPEN, SOLUTION)))
+        if cell.kind == "code" and not _check_python(cell)
+        for name in dict.fromkeys(list_defined(regions.keep_kinds(cell.source, OPEN, SOLUTION)))
     ]
     defining.sort(key=lambda pair: pair[0])
     for (name, first), (again, cell) in pairwise(defining):
@@ -137,21 +137,21 @@ def _names(cells: Sequence[Cell]) -> Iterator[str]:
             )
 
 
-def _variants(cells: Sequence[Cell]) -> Iterator[str]:
+def _check_variants(cells: Sequence[Cell]) -> Iterator[str]:
     for cell in cells:
-        if cell.role == "variant" and not _parses(cell):
+        if cell.role == "variant" and not _check_python(cell):
             try:
-                variants.sources(cell.source, cell.line)
+                variants.read_sources(cell.source, cell.line)
             except ValueError as error:
                 yield str(error)
 
 
-def _parses(cell: Cell) -> list[str]:
+def _check_python(cell: Cell) -> list[str]:
     """Return where a cell is not Python: as it stands, for the student, or its hidden test."""
     versions = {
-        "this cell": regions.only(cell.source, OPEN, SOLUTION, HIDDEN),
-        "the student's version of this cell": regions.for_student(cell.source, cell.question),
-        "the hidden test of this cell": regions.only(cell.source, HIDDEN),
+        "this cell": regions.keep_kinds(cell.source, OPEN, SOLUTION, HIDDEN),
+        "the student's version of this cell": regions.hide_solutions(cell.source, cell.question),
+        "the hidden test of this cell": regions.keep_kinds(cell.source, HIDDEN),
     }
     for name, source in versions.items():
         try:

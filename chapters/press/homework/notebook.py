@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 SCHEMA = 3  # of nbgrader's metadata
 
 
-def for_student(homework: Homework, values: Mapping[str, Any], student: str = "") -> str:
+def write_student_notebook(homework: Homework, values: Mapping[str, Any], student: str = "") -> str:
     """Write the notebook that a student gets: stubs, public checks, the student's own numbers."""
-    return _write(homework, values, student, regions.for_student)
+    return _write_notebook(homework, values, student, regions.hide_solutions)
 
 
-def for_key(homework: Homework, values: Mapping[str, Any]) -> str:
+def write_key_notebook(homework: Homework, values: Mapping[str, Any]) -> str:
     """Write the key: the same notebook with the solutions in it, and no hidden tests."""
-    return _write(homework, values, "", regions.for_key)
+    return _write_notebook(homework, values, "", regions.keep_solutions)
 
 
-def text_of(
+def write_cell(
     homework: Homework, cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> str:
     """Return a cell as it stands in a notebook, with the numbers drawn and its regions parted.
@@ -46,26 +46,28 @@ def text_of(
         )
     if cell.kind != "code":
         return part(cell.source, "") if cell.role == "answer" else cell.source
-    drawn = variants.literal_cell(cell.source, values) if cell.role == "variant" else cell.source
+    drawn = (
+        variants.write_literal_cell(cell.source, values) if cell.role == "variant" else cell.source
+    )
     return part(drawn, cell.question)
 
 
-def _write(
+def _write_notebook(
     homework: Homework,
     values: Mapping[str, Any],
     student: str,
     part: Callable[[str, str], str],
 ) -> str:
-    nbformat = _nbformat()
+    nbformat = _import_nbformat()
     about = {"homework": homework.name, **({"student": student} if student else {})}
     cells, seen = [], Counter()
-    for number, cell in enumerate(_in_order(homework.cells), start=1):
+    for number, cell in enumerate(_order_cells(homework.cells), start=1):
         make = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
         cells.append(
             make(
-                text_of(homework, cell, values, part),
+                write_cell(homework, cell, values, part),
                 id=f"cell-{number:02d}",
-                metadata=_metadata(cell, seen),
+                metadata=_describe_cell(cell, seen),
             )
         )
     metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE, "labkit": about}
@@ -74,7 +76,7 @@ def _write(
     return nbformat.writes(made) + "\n"
 
 
-def _in_order(cells: Sequence[Cell]) -> list[Cell]:
+def _order_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Put the settings behind the title and the student's numbers, before what is imported."""
     settings = [cell for cell in cells if cell.role == "homework"]
     shown = [cell for cell in cells if cell.role != "homework"]
@@ -84,7 +86,7 @@ def _in_order(cells: Sequence[Cell]) -> list[Cell]:
     return [*shown[:first], *settings, *shown[first:]]
 
 
-def _metadata(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
+def _describe_cell(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
     """Say to nbgrader and JupyterLab what a cell is; `seen` counts the ids given so far."""
     if not cell.role:
         return {}
@@ -106,7 +108,7 @@ def _metadata(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
     return {"nbgrader": about, "deletable": False, **({} if solution else {"editable": False})}
 
 
-def _nbformat() -> Any:
+def _import_nbformat() -> Any:
     try:
         import nbformat  # of the extra `book`
     except ImportError as error:

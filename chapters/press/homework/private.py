@@ -57,7 +57,7 @@ class Private:
     students: tuple[str, ...] = ()
     digest: str = ""
 
-    def sealed(self) -> "Private":
+    def seal(self) -> "Private":
         """Return the same with its digest."""
         told = json.dumps(asdict(replace(self, students=(), digest="")), sort_keys=True)
         return replace(self, digest=hashlib.sha256(told.encode()).hexdigest())
@@ -67,12 +67,12 @@ class Private:
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
-def named(name: str, names: Iterable[str]) -> list[str]:
+def match_names(name: str, names: Iterable[str]) -> list[str]:
     """List the homeworks that a name means: hw1_norms, or hw1 for short."""
     return [each for each in names if name in (each, each.partition("_")[0])]
 
 
-def load(path: Path) -> Private:
+def load_private(path: Path) -> Private:
     """Read a private file; ValueError when it is damaged, changed by hand or of another schema."""
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -84,10 +84,10 @@ def load(path: Path) -> Private:
         actual = told.get("schema") if isinstance(told, dict) else type(told).__name__
         raise ValueError(f"{path} must have schema {SCHEMA}, got {actual!r}; {WAY_OUT}")
     try:
-        found = _build(told)
+        found = _build_private(told)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} lacks what a private file holds ({error}); {WAY_OUT}") from error
-    if found.sealed().digest != found.digest:
+    if found.seal().digest != found.digest:
         raise ValueError(
             f"{path} was changed after its release, its digest does not fit; edit the source and "
             f"{WAY_OUT}"
@@ -95,7 +95,7 @@ def load(path: Path) -> Private:
     return found
 
 
-def _build(told: dict[str, Any]) -> Private:
+def _build_private(told: dict[str, Any]) -> Private:
     plain = {
         key: told[key] for key in ("homework", "title", "probes", "variants", "seed", "digest")
     }

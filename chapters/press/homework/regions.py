@@ -40,7 +40,7 @@ class Block:
         return "\n".join(self.lines)
 
 
-def blocks(source: str, first: int = 1) -> list[Block]:
+def split_blocks(source: str, first: int = 1) -> list[Block]:
     """Part a cell whose first line has the number `first`; ValueError on marks that do not pair."""
     found: list[Block] = []
     opened: re.Match[str] | None = None
@@ -62,7 +62,7 @@ def blocks(source: str, first: int = 1) -> list[Block]:
                 found.append(Block(OPEN, begun, tuple(lines)))
             opened = mark
         else:
-            found.append(_region(opened, mark, begun, lines))
+            found.append(_make_region(opened, mark, begun, lines))
             opened = None
         begun, lines = number + 1, []
     if opened is not None:
@@ -75,14 +75,14 @@ def blocks(source: str, first: int = 1) -> list[Block]:
     return found
 
 
-def for_student(source: str, question: str) -> str:
+def hide_solutions(source: str, question: str) -> str:
     """Put a stub in the place of each solution, and leave hidden tests out.
 
     Prose, which belongs to no `question`, has words for a stub.
     """
     usual = f'raise NotImplementedError("your turn: {question}")' if question else PROSE_STUB
     kept: list[str] = []
-    for block in blocks(source):
+    for block in split_blocks(source):
         if block.kind == OPEN:
             kept += block.lines
         elif block.kind == SOLUTION:
@@ -90,13 +90,13 @@ def for_student(source: str, question: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def for_key(source: str, question: str) -> str:
+def keep_solutions(source: str, question: str) -> str:
     """Keep the solutions with their marks, as nbgrader's own sources have them; no hidden tests.
 
     The question is not needed: the signature is that of `for_student`.
     """
     kept: list[str] = []
-    for block in blocks(source):
+    for block in split_blocks(source):
         if block.kind == SOLUTION:
             kept += [block.marks[0], *block.lines, block.marks[1]]
         elif block.kind == OPEN:
@@ -104,9 +104,9 @@ def for_key(source: str, question: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def only(source: str, *kinds: str, first: int = 1) -> str:
+def keep_kinds(source: str, *kinds: str, first: int = 1) -> str:
     """Take the lines of these kinds, without marks."""
-    chosen = [block.text for block in blocks(source, first) if block.kind in kinds]
+    chosen = [block.text for block in split_blocks(source, first) if block.kind in kinds]
     return "\n".join(chosen).strip("\n")
 
 
@@ -123,6 +123,6 @@ def _check_pair(mark: re.Match[str], opened: re.Match[str] | None, number: int) 
         )
 
 
-def _region(begin: re.Match[str], end: re.Match[str], first: int, lines: list[str]) -> Block:
+def _make_region(begin: re.Match[str], end: re.Match[str], first: int, lines: list[str]) -> Block:
     marks = (begin.group().rstrip(), end.group().rstrip())
     return Block(begin["kind"], first, tuple(lines), begin["indent"], begin["stub"], marks)

@@ -12,14 +12,14 @@ from typing import Any
 from labkit.check.public import checks_passed, out_of_time
 from press.homework import notebook
 from press.homework.cells import Cell
-from press.homework.definitions import read
-from press.homework.grading.examine import Faulty, parts
-from press.homework.grading.grade import draw_of, roots
-from press.homework.judge import Part
+from press.homework.definitions import read_definitions
+from press.homework.grading.grade import list_asked_names, make_draw
+from press.homework.grading.private_test import Faulty, run_private_test
 from press.homework.private import Private, Question, RubricPart
-from press.homework.regions import for_key, for_student
+from press.homework.regions import hide_solutions, keep_solutions
 from press.homework.source import Homework
-from press.homework.trusted import Trusted, execute
+from press.homework.trusted import Trusted, execute_cell
+from press.homework.verdicts import Part
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Rehearsal:
     warnings: tuple[str, ...]
 
 
-def rehearse(
+def rehearse_homework(
     homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
 ) -> Rehearsal:
     """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
@@ -40,18 +40,21 @@ def rehearse(
     rubric: list[RubricPart] = []
     warnings: list[str] = []
     for number, given in enumerate(variants):
-        key, stubs = _texts(homework, given, for_key), _texts(homework, given, for_student)
-        faults, told = _key(homework, key)
+        key, stubs = (
+            _list_code(homework, given, keep_solutions),
+            _list_code(homework, given, hide_solutions),
+        )
+        faults, told = _run_key(homework, key)
         warnings += told
         if number == 0:
-            untouched, told = _untouched(homework, stubs)
+            untouched, told = _run_untouched(homework, stubs)
             faults, warnings = faults + untouched, warnings + told
         for one, asked in zip(private.questions, homework.questions, strict=True):
             if asked.by_hand:
                 continue
             line = asked.test.line
-            found, wrong = _points(private, one, line, list(key.values()), given)
-            faults += wrong or _stubs_earn(private, one, line, list(stubs.values()), given)
+            found, wrong = _check_points(private, one, line, list(key.values()), given)
+            faults += wrong or _check_stubs(private, one, line, list(stubs.values()), given)
             rubric += found if number == 0 else []
         if faults:  # other numbers would mostly say the same again
             numbers = f" (numbers: {dict(given)})" if number else ""
@@ -59,41 +62,41 @@ def rehearse(
     return Rehearsal(tuple(rubric), (), tuple(dict.fromkeys(warnings)))
 
 
-def _texts(
+def _list_code(
     homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> dict[Cell, str]:
     """Return the code cells of a notebook."""
     return {
-        cell: notebook.text_of(homework, cell, given, part)
+        cell: notebook.write_cell(homework, cell, given, part)
         for cell in homework.cells
         if cell.kind == "code"
     }
 
 
-def _run(
+def _run_cells(
     name: str, texts: Mapping[Cell, str], namespace: dict[str, Any]
 ) -> Iterator[tuple[Cell, str, Exception | None]]:
     """Run the cells one after the other: the cell, what it printed, and the error it raised."""
     for cell, text in texts.items():
         try:
-            yield cell, execute(text, f"{name}, line {cell.line}", namespace), None
+            yield cell, execute_cell(text, f"{name}, line {cell.line}", namespace), None
         except Exception as error:
             yield cell, "", error
 
 
-def _key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+def _run_key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
     """Run the key, in which every cell works and every public check passes: faults, warnings."""
     faults, warnings, namespace = [], [], {}
-    for cell, printed, error in _run(f"{homework.name} key", texts, namespace):
+    for cell, printed, error in _run_cells(f"{homework.name} key", texts, namespace):
         where = f"line {cell.line}: "
         if error is not None:
             # What follows would fail for the same cause.
-            fault = f"{where}the key must run, but this cell raised {_told(error)}"
+            fault = f"{where}the key must run, but this cell raised {_describe_error(error)}"
             return [*faults, fault], warnings
         if cell.role != "test" or checks_passed(printed, cell.question):
             continue
         if out_of_time(printed):  # a second chance
-            printed = execute(texts[cell], f"{homework.name} key again", namespace)
+            printed = execute_cell(texts[cell], f"{homework.name} key again", namespace)
         if out_of_time(printed):
             warnings.append(
                 f"{where}the public checks of {cell.question} ran out of time on the key, so it "
@@ -107,20 +110,20 @@ def _key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list
     return faults, warnings
 
 
-def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+def _run_untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
     """Run the notebook as it is handed out: faults, and warnings."""
     faults, warnings = [], []
-    for cell, printed, error in _run(f"{homework.name} untouched", texts, {}):
+    for cell, printed, error in _run_cells(f"{homework.name} untouched", texts, {}):
         where = f"line {cell.line}: "
         if error is not None and cell.role == "test":
             faults.append(
                 f"{where}on the untouched notebook the checks of {cell.question} raise "
-                f"{_told(error)}; hand functions to public(): lambda: …"
+                f"{_describe_error(error)}; hand functions to public(): lambda: …"
             )
         elif error is not None and not isinstance(error, NotImplementedError | NameError):
             faults.append(
-                f"{where}in the untouched notebook this cell raises {_told(error)}; a cell that "
-                "uses an answer must do without it, or leave it at NotImplementedError"
+                f"{where}in the untouched notebook this cell raises {_describe_error(error)}; a "
+                "cell that uses an answer must do without it, or leave it at NotImplementedError"
             )
         elif cell.role == "test" and checks_passed(printed, cell.question):
             warnings.append(
@@ -129,13 +132,13 @@ def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str]
     return faults, warnings
 
 
-def _points(
+def _check_points(
     private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[list[RubricPart], list[str]]:
     """Test the reference solution: the parts of the rubric, and what is wrong with them."""
     where = f"line {line}: "
     try:
-        found = _parts(private, one, cells, given)
+        found = _examine_cells(private, one, cells, given)
     except Faulty as error:
         return [], [f"{where}on the key, {error}"]
     faults = [
@@ -152,13 +155,13 @@ def _points(
     return [RubricPart(one.id, part.name, part.points, part.says) for part in found], faults
 
 
-def _stubs_earn(
+def _check_stubs(
     private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[str]:
     """Test the stubs, which earn nothing."""
     where = f"line {line}: "
     try:
-        found = _parts(private, one, cells, given)
+        found = _examine_cells(private, one, cells, given)
     except Faulty as error:
         return [f"{where}where nothing is answered yet, {error}; it must take a failed answer"]
     return [
@@ -169,14 +172,14 @@ def _stubs_earn(
     ]
 
 
-def _parts(
+def _examine_cells(
     private: Private, one: Question, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[Part]:
     """Examine trusted cells as the grader examines a submission's."""
-    program = read(cells).program(roots(one, private.probes))
+    program = read_definitions(cells).build_program(list_asked_names(one, private.probes))
     student = Trusted(program.text, private.probes, private.packages)
-    return parts(one.test, one.id, student, draw_of(private, one), given)
+    return run_private_test(one.test, one.id, student, make_draw(private, one), given)
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -19,7 +19,7 @@ from typing import Any
 from press.book.files import Red
 from press.homework import documents, leaks, notebook, private, source, variants
 from press.homework.private import Private
-from press.homework.rehearsal import rehearse
+from press.homework.rehearsal import rehearse_homework
 from press.homework.source import Homework
 
 REHEARSED = 5  # variants
@@ -36,38 +36,38 @@ class Released:
     warnings: tuple[str, ...]
 
 
-def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) -> Released:
+def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) -> Released:
     """Write a homework's release folder; `students` are ids, each with numbers of their own.
 
     ValueError where the source, the ids or the folder are not as they must be; Red where running
     the homework shows a fault, or where a solution would reach a student.
     """
-    homework, out = source.read(path), out.resolve()
+    homework, out = source.read_homework(path), out.resolve()
     _check_free(out)
-    drawing = _drawing(homework, students, seed)
-    values = {student: variants.given(drawing, student) for student in students or ("",)}
-    told = rehearse(
-        homework, drawing, [variants.given(drawing), *list(values.values())[:REHEARSED]]
+    drawing = _draft_private(homework, students, seed)
+    values = {student: variants.draw_variants(drawing, student) for student in students or ("",)}
+    told = rehearse_homework(
+        homework, drawing, [variants.draw_variants(drawing), *list(values.values())[:REHEARSED]]
     )
     if told.faults:
         raise Red("\n".join(f"{path.name}, {fault}" for fault in told.faults))
-    ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
-    files = _files(homework, ready, values)
-    _search(files, homework)
+    ready = Private(**{**vars(drawing), "rubric": told.parts}).seal()
+    files = _make_files(homework, ready, values)
+    _search_leaks(files, homework)
     try:
-        _put(out, files)
+        _write_files(out, files)
     except OSError as error:
         raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
     different = len({json.dumps(each, sort_keys=True) for each in values.values()})
     return Released(ready, out, len(values), different, told.warnings)
 
 
-def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:
+def _draft_private(homework: Homework, students: Sequence[str], seed: int) -> Private:
     """Return the private half without its rubric, which a rehearsal shows."""
     drawn: dict[str, str] = {}
     for cell in homework.cells:
         if cell.role == "variant":
-            drawn |= variants.sources(cell.source, cell.line)
+            drawn |= variants.read_sources(cell.source, cell.line)
     return Private(
         homework=homework.name,
         title=homework.title,
@@ -84,17 +84,21 @@ def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:
     )
 
 
-def _files(
+def _make_files(
     homework: Homework, ready: Private, values: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, bytes]:
     """Make every file of a release, by its path in the folder."""
     texts: dict[str, str] = {}
     for student, numbers in values.items():
         folder = f"student/{student}/" if student else "student/"
-        texts[f"{folder}{homework.name}.ipynb"] = notebook.for_student(homework, numbers, student)
-        texts[f"{folder}AI_ASSISTANTS.md"] = documents.note(homework)
-    texts[f"key/{homework.name}.ipynb"] = notebook.for_key(homework, variants.given(ready))
-    texts[f"key/{homework.name}.rubric.md"] = documents.rubric(homework, ready.rubric)
+        texts[f"{folder}{homework.name}.ipynb"] = notebook.write_student_notebook(
+            homework, numbers, student
+        )
+        texts[f"{folder}AI_ASSISTANTS.md"] = documents.write_note(homework)
+    texts[f"key/{homework.name}.ipynb"] = notebook.write_key_notebook(
+        homework, variants.draw_variants(ready)
+    )
+    texts[f"key/{homework.name}.rubric.md"] = documents.write_rubric(homework, ready.rubric)
     texts[f"private/{homework.name}.json"] = ready.to_json()
     return {name: text.encode() for name, text in texts.items()}
 
@@ -106,7 +110,7 @@ def _check_free(out: Path) -> None:
         raise ValueError(f"--out names a new folder; {out} {kind}: name another")
 
 
-def _put(out: Path, files: Mapping[str, bytes]) -> None:
+def _write_files(out: Path, files: Mapping[str, bytes]) -> None:
     """Write the files beside their folder, and let them take its place."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
@@ -123,10 +127,10 @@ def _put(out: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _search(files: Mapping[str, bytes], homework: Homework) -> None:
+def _search_leaks(files: Mapping[str, bytes], homework: Homework) -> None:
     """Refuse when a student would read a line of a solution or a hidden test."""
     given_out = {name: files[name] for name in sorted(files) if name.startswith("student/")}
-    found = leaks.find(leaks.secrets(homework.cells), given_out, homework.cells)
+    found = leaks.find_leaks(leaks.list_secrets(homework.cells), given_out, homework.cells)
     if found:
         raise Red(
             "\n".join(f"{homework.path.name}, {leak}" for leak in found)

@@ -25,7 +25,7 @@ class Student:
         return [each for key, each in self.others.items() if not key.startswith(NO_NAMES)]
 
 
-def read(path: Path) -> tuple[Student, ...]:
+def read_roster(path: Path) -> tuple[Student, ...]:
     """Read the students in the roster's order; ValueError names the line that is wrong."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

@@ -12,7 +12,7 @@ EXAMPLE = (
 )
 
 
-def read(cells: Sequence[Cell]) -> dict[str, Any]:
+def read_settings(cells: Sequence[Cell]) -> dict[str, Any]:
     """Read the settings; ValueError says what is missing or wrong."""
     found = [cell for cell in cells if cell.role == "homework"]
     if len(found) != 1 or found[0] is not next(c for c in cells if c.kind == "code"):
@@ -21,7 +21,7 @@ def read(cells: Sequence[Cell]) -> dict[str, Any]:
             f"got {len(found)} such cells; write {EXAMPLE}"
         )
     cell = found[0]
-    told = _literal(cell.source)
+    told = _parse_literal(cell.source)
     where = f"line {cell.line}: "
     if told is None:
         raise ValueError(f"{where}the `homework` cell is one assignment of a dict: {EXAMPLE}")
@@ -43,7 +43,7 @@ def read(cells: Sequence[Cell]) -> dict[str, Any]:
     return told
 
 
-def _literal(source: str) -> dict[Any, Any] | None:
+def _parse_literal(source: str) -> dict[Any, Any] | None:
     try:
         body = ast.parse(source).body
     except SyntaxError:

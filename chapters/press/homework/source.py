@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.homework import mistakes, regions, settings
-from press.homework.cells import WITH_POINTS, Cell, cells_in
-from press.homework.statements import defined
+from press.homework.cells import WITH_POINTS, Cell, read_cells
+from press.homework.statements import list_defined
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,16 @@ class Question:
         names = [
             name
             for cell in self.solutions
-            for name in defined(regions.only(cell.source, regions.OPEN, regions.SOLUTION))
+            for name in list_defined(
+                regions.keep_kinds(cell.source, regions.OPEN, regions.SOLUTION)
+            )
         ]
         return tuple(dict.fromkeys(names))
 
     @property
     def hidden(self) -> str:
         """Return the source of the hidden test."""
-        return regions.only(self.test.source, regions.HIDDEN)
+        return regions.keep_kinds(self.test.source, regions.HIDDEN)
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,18 @@ class Homework:
         return "\n\n\n".join(cell.source for cell in self.cells if cell.role == "probe")
 
 
-def read(path: Path) -> Homework:
+def read_homework(path: Path) -> Homework:
     """Read a homework; ValueError names every mistake of its source, each with its line."""
     if not path.is_file() or not re.fullmatch(r"[a-z][a-z0-9_]*\.py", path.name):
         raise ValueError(
             f"a homework's source is a file like chapters/homework/hw1_norms.py (small letters, "
             f"digits, _); got {path}{'' if path.is_file() else ', which is not there'}"
         )
-    cells = cells_in(path.read_text(encoding="utf-8"))
-    found = mistakes.find(cells)
+    cells = read_cells(path.read_text(encoding="utf-8"))
+    found = mistakes.find_mistakes(cells)
     if found:
         raise ValueError("\n".join(f"{path.name}, {mistake}" for mistake in found))
-    told = settings.read(cells)
+    told = settings.read_settings(cells)
     return Homework(
         name=path.stem,
         path=path,

@@ -44,28 +44,24 @@ def read_cell(cell: str) -> list[Statement | LeftOut]:
     call may change anything and is not looked into. Raises what Python raises for a text that is
     not Python.
     """
-    source, tree = _parsed(cell)
+    source, tree = _parse_cell(cell)
     lines = source.encode().split(b"\n")
     found: list[Statement | LeftOut] = []
     for node in tree.body:
-        if binding := [*_binding(lines, ast.Module([node], []))]:
+        if binding := [*_list_binding(lines, ast.Module([node], []))]:
             found += binding
-        elif not isinstance(node, ast.Expr) and (names := _changed(node)):
-            found.append(LeftOut(node.lineno, _text(node, lines).partition("\n")[0], names))
+        elif not isinstance(node, ast.Expr) and (names := _list_changed(node)):
+            found.append(LeftOut(node.lineno, _cut_text(node, lines).partition("\n")[0], names))
     return found
 
 
-def statements(cell: str) -> list[Statement]:
-    """List a cell's statements that bind names, each with its text; see `read_cell`."""
-    return [each for each in read_cell(cell) if isinstance(each, Statement)]
-
-
-def defined(cell: str) -> list[str]:
+def list_defined(cell: str) -> list[str]:
     """List the names that a cell defines; those that it imports are none."""
-    return [name for each in statements(cell) if not each.imports for name in each.names]
+    binding = (each for each in read_cell(cell) if isinstance(each, Statement))
+    return [name for each in binding if not each.imports for name in each.names]
 
 
-def _parsed(cell: str) -> tuple[str, ast.Module]:
+def _parse_cell(cell: str) -> tuple[str, ast.Module]:
     # A tree counts lines by \n, and its columns in bytes: the text must agree.
     # Some editors begin a text with a byte order mark, which is no Python.
     cell = cell.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
@@ -90,24 +86,24 @@ def _parsed(cell: str) -> tuple[str, ast.Module]:
         return cell, ast.parse(cell)
 
 
-def _binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
+def _list_binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                yield Statement(_import(node, alias), (name,), imports=True)
+                yield Statement(_write_import(node, alias), (name,), imports=True)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names = _used(node.decorator_list)
-            again = (_used(_before(node)) | names) & {node.name}
+            names = _join_uses(node.decorator_list)
+            again = (_join_uses(_list_before(node)) | names) & {node.name}
             yield Statement(
-                _text(node, lines), (node.name,), uses(node), decorators=names, again=again
+                _cut_text(node, lines), (node.name,), list_uses(node), decorators=names, again=again
             )
-        elif assigned := _assigned(node):
-            used = uses(node)
-            yield Statement(_text(node, lines), assigned, used, again=used & set(assigned))
+        elif assigned := _list_assigned(node):
+            used = list_uses(node)
+            yield Statement(_cut_text(node, lines), assigned, used, again=used & set(assigned))
 
 
-def _changed(node: ast.stmt) -> frozenset[str]:
+def _list_changed(node: ast.stmt) -> frozenset[str]:
     """Name what a statement binds or changes, in its own scope."""
     names: set[str] = set()
     waiting: list[ast.AST] = [node]
@@ -132,24 +128,24 @@ def _changed(node: ast.stmt) -> frozenset[str]:
     return frozenset(names - {"*"})
 
 
-def _before(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
+def _list_before(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
     """What is computed before the name is bound: a class's bases, a function's defaults."""
     if isinstance(node, ast.ClassDef):
         return [*node.bases, *(each.value for each in node.keywords)]
     return [*node.args.defaults, *filter(None, node.args.kw_defaults)]
 
 
-def _used(nodes: Iterable[ast.expr]) -> frozenset[str]:
-    return frozenset().union(*map(uses, nodes))
+def _join_uses(nodes: Iterable[ast.expr]) -> frozenset[str]:
+    return frozenset().union(*map(list_uses, nodes))
 
 
-def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+def _write_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
     if isinstance(node, ast.Import):
         return ast.unparse(ast.Import([alias]))
     return ast.unparse(ast.ImportFrom(node.module, [alias], node.level))
 
 
-def _assigned(node: ast.stmt) -> tuple[str, ...]:
+def _list_assigned(node: ast.stmt) -> tuple[str, ...]:
     """The names of a simple assignment: `a = …`, `a, *b = …`, `a = b = …`, `a: int = …`."""
     if isinstance(node, ast.AnnAssign):
         targets = [node.target] if node.value is not None else []
@@ -170,7 +166,7 @@ def _assigned(node: ast.stmt) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _text(node: ast.stmt, lines: list[bytes]) -> str:
+def _cut_text(node: ast.stmt, lines: list[bytes]) -> str:
     """The statement as it stands, comments included."""
     first, start = node.lineno - 1, node.col_offset
     decorators = getattr(node, "decorator_list", [])
@@ -184,7 +180,7 @@ def _text(node: ast.stmt, lines: list[bytes]) -> str:
     return b"\n".join(taken).decode()
 
 
-def uses(node: ast.AST) -> frozenset[str]:
+def list_uses(node: ast.AST) -> frozenset[str]:
     """The names that code uses, when it runs or when its functions are called.
 
     A text that could be a name counts: an annotation in quotes, or a name that is looked up. Too

@@ -20,7 +20,7 @@ from press.homework.sandbox.inside.program import Program
 LARGEST = 64 << 20  # bytes of one message
 
 
-def execute(source: str, name: str, namespace: dict[str, Any]) -> str:
+def execute_cell(source: str, name: str, namespace: dict[str, Any]) -> str:
     """Execute a cell in a namespace and give what it printed; errors come as they are.
 
     Its lines can be looked up under <name>, as tracebacks and Triton want them.
@@ -44,32 +44,32 @@ class Trusted:
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a function of the code."""
-        return self._answer(lambda: self._program.find(name), args, kwargs)
+        return self._answer_call(lambda: self._program.find(name), args, kwargs)
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a probe with the code's names as its first argument."""
-        return self._answer(lambda: self._program.probe(name), args, kwargs)
+        return self._answer_call(lambda: self._program.find_probe(name), args, kwargs)
 
-    def _answer(
+    def _answer_call(
         self, find: Callable[[], Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Answer:
-        args, kwargs = _crossed((args, kwargs))
+        args, kwargs = _cross_wire((args, kwargs))
         with contextlib.redirect_stdout(io.StringIO()):
             try:
                 value = find()(*args, **kwargs)
             except Exception as error:
-                told = self._program.failure_of(error)
+                told = self._program.describe_failure(error)
                 return Answer(failure=told["failure"], detail=told["detail"])
         try:
-            return Answer(value=_crossed(value))
+            return Answer(value=_cross_wire(value))
         except wire.Refused as error:
             return Answer(failure="refused", detail=str(error))
 
 
-def _crossed(value: Any) -> Any:
+def _cross_wire(value: Any) -> Any:
     """Return what comes out at the other end: a copy, contiguous, without gradients."""
-    message = wire.frame({}, value, LARGEST)
+    message = wire.write_frame({}, value, LARGEST)
     start = wire.HEAD.size
-    header, _ = wire.sizes(message[:start], LARGEST)
-    _, value = wire.parse(message[start : start + header], message[start + header :])
+    header, _ = wire.read_sizes(message[:start], LARGEST)
+    _, value = wire.read_message(message[start : start + header], message[start + header :])
     return value

@@ -20,15 +20,15 @@ from press.homework.private import Private
 RULE = "a `variant` cell holds lines such as EPS = draw.choice([1e-5, 1e-6])"
 
 
-def given(private: Private, student: str = "") -> dict[str, Any]:
+def draw_variants(private: Private, student: str = "") -> dict[str, Any]:
     """Draw a student's numbers; without a roster every student is ""."""
     return {
-        name: value_of(source, Stream(private.seed, private.homework, student, name))
+        name: draw_value(source, Stream(private.seed, private.homework, student, name))
         for name, source in private.variants.items()
     }
 
 
-def literal_cell(source: str, values: Mapping[str, Any]) -> str:
+def write_literal_cell(source: str, values: Mapping[str, Any]) -> str:
     """Write a variant cell with the drawn numbers in it: EPS = 1e-05; comments stay."""
     lines = source.split("\n")
     for node in reversed(ast.parse(source).body):
@@ -39,7 +39,7 @@ def literal_cell(source: str, values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def sources(cell: str, line: int = 1) -> dict[str, str]:
+def read_sources(cell: str, line: int = 1) -> dict[str, str]:
     """Read a variant cell as {NAME: "draw.…(…)"}; ValueError where a line is anything else."""
     found: dict[str, str] = {}
     for node in ast.parse(cell).body:
@@ -50,7 +50,7 @@ def sources(cell: str, line: int = 1) -> dict[str, str]:
                     raise ValueError(f"{where}a variant has one line; {name} has two: drop one")
                 source = ast.unparse(call)
                 try:
-                    value_of(source, Stream(0, "", "", name))
+                    draw_value(source, Stream(0, "", "", name))
                 except ValueError as error:
                     raise ValueError(f"{where}{error}") from error
                 found[name] = source
@@ -66,7 +66,7 @@ class Stream:
         self._words = "\0".join(map(str, words))
         self._count = 0
 
-    def unit(self) -> float:
+    def draw_unit(self) -> float:
         """Draw from 0 <= u < 1."""
         self._count += 1
         digest = hashlib.sha256(f"{self._words}\0{self._count}".encode()).digest()
@@ -74,28 +74,28 @@ class Stream:
 
     def choice(self, options: Sequence[Any]) -> Any:
         """Take one of a list."""
-        return options[int(self.unit() * len(options))]
+        return options[int(self.draw_unit() * len(options))]
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Draw whole numbers, low <= n < high: one, or lists of that shape."""
         check_order(low, high)
-        return _fill(shape, lambda: low + int(self.unit() * (high - low)))
+        return _fill_shape(shape, lambda: low + int(self.draw_unit() * (high - low)))
 
     def uniform(self, low: float, high: float, *shape: int) -> Any:
         """Draw numbers between low and high."""
         check_order(low, high)
-        return _fill(shape, lambda: _short(low + self.unit() * (high - low)))
+        return _fill_shape(shape, lambda: _round_number(low + self.draw_unit() * (high - low)))
 
     def normal(self, *shape: int, scale: float = 1.0) -> Any:
         """Draw normal numbers (Box and Muller's way)."""
-        return _fill(shape, lambda: _short(scale * self._normal()))
+        return _fill_shape(shape, lambda: _round_number(scale * self._draw_normal()))
 
-    def _normal(self) -> float:
-        radius = math.sqrt(-2 * math.log(1 - self.unit()))
-        return radius * math.cos(2 * math.pi * self.unit())
+    def _draw_normal(self) -> float:
+        radius = math.sqrt(-2 * math.log(1 - self.draw_unit()))
+        return radius * math.cos(2 * math.pi * self.draw_unit())
 
 
-def value_of(source: str, stream: Stream) -> Any:
+def draw_value(source: str, stream: Stream) -> Any:
     """Compute `draw.choice([…])` and its like, without executing anything; ValueError otherwise."""
     call = ast.parse(source, mode="eval").body
     match call:
@@ -120,7 +120,7 @@ def check_order(low: float, high: float) -> None:
         raise ValueError(f"a draw is from low to below high, got low={low!r}, high={high!r}")
 
 
-def _fill(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:
+def _fill_shape(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:
     def level(sizes: Iterator[int]) -> Any:
         rest = list(sizes)
         return [level(iter(rest[1:])) for _ in range(rest[0])] if rest else one()
@@ -128,5 +128,5 @@ def _fill(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:
     return level(iter(shape))
 
 
-def _short(number: float) -> float:
+def _round_number(number: float) -> float:
     return float(f"{number:.4g}")

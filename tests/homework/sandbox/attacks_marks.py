@@ -39,8 +39,8 @@ MARKS = {
             "    time.sleep(600)"
         ),
         "patch the wire": (
-            "wire = sys.modules['confined.wire']\nkeep = wire.frame\n"
-            "wire.frame = lambda head, value=None, cap=0: keep({**head, 'points': 9}, True)\n"
+            "wire = sys.modules['confined.wire']\nkeep = wire.write_frame\n"
+            "wire.write_frame = lambda head, value=None, cap=0: keep({**head, 'points': 9}, True)\n"
             + _WRONG
         ),
         "an import hook": (

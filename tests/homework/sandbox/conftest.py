@@ -3,9 +3,9 @@
 import psutil
 import pytest
 
-from press.homework.sandbox import Sandbox, available
+from press.homework.sandbox import Sandbox, list_modes
 
-BEST = "full" if not available()["full"] else "plain"
+BEST = "full" if not list_modes()["full"] else "plain"
 
 
 def zygote_of(worker):
@@ -25,7 +25,7 @@ def ask(sandbox):
     """Run one program in a fresh worker and call its `answer`."""
 
     def once(program, *arguments, **named):
-        with sandbox.worker(program) as worker:
+        with sandbox.open_worker(program) as worker:
             return worker.call("answer", *arguments, **named)
 
     return once

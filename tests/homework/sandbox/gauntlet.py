@@ -154,9 +154,11 @@ class Range:
         if name in BODIES:
             body = textwrap.indent(BODIES[name][1].strip("\n"), "    ")
             program = f"{attacks_walls.HEADER}\ndef attack(at):\n{body}\n"
-            with self.sandbox.worker(program, limits=limits) as worker:
+            with self.sandbox.open_worker(program, limits=limits) as worker:
                 return came_of(worker.call("attack", self.at))
-        with self.sandbox.worker(attacks_walls.HEADER + MARKS[name][1], limits=limits) as worker:
+        with self.sandbox.open_worker(
+            attacks_walls.HEADER + MARKS[name][1], limits=limits
+        ) as worker:
             answer = worker.call("rms_norm", self.x)
         if earns(answer, self.x):
             return "marks earned"
@@ -168,7 +170,7 @@ class Range:
 
     def honest(self) -> bool:
         """Whether an honest submission still earns its points, with the next worker."""
-        with self.sandbox.worker(HONEST, limits=LIMITS) as worker:
+        with self.sandbox.open_worker(HONEST, limits=LIMITS) as worker:
             return earns(worker.call("rms_norm", self.x), self.x)
 
     def damage(self) -> list[str]:
@@ -198,7 +200,7 @@ def prepared(mode: str) -> Iterator[Range]:
     with (
         tempfile.TemporaryDirectory() as outside,
         Sandbox(mode, LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
-        sandbox.worker(HONEST) as sibling,
+        sandbox.open_worker(HONEST) as sibling,
     ):
         os.chmod(outside, 0o755)
         os.umask(0o022)

@@ -7,11 +7,21 @@ import pytest
 import torch
 
 from press.homework.sandbox import Limits
-from press.homework.sandbox.answer import FAILURES, clean
+from press.homework.sandbox.answer import FAILURES, clean_text
 
 VALUES = [
-    None, True, -3, 2**200, 0.1, math.inf, "ü\0\ud800", [], (), {}, [1, (2.5, {"a": [None]})],
-]  # fmt: skip
+    None,
+    True,
+    -3,
+    2**200,
+    0.1,
+    math.inf,
+    "ü\0\ud800",
+    [],
+    (),
+    {},
+    [1, (2.5, {"a": [None]})],
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
@@ -24,7 +34,7 @@ def test_tensors_of_all_kinds_come_back_bit_for_bit(sandbox):
     kinds = "float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64"
     tensors = [torch.tensor([[0, 1, 2]]).to(getattr(torch, kind)) for kind in kinds.split()]
     tensors += [torch.tensor(math.nan), torch.empty(0, 3), torch.ones(4, 4).t()[1:, ::2]]
-    with sandbox.worker("def answer(x): return x") as worker:
+    with sandbox.open_worker("def answer(x): return x") as worker:
         for sent in tensors:
             got = worker.call("answer", sent).value
             assert got.dtype == sent.dtype and got.shape == sent.shape
@@ -66,7 +76,7 @@ def test_named_arguments_and_numpy_arrays_arrive(ask):
         ("from labkit.norms import rms_norm as answer", "forbidden", "it imports labkit"),
         ("class answer:\n    def __repr__(self): return '?'", "refused", "got answer"),
     ],
-)  # fmt: skip
+)
 def test_each_failure_has_its_name_and_says_why(ask, program, failure, detail):
     answer = ask(program)
     assert answer.failure == failure in FAILURES and detail in answer.detail
@@ -85,7 +95,7 @@ def uses(): return broken
 if half(1) / 0:
     def perhaps(): return 1
 """
-    with sandbox.worker(program) as worker:
+    with sandbox.open_worker(program) as worker:
         assert worker.call("half", 1).value == 0.5
         assert worker.call("broken").failure == "broken"
         assert worker.call("uses").detail == "NameError: name 'broken' is not defined"
@@ -105,17 +115,17 @@ class Norm(torch.nn.Module):
 import os
 def probe_weight(student, dim, factor=1): return (student.Norm(dim).weight * factor).sum().item()
 """
-    with sandbox.worker(program, probes) as worker:
+    with sandbox.open_worker(program, probes) as worker:
         assert worker.probe("probe_weight", 3, factor=2).value == 6
         assert worker.call("probe_weight").failure == "missing"
         assert worker.probe("probe_other").failure == "broken"
-    with sandbox.worker("x = 1", probes) as worker:
+    with sandbox.open_worker("x = 1", probes) as worker:
         said = worker.probe("probe_weight", 3)
-        assert said.failure == "raised" and "Norm" in said.detail
+        assert (said.failure, said.detail) == ("missing", "no definition of Norm")
 
 
 def test_once_gone_a_worker_answers_the_same_at_once(sandbox):
-    with sandbox.worker(
+    with sandbox.open_worker(
         "def answer():\n    while True: pass", limits=Limits(seconds=0.3)
     ) as worker:
         first = worker.call("answer")
@@ -132,7 +142,7 @@ def wrong(): raise ValueError(object(), {"a", "b", "c", "d"})
     x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
     seen = set()
     for _ in range(20):
-        with sandbox.worker(program) as worker:
+        with sandbox.open_worker(program) as worker:
             one, other = worker.call("answer", x), worker.call("wrong")
             seen.add((repr(one.value), other.failure, other.detail))
     assert len(seen) == 1 and "0x…" in seen.pop()[2]
@@ -140,12 +150,12 @@ def wrong(): raise ValueError(object(), {"a", "b", "c", "d"})
 
 def test_what_a_test_cannot_send_is_the_tests_mistake(sandbox):
     with (
-        sandbox.worker("def answer(x): return x") as worker,
+        sandbox.open_worker("def answer(x): return x") as worker,
         pytest.raises(ValueError, match=r"a value must be None, a number, .* got object"),
     ):
         worker.call("answer", object())
 
 
 def test_shown_text_is_short_printable_and_the_same_each_time():
-    assert clean("a\x1b[2J\0b\u202e at 0x7f12345678") == "a [2J b  at 0x…"
-    assert len(clean("x" * 10**6)) == 500
+    assert clean_text("a\x1b[2J\0b\u202e at 0x7f12345678") == "a [2J b  at 0x…"
+    assert len(clean_text("x" * 10**6)) == 500

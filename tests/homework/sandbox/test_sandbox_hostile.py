@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from press.homework.sandbox import available
+from press.homework.sandbox import list_modes
 from tests.homework.sandbox import gauntlet
 from tests.homework.sandbox.conftest import BEST
 
@@ -16,12 +16,22 @@ ROOT = Path(__file__).parents[3]
 LAUNCH = Path(__file__).with_name("launch.py")
 
 # One of each kind, for every day.
-SOME = ("read the key", "look through the environment", "connect by TCP", "fork", "become root",
-        "30 GB of tensor", "print for ever", "a set", "patch torch.allclose", "a forged failure",
-        "loop")  # fmt: skip
+SOME = (
+    "read the key",
+    "look through the environment",
+    "connect by TCP",
+    "fork",
+    "become root",
+    "30 GB of tensor",
+    "print for ever",
+    "a set",
+    "patch torch.allclose",
+    "a forged failure",
+    "loop",
+)
 
 
-@pytest.mark.skipif(bool(available()[BEST]), reason=f"mode {BEST}: {available()[BEST]}")
+@pytest.mark.skipif(bool(list_modes()[BEST]), reason=f"mode {BEST}: {list_modes()[BEST]}")
 def test_one_attack_of_each_kind_gets_nothing():
     assert gauntlet.run(BEST, SOME) == {}
 
@@ -32,14 +42,14 @@ def test_there_are_many_attacks_and_no_two_alike():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
+@pytest.mark.skipif(bool(list_modes()["full"]), reason=f"mode full: {list_modes()['full']}")
 def test_no_attack_gets_anything_in_full_mode():
     assert gauntlet.run("full") == {}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a plain user")
-@pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
+@pytest.mark.skipif(bool(list_modes()["full"]), reason=f"mode full: {list_modes()['full']}")
 def test_no_attack_gets_anything_in_full_mode_of_a_plain_user():
     assert launched("full", "plain") == {}
 
@@ -51,7 +61,7 @@ def test_no_attack_gets_anything_in_restricted_mode():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(available()["plain"]), reason=f"mode plain: {available()['plain']}")
+@pytest.mark.skipif(bool(list_modes()["plain"]), reason=f"mode plain: {list_modes()['plain']}")
 def test_no_attack_gets_anything_in_plain_mode():
     plain = launched("plain", "plain") if os.geteuid() == 0 else gauntlet.run("plain")
     assert plain == {}
@@ -67,7 +77,11 @@ def launched(mode, kind):
     }
     ran = subprocess.run(
         [sys.executable, str(LAUNCH), kind, str(ROOT), *command],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=540,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=540,
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ import torch
 
 from press import control_groups
 from press.homework.sandbox import Limits
-from press.homework.sandbox.folder import remove, too_large
+from press.homework.sandbox.folder import is_too_large, remove_folder
 from tests.homework.sandbox.conftest import zygote_of
 
 NO_GROUP = control_groups.find_problem()
@@ -27,7 +27,7 @@ HONEST = "def double(x): return 2 * x"
     ids=["in Python", "in C"],
 )
 def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program):
-    with sandbox.worker(program, limits=Limits(seconds=0.5)) as worker:
+    with sandbox.open_worker(program, limits=Limits(seconds=0.5)) as worker:
         start = time.monotonic()
         answer = worker.call("loop")
     assert answer.failure == "slow" and 0.5 <= time.monotonic() - start < 2.5
@@ -46,7 +46,7 @@ def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program
 )
 def test_memory_stays_within_its_cap_and_five_percent(sandbox, program):
     limits = Limits(memory=128 << 20, file=100 << 20, seconds=60)
-    with sandbox.worker(program, limits=limits) as worker:
+    with sandbox.open_worker(program, limits=limits) as worker:
         assert worker.process.group
         assert worker.call("eat").failure == "memory"
         folder = worker.process.group.folder
@@ -56,7 +56,7 @@ def test_memory_stays_within_its_cap_and_five_percent(sandbox, program):
 
 
 def test_nothing_is_left_of_a_worker(sandbox):
-    with sandbox.worker(HONEST) as worker:
+    with sandbox.open_worker(HONEST) as worker:
         process, pid = worker.process, worker.pid
         assert os.path.exists(f"/proc/{pid}")
         if process.group:
@@ -70,7 +70,7 @@ def test_nothing_is_left_of_a_worker(sandbox):
 def test_descriptors_do_not_pile_up(sandbox):
     before = len(os.listdir("/proc/self/fd"))
     for program in [HONEST, "import os\nos._exit(1)", "x = ("] * 3:
-        with sandbox.worker(program) as worker:
+        with sandbox.open_worker(program) as worker:
             worker.call("double", 1)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -91,10 +91,12 @@ def test_a_folder_without_a_bottom_is_seen_and_removed(tmp_path):
     (tmp_path / "small").mkdir(mode=0o755)
     (home / "deeper" / "link").symlink_to(tmp_path / "small")
     (tmp_path / "kept").write_text("kept")
-    assert too_large(str(home), 1 << 40), "too deep"
+    assert is_too_large(str(home), 1 << 40), "too deep"
     (tmp_path / "small/file").write_bytes(bytes(1000))
-    assert not too_large(str(tmp_path / "small"), 10_000) and too_large(str(tmp_path / "small"), 99)
-    remove(str(home))
+    assert not is_too_large(str(tmp_path / "small"), 10_000) and is_too_large(
+        str(tmp_path / "small"), 99
+    )
+    remove_folder(str(home))
     assert (tmp_path / "small").stat().st_mode & 0o777 == 0o755, "no link was followed"
     assert not home.exists() and (tmp_path / "kept").read_text() == "kept"
 
@@ -106,14 +108,14 @@ def cpu_of(pid):
 
 
 def test_five_hundred_submissions_a_minute_fit_on_two_cores(sandbox):
-    with sandbox.worker(HONEST) as worker:  # the first one may start the zygote again
+    with sandbox.open_worker(HONEST) as worker:  # the first one may start the zygote again
         worker.call("double", 1)
         zygote = zygote_of(worker)
     mine = resource.getrusage(resource.RUSAGE_SELF)
     before = cpu_of(zygote) + mine.ru_utime + mine.ru_stime
     submissions, questions = 10, 2
     for _ in range(submissions * questions):
-        with sandbox.worker(HONEST) as worker:
+        with sandbox.open_worker(HONEST) as worker:
             assert worker.call("double", torch.ones(4, 8)).ok
     mine = resource.getrusage(resource.RUSAGE_SELF)
     spent = cpu_of(zygote) + mine.ru_utime + mine.ru_stime - before

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from labkit.system.files import folder_of
-from press.homework.sandbox import Sandbox, Unavailable, available, modes, mount_plan, seccomp
-from press.homework.sandbox.inside import kernel
+from press.homework.sandbox import Sandbox, Unavailable, list_modes, modes, mount_plan, seccomp
+from press.homework.sandbox.inside import system_calls
 from tests.homework.sandbox.conftest import BEST, zygote_of
 
 HONEST = "def double(x): return 2 * x"
@@ -40,33 +40,33 @@ def test_a_mode_that_cannot_be_kept_is_refused_with_what_it_lacks(
     mode, without, lacks, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(os, "geteuid", lambda: 1000 if without == "root" else 0)
-    monkeypatch.setattr(modes, "_capable", lambda number: (number, without) != (7, "users"))
+    monkeypatch.setattr(modes, "_has_capability", lambda number: (number, without) != (7, "users"))
     if without in ("bwrap", "namespaces"):
         monkeypatch.setenv("PATH", str(tmp_path))
-        modes._walls.cache_clear()
+        modes._check_walls.cache_clear()
     if without == "namespaces":
         (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: no such namespace' >&2; exit 1\n")
         (tmp_path / "bwrap").chmod(0o755)
     if without == "landlock":
-        monkeypatch.setattr(kernel, "landlock_version", lambda: 0)
+        monkeypatch.setattr(system_calls, "read_landlock_version", lambda: 0)
     with pytest.raises(
         Unavailable, match=f"mode {mode} is not available: .*{lacks}.*; .*works here"
     ):
         Sandbox(mode)
-    assert re.search(lacks, available()[mode])
-    modes._walls.cache_clear()
+    assert re.search(lacks, list_modes()[mode])
+    modes._check_walls.cache_clear()
 
 
 def test_without_the_extra_no_mode_works_and_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
-    seccomp.compiled.cache_clear()
-    modes._filter.cache_clear()
+    seccomp.compile_filter.cache_clear()
+    modes._check_filter.cache_clear()
     try:
         with pytest.raises(Unavailable, match=r"norm-lab-book\[course\]'`.*no other mode works"):
             Sandbox("plain")
     finally:
-        seccomp.compiled.cache_clear()
-        modes._filter.cache_clear()
+        seccomp.compile_filter.cache_clear()
+        modes._check_filter.cache_clear()
 
 
 def test_every_call_on_the_list_is_a_call():
@@ -76,14 +76,14 @@ def test_every_call_on_the_list_is_a_call():
     assert len(names) == len(set(names))
     unknown = [n for n in names if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, n) == -1]
     assert unknown == []
-    assert len(seccomp.compiled()) % 8 == 0
+    assert len(seccomp.compile_filter()) % 8 == 0
 
 
 def test_only_what_is_named_and_what_that_needs_is_visible():
-    seen = mount_plan.paths(("torch", "numpy"))
+    seen = mount_plan.plan_paths(("torch", "numpy"))
     names = {os.path.basename(path) for path in seen["whole"]}
     assert {"torch", "numpy", "sympy"} <= names and not {"pytest", "jupyterlab", "labkit"} & names
-    own = mount_plan.paths(("labkit",))
+    own = mount_plan.plan_paths(("labkit",))
     assert str(folder_of("labkit")) in own["whole"] and own["found"]["labkit"]
     assert not [path for path in own["whole"] if "press" in path], "the grader is not shown"
 
@@ -91,12 +91,12 @@ def test_only_what_is_named_and_what_that_needs_is_visible():
 @pytest.mark.slow
 def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
     with Sandbox(BEST) as sandbox:
-        with sandbox.worker(HONEST) as worker:
+        with sandbox.open_worker(HONEST) as worker:
             assert worker.call("double", 1).value == 2
             os.kill(zygote_of(worker), signal.SIGKILL)
             gone(worker.pid)
             assert worker.call("double", 1).failure == "ended"
-        with sandbox.worker(HONEST) as worker:
+        with sandbox.open_worker(HONEST) as worker:
             assert worker.call("double", 2).value == 4
         assert sandbox.starts == 2
 
@@ -104,7 +104,8 @@ def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
 GRADER = f"""
 from press.homework.sandbox import Sandbox
 from tests.homework.sandbox.conftest import zygote_of
-with Sandbox({BEST!r}) as sandbox, sandbox.worker("def loop():\\n    while True: pass") as worker:
+LOOP = "def loop():\\n    while True: pass"
+with Sandbox({BEST!r}) as sandbox, sandbox.open_worker(LOOP) as worker:
     print(zygote_of(worker), worker.pid, flush=True)
     worker.call("loop")
 """
@@ -153,6 +154,6 @@ def test_a_package_below_tmp_is_seen(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with (
         Sandbox(BEST, packages=("torch", "numpy", "lent")) as opened,
-        opened.worker("from lent import LENT\ndef answer():\n    return LENT\n") as worker,
+        opened.open_worker("from lent import LENT\ndef answer():\n    return LENT\n") as worker,
     ):
         assert worker.call("answer").value == 7

@@ -10,20 +10,22 @@ from press.homework.sandbox.inside import wire
 
 
 def read(message, cap=1 << 20):
-    header, body = wire.sizes(message[: wire.HEAD.size], cap)
+    header, body = wire.read_sizes(message[: wire.HEAD.size], cap)
     start = wire.HEAD.size + header
     assert len(message) == start + body
-    return wire.parse(message[wire.HEAD.size : start], message[start:])
+    return wire.read_message(message[wire.HEAD.size : start], message[start:])
 
 
 def test_a_message_is_read_as_it_was_written():
-    head, (x, rest) = read(wire.frame({"id": 1}, (torch.arange(3), {"a": [1.5, None]})))
+    head, (x, rest) = read(wire.write_frame({"id": 1}, (torch.arange(3), {"a": [1.5, None]})))
     assert head == {"id": 1} and torch.equal(x, torch.arange(3)) and rest == {"a": [1.5, None]}
 
 
 def test_random_damage_is_refused_or_read_as_plain_data():
     draw = random.Random(0)
-    good = wire.frame({"id": 1}, [torch.arange(6).reshape(2, 3), {"a": (1.5, "x")}, torch.ones(2)])
+    good = wire.write_frame(
+        {"id": 1}, [torch.arange(6).reshape(2, 3), {"a": (1.5, "x")}, torch.ones(2)]
+    )
     refused = 0
     for _ in range(3000):
         bad = bytearray(good)
@@ -32,9 +34,9 @@ def test_random_damage_is_refused_or_read_as_plain_data():
         if draw.random() < 0.3:
             bad = bad[: draw.randrange(wire.HEAD.size, len(bad))]
         try:
-            header, body = wire.sizes(bytes(bad[: wire.HEAD.size]), 1 << 20)
+            header, body = wire.read_sizes(bytes(bad[: wire.HEAD.size]), 1 << 20)
             start = wire.HEAD.size + header
-            wire.parse(bytes(bad[wire.HEAD.size : start]), bytes(bad[start : start + body]))
+            wire.read_message(bytes(bad[wire.HEAD.size : start]), bytes(bad[start : start + body]))
         except wire.Refused:
             refused += 1
     assert 1000 < refused < 3000
@@ -52,7 +54,7 @@ TREES = [
 @pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
 def test_a_tree_that_is_no_value_is_refused(tree):
     with pytest.raises(wire.Refused):
-        wire.parse(json.dumps({"head": {}, "value": tree}).encode(), b"")
+        wire.read_message(json.dumps({"head": {}, "value": tree}).encode(), b"")
 
 
 @pytest.mark.parametrize(
@@ -60,24 +62,24 @@ def test_a_tree_that_is_no_value_is_refused(tree):
 )
 def test_a_header_that_is_no_message_is_refused(text):
     with pytest.raises(wire.Refused):
-        wire.parse(text, b"")
+        wire.read_message(text, b"")
 
 
 def test_bytes_that_belong_to_no_tensor_are_refused():
     with pytest.raises(wire.Refused):
-        wire.parse(b'{"head": {}, "value": null}', b"x")
+        wire.read_message(b'{"head": {}, "value": null}', b"x")
 
 
 def test_a_start_that_promises_too_much_is_refused_before_it_is_read():
     start = wire.HEAD.pack(wire.MAGIC, 10, 101)
-    assert wire.sizes(start, 101) == (10, 101)
+    assert wire.read_sizes(start, 101) == (10, 101)
     for bad in (start, wire.HEAD.pack(wire.MAGIC, 1 << 31, 0), wire.HEAD.pack(b"LKW0", 1, 1)):
         with pytest.raises(wire.Refused):
-            wire.sizes(bad, 100)
+            wire.read_sizes(bad, 100)
 
 
 def test_equal_tensors_share_no_memory_after_crossing():
     x = torch.ones(3)
-    _, (a, b) = read(wire.frame({}, (x, x)))
+    _, (a, b) = read(wire.write_frame({}, (x, x)))
     a += 1
     assert torch.equal(b, torch.ones(3)) and torch.equal(x, torch.ones(3))

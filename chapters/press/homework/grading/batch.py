@@ -9,12 +9,12 @@ from labkit.system.files import hold_lock
 from labkit.system.pool import count_cores
 from press.book.files import Red
 from press.homework.grading import pool, results
-from press.homework.grading.digests import Change, Grader, changes, code_of
-from press.homework.grading.opener import opened
+from press.homework.grading.digests import Change, Grader, digest_code, find_changes
+from press.homework.grading.examiner import open_examiner
+from press.homework.grading.file_owner import is_id
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.grading.submission import ENDINGS
-from press.homework.grading.whose import is_id
-from press.homework.private import Private, load, named
+from press.homework.private import Private, load_private, match_names
 from press.homework.sandbox.limits import Limits
 
 # For reading one file and starting its workers; each question has its own limit beside.
@@ -22,7 +22,7 @@ READING_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class How:
+class Options:
     """How to grade: the sandbox's mode, seconds for one call of a student's code, examiners."""
 
     mode: str = "full"
@@ -30,7 +30,7 @@ class How:
     jobs: int | None = None  # one a core
 
     def __post_init__(self):
-        # More would pass the limits of a question, see press.homework.grading.examine.
+        # More would pass the limits of a question, see press.homework.grading.private_test.
         if not 0 < self.seconds <= 60:
             raise ValueError(f"one call has above 0 and at most 60 seconds, got {self.seconds!r}")
 
@@ -50,11 +50,11 @@ class Batch:
     results: tuple[Result, ...]
 
 
-def private_of(release: Path, homework: str | None = None) -> Path:
+def find_private_file(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
     there = sorted((release / "private").glob("*.json"))
     stems = [path.stem for path in there]
-    stems = stems if homework is None else named(homework, stems)
+    stems = stems if homework is None else match_names(homework, stems)
     found = [path for path in there if path.stem in stems]
     if len(found) != 1:
         names = ", ".join(path.stem for path in there)
@@ -66,7 +66,7 @@ def private_of(release: Path, homework: str | None = None) -> Path:
     return found[0]
 
 
-def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
+def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
     """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
 
     The folder HW may have the homework's short name, hw1 of hw1_norms.
@@ -104,16 +104,20 @@ def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def run(
-    files: dict[str, Path], private_path: Path, out: Path, how: How,
-    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda *_: None,
-) -> Batch:  # fmt: skip
+def grade_class(
+    files: dict[str, Path],
+    private_path: Path,
+    out: Path,
+    how: Options,
+    only: Collection[str] = (),
+    told: Callable[[str, Result], object] = lambda *_: None,
+) -> Batch:
     """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
 
     A result whose file, numbers, tests, mode and labkit are the same as before is not made again,
     nor is a question of which nothing changed.
     """
-    private = load(private_path)
+    private = load_private(private_path)
     if unknown := sorted(set(only) - set(files)):
         raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
     strangers = sorted(set(files) - set(private.students)) if private.students else []
@@ -128,59 +132,73 @@ def run(
     kept: list[str] = []
     moved: list[Change] = []
     found: list[Result] = []
-    with hold_lock(results.own_folder(out) / f".{private.homework}.lock"):
-        before = {student: results.load(folder / f"{student}.json") for student in files}
+    with hold_lock(results.make_own_folder(out) / f".{private.homework}.lock"):
+        before = {student: results.load_result(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
-        for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
+        for student, result, fresh in _grade_students(
+            chosen, files, private_path, private, how, before
+        ):
             (graded if fresh else kept).append(student)
             found.append(result)
             if result != before[student]:
-                results.write(folder, result)
-            moved += changes(before[student], result) if fresh else []
+                results.write_result(folder, result)
+            moved += find_changes(before[student], result) if fresh else []
             told(student, result)
     return Batch(
-        private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
+        private.homework,
+        folder,
+        tuple(sorted(graded)),
+        tuple(sorted(kept)),
         tuple(sorted(moved)),
-        tuple(sorted(set(private.students) - set(files))), tuple(strangers),
+        tuple(sorted(set(private.students) - set(files))),
+        tuple(strangers),
         tuple(sorted(found, key=lambda each: each["student"])),
-    )  # fmt: skip
+    )
 
 
-def _grade(
-    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, how: How,
+def _grade_students(
+    chosen: list[str],
+    files: dict[str, Path],
+    private_path: Path,
+    private: Private,
+    how: Options,
     before: dict[str, Result | None],
-) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
+) -> Iterator[tuple[str, Result, bool]]:
     """Each student's result, and whether it was made now."""
-    grader = Grader(private, how.mode, code_of(private, Limits(seconds=float(how.seconds))))
+    grader = Grader(private, how.mode, digest_code(private, Limits(seconds=float(how.seconds))))
     tasks: list[dict[str, Any]] = []
     for student in chosen:
         old = before[student]
-        if old and old["digest"] == grader.whole(files[student], student) and not (
-            results.not_graded(old)
-        ):  # fmt: skip
-            yield student, {**old, "handed_in": results.handed_in(files[student])}, False
+        same = old and old["digest"] == grader.digest_submission(files[student], student)
+        if old and same and not results.list_not_graded(old):
+            yield student, {**old, "handed_in": results.read_change_time(files[student])}, False
         else:
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
         return
-    settings = {"private": str(private_path), "mode": how.mode, "code": grader.code,
-                "seconds": how.seconds}  # fmt: skip
+    settings = {
+        "private": str(private_path),
+        "mode": how.mode,
+        "code": grader.code,
+        "seconds": how.seconds,
+    }
     try:
-        for task, result, why in pool.run(
-            tasks, opened, settings, how.jobs or count_cores(), seconds_for(private)
+        for task, result, why in pool.run_examiners(
+            tasks, open_examiner, settings, how.jobs or count_cores(), limit_seconds(private)
         ):
             student = task["student"]
-            yield student, result or lost(private, student, files[student], how.mode, why), True
+            lost = make_lost_result(private, student, files[student], how.mode, why)
+            yield student, result or lost, True
     except pool.Lost as error:
         raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
 
 
-def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
+def make_lost_result(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
     """The result of a submission that could not be graded at all; it is tried again next time."""
-    questions = [results.question(each, [], NOT_GRADED, why) for each in private.questions]
-    return results.result_of(private, student, path, mode, questions)
+    questions = [results.make_question(each, [], NOT_GRADED, why) for each in private.questions]
+    return results.make_result(private, student, path, mode, questions)
 
 
-def seconds_for(private: Private) -> float:
+def limit_seconds(private: Private) -> float:
     """After how long an examiner hangs: each question has a limit of its own, well below this."""
     return READING_SECONDS + 400.0 * len(private.questions)

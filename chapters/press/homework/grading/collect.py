@@ -13,10 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from labkit.system.files import hold_lock, write_whole
-from press.homework.grading.inbox import Found, Refused, look
-from press.homework.grading.results import own_folder
-from press.homework.grading.submission import ENDINGS
-from press.homework.grading.whose import Class, attempt, whose
+from press.homework.grading.file_owner import Class, find_owner, read_attempt
+from press.homework.grading.inbox import Found, Refused, list_files
+from press.homework.grading.results import make_own_folder
+from press.homework.grading.submission import (
+    ENDINGS,
+    Unreadable,
+    name_other_homework,
+    parse_submission,
+)
 
 # A zip keeps times to two seconds: files that differ by less are told apart by their numbers.
 SAME_SECONDS = 2.0
@@ -24,12 +29,16 @@ SAME_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """A student's file, the earlier ones of the same student, and whether one made way for it."""
+    """A student's file, the earlier ones of the same student, and whether one made way for it.
+
+    `problem` says why it cannot be graded, where that is seen already.
+    """
 
     student: str
     label: str
     older: tuple[str, ...] = ()
     replaced: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,9 @@ class Collected:
     kept: tuple[str, ...]
 
 
-def collect(inbox: Path, homework: str, out: Path, students: Class | None = None) -> Collected:
+def collect_inbox(
+    inbox: Path, homework: str, out: Path, students: Class | None = None
+) -> Collected:
     """Take the latest file of every student; students who are not in this inbox keep theirs.
 
     The latest is the one that was changed last, in whichever inbox it came; of two of one time, the
@@ -54,39 +65,45 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     folder = out / homework
     if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
         raise ValueError(f"--out must lie outside the inbox, got {out} in {inbox}; name another")
-    found, refused = _sorted_out(look(inbox), students, homework)
-    with hold_lock(own_folder(out) / f".{homework}.lock"):
+    found, refused = _assign_files(list_files(inbox), students, homework)
+    with hold_lock(make_own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
-        tried = [_take(student, files, folder) for student, files in sorted(found.items())]
+        tried = [
+            _take_latest(student, files, folder, homework)
+            for student, files in sorted(found.items())
+        ]
         taken = [each for each in tried if isinstance(each, Taken)]
         refused += [each for each in tried if isinstance(each, Refused)]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
         result = Collected(
-            homework, tuple(taken), tuple(refused), tuple(sorted(set(students.ids) - there)),
+            homework,
+            tuple(taken),
+            tuple(refused),
+            tuple(sorted(set(students.ids) - there)),
             tuple(sorted(there - {each.student for each in taken})),
-        )  # fmt: skip
-        names = names_in(out, homework) | {each.student: each.label for each in taken}
+        )
+        names = read_download_names(out, homework) | {each.student: each.label for each in taken}
         told = {
             "schema": 1,
             **asdict(result),
             "files": {name: names[name] for name in sorted(names)},
         }
         text = json.dumps(told, indent=1, ensure_ascii=False)
-        write_whole(_report(out, homework), text + "\n")
+        write_whole(_name_report(out, homework), text + "\n")
     return result
 
 
-def names_in(out: Path, homework: str) -> dict[str, str]:
+def read_download_names(out: Path, homework: str) -> dict[str, str]:
     """Return the name that each student's file had in its download, {} where none was collected."""
-    path = _report(out, homework)
+    path = _name_report(out, homework)
     return json.loads(path.read_text(encoding="utf-8")).get("files", {}) if path.exists() else {}
 
 
-def _report(out: Path, homework: str) -> Path:
+def _name_report(out: Path, homework: str) -> Path:
     return out / f"{homework}.collected.json"
 
 
-def _sorted_out(
+def _assign_files(
     files: Iterable[Found | Refused], students: Class, homework: str
 ) -> tuple[dict[str, list[Found]], list[Refused]]:
     found: dict[str, list[Found]] = {}
@@ -94,7 +111,7 @@ def _sorted_out(
     for each in files:
         if isinstance(each, Refused):
             refused.append(each)
-        elif student := whose(each.parts, students, homework):
+        elif student := find_owner(each.parts, students, homework):
             found.setdefault(student, []).append(each)
         else:
             known = "no student of the roster" if students.ids else "no student's id"
@@ -112,14 +129,14 @@ def _sorted_out(
     return found, refused
 
 
-def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
+def _take_latest(student: str, files: list[Found], folder: Path, homework: str) -> Taken | Refused:
     newest = max(each.changed for each in files)
     order = sorted(
         files,
         key=lambda each: (
             newest - each.changed < SAME_SECONDS,
             each.changed if newest - each.changed >= SAME_SECONDS else 0,
-            attempt(each.parts),
+            read_attempt(each.parts),
             PurePosixPath(each.parts[-1]).suffix == ".ipynb",
             each.parts,
         ),
@@ -146,4 +163,14 @@ def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
         if old != path:
             old.unlink()
     older = tuple(each.label for each in order[:-1])
-    return Taken(student, last.label, older, replaced=bool(others))
+    problem = _find_problem(last.content, path.suffix, homework)
+    return Taken(student, last.label, older, bool(others), problem)
+
+
+def _find_problem(content: bytes, ending: str, homework: str) -> str:
+    """Say why a file cannot be graded; "" for one that looks like this homework's."""
+    try:
+        other = name_other_homework(parse_submission(content, ending), homework)
+    except Unreadable as error:
+        return f"{error.status}: {error}"
+    return f"another homework: {other}" if other else ""

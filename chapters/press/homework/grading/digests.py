@@ -16,7 +16,7 @@ from press.homework.definitions import Program
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.private import Private, Question
 from press.homework.sandbox.limits import Limits
-from press.homework.variants import given
+from press.homework.variants import draw_variants
 
 WHY = {"code": "the submission", "test": "the test", "grader": "the grader or its mode"}
 
@@ -27,48 +27,66 @@ class Grader:
     def __init__(self, private: Private, mode: str, code: str):
         self.private, self.mode, self.code = private, mode, code
 
-    def whole(self, path: Path, student: str) -> str:
+    def digest_submission(self, path: Path, student: str) -> str:
         """Change when the file, the student's numbers, any test, the mode or labkit does."""
-        numbers = given(self.private, variant_of(self.private, student))
-        tests = [self.test(each) for each in self.private.questions]
-        return digest(
-            path.suffix, self.file(path), numbers, self.private.digest, tests, self._mine()
+        numbers = draw_variants(self.private, find_variant(self.private, student))
+        tests = [self.digest_test(each) for each in self.private.questions]
+        return digest_values(
+            path.suffix,
+            self.digest_file(path),
+            numbers,
+            self.private.digest,
+            tests,
+            self._digest_grader(),
         )
 
-    def file(self, path: Path) -> str:
+    def digest_file(self, path: Path) -> str:
         """Change when the file's bytes do; what is no plain file is not opened."""
         if not path.is_file() or path.is_symlink():
             return "no plain file"
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def test(self, one: Question) -> str:
+    def digest_test(self, one: Question) -> str:
         """Change when a question's test does, or what decides about it beside."""
         private = self.private
-        return digest(one.test, one.points, private.probes, private.packages, private.seed)
+        return digest_values(one.test, one.points, private.probes, private.packages, private.seed)
 
-    def digests(self, one: Question, program: Program, numbers: dict[str, Any]) -> dict[str, str]:
+    def digest_question(
+        self, one: Question, program: Program, numbers: dict[str, Any]
+    ) -> dict[str, str]:
         """What one question's points were made from."""
-        return {"code": digest(program.text, numbers), "test": self.test(one),
-                "grader": self._mine()}  # fmt: skip
+        return {
+            "code": digest_values(program.text, numbers),
+            "test": self.digest_test(one),
+            "grader": self._digest_grader(),
+        }
 
-    def _mine(self) -> str:
-        return digest(self.mode, self.code)
+    def digest_unread_question(self, one: Question, path: Path) -> dict[str, str]:
+        """What one question's points were made from, where the file as a whole decided them."""
+        return {
+            "code": self.digest_file(path),
+            "test": self.digest_test(one),
+            "grader": self._digest_grader(),
+        }
+
+    def _digest_grader(self) -> str:
+        return digest_values(self.mode, self.code)
 
 
-def code_of(private: Private, limits: Limits) -> str:
+def digest_code(private: Private, limits: Limits) -> str:
     """Change when labkit or torch does, or the limits."""
-    return digest(
+    return digest_values(
         code_hash(), code_hash("press.homework"), importlib.metadata.version("torch"), repr(limits)
     )
 
 
-def variant_of(private: Private, student: str) -> str:
+def find_variant(private: Private, student: str) -> str:
     """Whose numbers a student's notebook has: without a roster all have the same."""
     return student if private.students else ""
 
 
-def digest(*told: Any) -> str:
+def digest_values(*told: Any) -> str:
     """The sha256 of plain values."""
     text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -88,7 +106,7 @@ class Change:
         return f"{self.student}: {self.question} {self.before} -> {self.after} ({self.why} changed)"
 
 
-def changes(before: Result | None, after: Result) -> list[Change]:
+def find_changes(before: Result | None, after: Result) -> list[Change]:
     """The questions whose points differ; none for a first grading."""
     if before is None:
         return []
@@ -98,15 +116,17 @@ def changes(before: Result | None, after: Result) -> list[Change]:
     found = []
     for new in after["questions"]:
         was = old.pop(new["id"], None)
-        told = (_points(was), _points(new))
+        told = (_show_points(was), _show_points(new))
         if told[0] != told[1]:
-            found.append(Change(after["student"], new["id"], *told, _why(was, new, same)))
+            found.append(
+                Change(after["student"], new["id"], *told, _explain_change(was, new, same))
+            )
     for gone, was in old.items():
-        found.append(Change(after["student"], gone, _points(was), "gone", "the test"))
+        found.append(Change(after["student"], gone, _show_points(was), "gone", "the test"))
     return found
 
 
-def _points(question: Result | None) -> str:
+def _show_points(question: Result | None) -> str:
     if question is None:
         return "none"
     if question["failure"] == NOT_GRADED:
@@ -114,10 +134,12 @@ def _points(question: Result | None) -> str:
     return f"{question['points']}/{question['max']}"
 
 
-def _why(was: Result | None, new: Result, same_file: bool) -> str:
+def _explain_change(was: Result | None, new: Result, same_file: bool) -> str:
     if was is None:
         return "the test"
-    old, now = was.get("digests") or {}, new.get("digests") or {}
+    old, now = was.get("digests"), new.get("digests")
+    if not old or not now:  # an examiner died: nobody knows what it would have said
+        return "the outcome"
     differing = [
         WHY[key]
         for key in WHY

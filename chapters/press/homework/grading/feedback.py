@@ -17,9 +17,9 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from labkit.system.files import write_whole
-from press.homework.grading.results import BY_HAND, NOT_GRADED, Result, plain
-from press.homework.grading.whose import CANVAS, MOODLE
-from press.homework.judge import NOT_BEGUN
+from press.homework.grading.file_owner import CANVAS, MOODLE
+from press.homework.grading.results import BY_HAND, NOT_GRADED, Result, plain_number
+from press.homework.verdicts import NOT_BEGUN
 
 # What Markdown obeys; an underscore inside a word, as in grad_x, is a letter to it.
 SPECIAL = re.compile(r"([\\`*\[\]<>&|#~!]|(?<![^\W_])_|_(?![^\W_]))")
@@ -52,46 +52,59 @@ $body</body>
 """)
 
 
-def write(folder: Path, result: Result) -> tuple[Path, Path]:
+def write_feedback(folder: Path, result: Result) -> tuple[Path, Path]:
     """Write folder/STUDENT.md and folder/STUDENT.html."""
     stem = folder / result["student"]
     paths = (stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.html"))
-    for path, text in zip(paths, (markdown(result), page(result)), strict=True):
+    for path, text in zip(paths, (write_markdown(result), write_page(result)), strict=True):
         write_whole(path, text)
     return paths
 
 
-def markdown(result: Result) -> str:
+def write_markdown(result: Result) -> str:
     """The feedback as Markdown."""
-    lines = [f"# {_plain(result['title'])}: feedback for {_plain(result['student'])}", ""]
-    lines += [f"**{_total(result)}**", ""]
+    lines = [
+        f"# {_escape_text(result['title'])}: feedback for {_escape_text(result['student'])}",
+        "",
+    ]
+    lines += [f"**{_describe_total(result)}**", ""]
+    if result.get("status"):
+        why, *others = map(_escape_text, result["problems"])
+        lines += [f"Your file was not graded: {why}.", "", *(f"- {each}" for each in others)]
+        return "\n".join([*lines, ""])
     if result["problems"]:
-        lines += ["About your file:", "", *(f"- {_plain(each)}" for each in result["problems"]), ""]
+        lines += [
+            "About your file:",
+            "",
+            *(f"- {_escape_text(each)}" for each in result["problems"]),
+            "",
+        ]
     for each in result["questions"]:
-        lines += [f"## {_plain(_head(each))}", "", *_said(each)]
+        lines += [f"## {_escape_text(_describe_question(each))}", "", *_explain_question(each)]
         if each["parts"] and each["failure"] != NOT_BEGUN:
             lines += ["| part | points | what to look at |", "| --- | ---: | --- |"]
             rows = [(p["name"], f"{p['points']} of {p['max']}", p["says"]) for p in each["parts"]]
-            lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
+            lines += ["| " + " | ".join(map(_escape_text, row)) + " |" for row in rows]
             lines.append("")
     return "\n".join(lines)
 
 
-def page(result: Result) -> str:
+def write_page(result: Result) -> str:
     """The feedback as a page that needs nothing beside it and runs nothing."""
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown(result))
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(write_markdown(result))
     title = html.escape(f"{result['title']}: feedback for {result['student']}")
     return PAGE.substitute(title=title, body=body)
 
 
-def pack(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:
+def pack_feedback(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:
     """Write the feedback as a zip that Canvas or Moodle takes back; return who is not in it.
 
     `names` says what each student's file was called in the download.
     """
     files = {
-        each["student"]: _returned(names.get(each["student"], ""), each) for each in results
-    }  # fmt: skip
+        each["student"]: _make_returned_file(names.get(each["student"], ""), each)
+        for each in results
+    }
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in filter(None, files.values()):
@@ -101,7 +114,7 @@ def pack(results: Sequence[Result], names: Mapping[str, str], path: Path) -> lis
     return [student for student, file in files.items() if file is None]
 
 
-def _returned(label: str, result: Result) -> tuple[str, str] | None:
+def _make_returned_file(label: str, result: Result) -> tuple[str, str] | None:
     """A file's name and text for the platform that a download's name comes from; None for others.
 
     Moodle reads the student out of the name's beginning. Canvas shows what comes back under the
@@ -111,34 +124,38 @@ def _returned(label: str, result: Result) -> tuple[str, str] | None:
         if found := MOODLE.fullmatch(part):
             whose = part.removesuffix(found["file"] or "")
             folder = part != label.rpartition("/")[2]
-            return f"{whose}_{'/' if folder else ''}feedback.html", page(result)
+            return f"{whose}_{'/' if folder else ''}feedback.html", write_page(result)
         if CANVAS.fullmatch(part) and part.endswith(".ipynb"):
-            cell = {"cell_type": "markdown", "id": "feedback", "metadata": {},
-                    "source": markdown(result)}  # fmt: skip
+            cell = {
+                "cell_type": "markdown",
+                "id": "feedback",
+                "metadata": {},
+                "source": write_markdown(result),
+            }
             notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
             return part, json.dumps(notebook, indent=1, ensure_ascii=False)
         if CANVAS.fullmatch(part) and part.endswith(".py"):
-            return part, "".join(f"# {line}\n" for line in markdown(result).split("\n"))
+            return part, "".join(f"# {line}\n" for line in write_markdown(result).split("\n"))
     return None
 
 
-def _total(result: Result) -> str:
+def _describe_total(result: Result) -> str:
     if result["total"] is not None:
         points = f"{result['total']} of {result['max']} points"
         late = result.get("late")
         return f"{points}, {late} of your points lost because it was late" if late else points
     graded = [each for each in result["questions"] if each["points"] is not None]
-    earned, most = (plain(sum(each[key] for each in graded)) for key in ("points", "max"))
+    earned, most = (plain_number(sum(each[key] for each in graded)) for key in ("points", "max"))
     return f"{earned} of {most} points so far; {result['max']} when all questions are graded"
 
 
-def _head(question: dict[str, Any]) -> str:
+def _describe_question(question: dict[str, Any]) -> str:
     if question["points"] is None:
         return f"{question['id']}: not graded yet"
     return f"{question['id']}: {question['points']} of {question['max']} points"
 
 
-def _said(question: dict[str, Any]) -> list[str]:
+def _explain_question(question: dict[str, Any]) -> list[str]:
     told = {NOT_GRADED: NOT_YET, BY_HAND: TO_MARK, NOT_BEGUN: UNTOUCHED}.get(
         question["failure"], ""
     )
@@ -146,10 +163,10 @@ def _said(question: dict[str, Any]) -> list[str]:
         told = FINE
     if question.get("marked") and question["parts"]:
         told = "These points were given by hand, whatever the parts below say."
-    comment = _plain(question.get("comment", ""))
+    comment = _escape_text(question.get("comment", ""))
     return [line for said in (told, comment) if said for line in (said, "")]
 
 
-def _plain(text: object) -> str:
+def _escape_text(text: object) -> str:
     """A text in one line that Markdown shows as it is: no link, picture, tag or table in it."""
     return SPECIAL.sub(r"\\\1", " ".join(str(text).split())).replace("\\<", "&lt;")

@@ -2,70 +2,72 @@
 
 import ast
 import re
-from itertools import takewhile
+from collections.abc import Collection
 from pathlib import Path
 
 from labkit.system.time_limit import TooLong, at_most
-from press.homework.definitions import Definitions, Program
-from press.homework.definitions import read as definitions_of
+from press.homework.definitions import Definitions, Program, read_definitions
 from press.homework.draw import Draw
 from press.homework.grading import results, submission
-from press.homework.grading.digests import Grader, digest, variant_of
-from press.homework.grading.examine import Faulty, Timed, parts
+from press.homework.grading.digests import Grader, digest_values, find_variant
+from press.homework.grading.private_test import Faulty, TimedStudent, run_private_test
 from press.homework.grading.results import (
     BY_HAND,
     NOT_GRADED,
     UNREADABLE,
     Result,
-    plain,
-    question,
+    make_question,
+    plain_number,
 )
-from press.homework.judge import NOT_BEGUN
 from press.homework.private import Private, Question
 from press.homework.sandbox import Sandbox
 from press.homework.sandbox.inside.imports import SAFE
-from press.homework.variants import given
+from press.homework.variants import draw_variants
+from press.homework.verdicts import NOT_BEGUN
 
 READ_SECONDS = 30.0
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def grade(
-    path: Path, student: str, private: Private, workers: Sandbox, grader: Grader,
-    before: Result | None = None,
-) -> Result:  # fmt: skip
+def grade_submission(
+    path: Path, student: str, workers: Sandbox, grader: Grader, before: Result | None = None
+) -> Result:
     """The result of one file. Questions whose digests are those of `before` are taken from it."""
-    whole = grader.whole(path, student)
+    private, status = grader.private, ""
+    digest = grader.digest_submission(path, student)
     try:
-        handed_in, found, programs = _read(path, private)
+        handed_in, found, programs = _read_programs(path, private)
+    except submission.Unreadable as error:
+        problems, status = [str(error)], error.status
+        questions = [_make_unread_question(each, path, grader) for each in private.questions]
+    else:
         problems = [*handed_in.problems, *found.problems]
-        wanted = {name for each in private.questions for name in each.wanted}
-        if wanted and not wanted & found.last.keys():
-            problems.append(
-                "none of the names that this homework asks for is defined here; is it the "
-                "notebook of this homework?"
-            )
         questions = []
         for each, program in zip(private.questions, programs, strict=True):
-            if refused := _refused_imports(program, private):
+            if not each.test:
+                answer = handed_in.answers.get(each.id, "")
+                questions.append(make_question(each, [], BY_HAND, answer=answer))
+                continue
+            if refused := _name_refused_imports(found.list_imports(each.wanted), private):
                 problems.append(f"{each.id} {refused}")
-            problems += [said for said in program.left_out if each.test and said not in problems]
-            questions.append(
-                _question(each, program, student, private, workers, grader, before)
-                if each.test
-                else question(each, [], BY_HAND, answer=handed_in.answers.get(each.id, ""))
-            )
-    except submission.Unreadable as error:
-        problems = [str(error)]
-        questions = [_unread(each, private) for each in private.questions]
+            problems += [said for said in program.left_out if said not in problems]
+            questions.append(_grade_question(each, program, student, workers, grader, before))
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
-    return results.result_of(
-        private, student, path, grader.mode, questions, problems, grader.file(path), whole
+    return results.make_result(
+        private,
+        student,
+        path,
+        grader.mode,
+        questions,
+        problems,
+        status,
+        sha256=grader.digest_file(path),
+        digest=digest,
     )
 
 
-def roots(one: Question, probes: str) -> set[str]:
+def list_asked_names(one: Question, probes: str) -> set[str]:
     """The names of a submission that a question may ask for.
 
     These are the names its solution defines, those that its test writes as a text (but for what its
@@ -87,26 +89,30 @@ def roots(one: Question, probes: str) -> set[str]:
     return names
 
 
-def _read(path: Path, private: Private) -> tuple[submission.Submission, Definitions, list[Program]]:
-    """What was handed in, its definitions, and for each question the program that it needs."""
+def _read_programs(
+    path: Path, private: Private
+) -> tuple[submission.Submission, Definitions, list[Program]]:
+    """What was handed in, its definitions, and for each question the program that it needs.
+
+    Unreadable where there is nothing to grade.
+    """
+    asked = {name for each in private.questions for name in each.wanted}
     try:
         with at_most(READ_SECONDS):
-            handed_in = submission.read(path)
-            found = definitions_of(handed_in.cells)
-            programs = [found.program(roots(each, private.probes)) for each in private.questions]
-            return handed_in, found, programs
+            handed_in = submission.read_submission(path)
+            found = read_definitions(handed_in.cells)
+            submission.check_homework(handed_in, private.homework, asked, found.last.keys())
+            names = [list_asked_names(each, private.probes) for each in private.questions]
+            return handed_in, found, [found.build_program(each) for each in names]
     except TooLong:
         raise submission.Unreadable(
             f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
         ) from None
 
 
-def _refused_imports(program: Program, private: Private) -> str:
+def _name_refused_imports(imported: Collection[str], private: Private) -> str:
     """Say which packages a question's code imports and may not; "" where there is none."""
-    # A program begins with its imports, one a line.
-    lines = takewhile(re.compile("import |from ").match, program.text.splitlines())
-    names = {line.split()[1].partition(".")[0] for line in lines}
-    refused = sorted(names - SAFE - set(private.packages) - {""})
+    refused = sorted(set(imported) - SAFE - set(private.packages) - {""})
     if not refused:
         return ""
     return (
@@ -115,48 +121,59 @@ def _refused_imports(program: Program, private: Private) -> str:
     )
 
 
-def _question(
-    one: Question, program: Program, student: str, private: Private, workers: Sandbox,
-    grader: Grader, before: Result | None,
-) -> Result:  # fmt: skip
-    numbers = given(private, variant_of(private, student))
-    digests = grader.digests(one, program, numbers)
+def _grade_question(
+    one: Question,
+    program: Program,
+    student: str,
+    workers: Sandbox,
+    grader: Grader,
+    before: Result | None,
+) -> Result:
+    private = grader.private
+    numbers = draw_variants(private, find_variant(private, student))
+    digests = grader.digest_question(one, program, numbers)
     for old in before["questions"] if before else []:
         if old["id"] == one.id and old.get("digests") == digests and not old["reason"]:
             return old
     try:
-        with workers.worker(program.text, private.probes) as worker:
-            judged = parts(one.test, one.id, Timed(worker), draw_of(private, one), numbers)
+        with workers.open_worker(program.text, private.probes) as worker:
+            judged = run_private_test(
+                one.test, one.id, TimedStudent(worker), make_draw(private, one), numbers
+            )
         most = sum(each.points for each in judged)
         if abs(most - one.points) > 1e-6:
             raise Faulty(
-                f"the private test of {one.id} yielded parts of {plain(most)} points together, "
-                f"and the question has {one.points}"
+                f"the private test of {one.id} yielded parts of {plain_number(most)} points "
+                f"together, and the question has {one.points}"
             )
     except Faulty as error:
-        return question(one, [], NOT_GRADED, str(error), digests)
+        return make_question(one, [], NOT_GRADED, str(error), digests)
     told = [
-        {"name": each.name, "points": plain(each.points if each.verdict.ok else 0),
-         "max": plain(each.points), "says": each.message}
+        {
+            "name": each.name,
+            "points": plain_number(each.points if each.verdict.ok else 0),
+            "max": plain_number(each.points),
+            "says": each.message,
+        }
         for each in judged
-    ]  # fmt: skip
+    ]
     failures = [each.verdict.failure for each in judged if not each.verdict.ok]
     failure = next((each for each in failures if each not in ("", NOT_BEGUN)), "")
     if failures == [NOT_BEGUN] * len(judged):
         failure = NOT_BEGUN
-    return question(one, told, failure, digests=digests)
+    return make_question(one, told, failure, digests=digests)
 
 
-def draw_of(private: Private, one: Question) -> Draw:
+def make_draw(private: Private, one: Question) -> Draw:
     """The test's source is part of the seed, so that nobody can draw the same without having it."""
-    return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest(one.test)}")
+    return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest_values(one.test)}")
 
 
-def _unread(one: Question, private: Private) -> Result:
-    said = "The file could not be read."
+def _make_unread_question(one: Question, path: Path, grader: Grader) -> Result:
+    said = "The file was not graded."
     told = [
-        {"name": each.name, "points": 0, "max": plain(each.points), "says": said}
-        for each in private.rubric
+        {"name": each.name, "points": 0, "max": plain_number(each.points), "says": said}
+        for each in grader.private.rubric
         if each.question == one.id
     ]
-    return question(one, told, UNREADABLE)
+    return make_question(one, told, UNREADABLE, digests=grader.digest_unread_question(one, path))

@@ -14,8 +14,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from press.homework.grading.results import Result, open_questions, plain
-from press.homework.judge import NOT_BEGUN
+from press.homework.grading.results import Result, list_open_questions, plain_number
+from press.homework.verdicts import NOT_BEGUN
 
 COLUMNS = ("plain", "canvas", "moodle", "questions")
 FORMULA = ("=", "+", "-", "@")
@@ -37,22 +37,22 @@ Line = dict[str, Any]
 Rows = Mapping[str, Mapping[str, str]]
 
 
-def table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
+def write_table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
     """Return the CSV's text; `rows` is a roster: who is missing, what platforms call them."""
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     if columns == "questions":
-        lines = summarize(results)
+        lines = summarize_questions(results)
     else:
-        lines = list(_by_student(results, columns, rows or {}))
+        lines = list(_list_students(results, columns, rows or {}))
     told = io.StringIO()
     writer = csv.DictWriter(told, list(lines[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: safe(value) for key, value in line.items()} for line in lines)
+    writer.writerows({key: escape_cell(value) for key, value in line.items()} for line in lines)
     return told.getvalue()
 
 
-def summarize(results: Sequence[Result]) -> list[Line]:
+def summarize_questions(results: Sequence[Result]) -> list[Line]:
     """Return for each question its mean, the share with full points, and the share not begun."""
     asked: dict[tuple[str, str], list[Result]] = {}
     for each in results:
@@ -68,13 +68,13 @@ def summarize(results: Sequence[Result]) -> list[Line]:
         }
         line = {"homework": homework, "question": name, "max": found[0]["max"]}
         line |= {"graded": len(graded)}
-        lines.append(line | {
-            key: round(sum(each) / len(each), 3) if each else None for key, each in means.items()
-        })  # fmt: skip
+        for key, values in means.items():
+            line[key] = round(sum(values) / len(values), 3) if values else None
+        lines.append(line)
     return lines
 
 
-def _by_student(results: Sequence[Result], columns: str, rows: Rows) -> Iterator[Line]:
+def _list_students(results: Sequence[Result], columns: str, rows: Rows) -> Iterator[Line]:
     most = {each["homework"]: each["max"] for each in results}
     one, late = len(most) == 1, any("late" in each for each in results)
     questions = dict.fromkeys(q["id"] for each in results for q in each["questions"] if one)
@@ -89,24 +89,25 @@ def _by_student(results: Sequence[Result], columns: str, rows: Rows) -> Iterator
         asked = {q["id"]: q["points"] for each in found.values() for q in each["questions"]}
         points = {name: asked.get(name) for name in questions}
         if columns == "canvas":
-            yield _known(CANVAS, row, student, "SIS Login ID") | totals
+            yield _fill_columns(CANVAS, row, student, "SIS Login ID") | totals
         elif columns == "moodle":
-            yield _known(MOODLE, row, student, "ID number") | points | totals
+            yield _fill_columns(MOODLE, row, student, "ID number") | points | totals
         else:
             there = [each["total"] for each in found.values()]
-            lost = {"late": plain(sum(-each.get("late", 0) for each in found.values()))}
+            lost = {"late": plain_number(sum(-each.get("late", 0) for each in found.values()))}
             yield {
                 "student": student,
                 **(points if one else totals),
                 **(lost if late else {}),
-                "total": None if None in there or not there else plain(sum(there)),
-                "max": plain(sum(most.values())),
-                "status": _status(found, list(most)),
+                "total": None if None in there or not there else plain_number(sum(there)),
+                "max": plain_number(sum(most.values())),
+                "status": _describe_status(found, list(most)),
             }
 
 
-def _known(wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str,
-           by_id: str) -> Line:  # fmt: skip
+def _fill_columns(
+    wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str, by_id: str
+) -> Line:
     """What a roster says for a platform's columns; the id stands where it says nothing."""
     told = {
         column: next((row[name] for name in names if row.get(name)), "")
@@ -115,22 +116,23 @@ def _known(wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student:
     return told | {by_id: told[by_id] or student}
 
 
-def _status(found: Mapping[str, Result], homeworks: Sequence[str]) -> str:
+def _describe_status(found: Mapping[str, Result], homeworks: Sequence[str]) -> str:
     told = []
     for name in homeworks:
-        said = "; ".join(open_questions(found[name])) if name in found else "missing"
+        mine = found.get(name)
+        said = (mine.get("status") or "; ".join(list_open_questions(mine))) if mine else "missing"
         told += [f"{name} {said}" if len(homeworks) > 1 else said] if said else []
     return ", ".join(told) or "graded"
 
 
-def safe(value: Any) -> Any:
+def escape_cell(value: Any) -> Any:
     """Return a cell in one line that no spreadsheet takes for a formula; "" for nothing."""
     if not isinstance(value, str):
         return "" if value is None else value
-    return quote(" ".join(value.split()))
+    return escape_formula(" ".join(value.split()))
 
 
-def quote(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula, its lines as they are."""
     text = text.strip()  # no tab before a formula
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -9,7 +9,6 @@ lib/labkit, lib/press, lib/normkernels
 
 import importlib.metadata
 import io
-import re
 import sys
 import zipfile
 from collections.abc import Iterable
@@ -17,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from labkit.system.files import folder_of, write_whole
-from press.homework.private import load
+from press.homework.private import load_private
+from press.homework.sandbox.mount_plan import list_needed
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
 OURS = "norm-lab-book"  # what the packages are installed as
@@ -57,7 +57,7 @@ exec "$root/venv/bin/python" -m press.homework.grading.on_gradescope "$root" VIS
 """
 
 
-def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
+def build_autograder(private_path: Path, out: Path, visibility: str = "visible") -> Path:
     """Write the zip whole; the same homework and labkit give the same bytes.
 
     Raises a ValueError for an unknown visibility or when a package needed is not installed here.
@@ -66,20 +66,20 @@ def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
         raise ValueError(
             f"unknown visibility {visibility!r}; choose one of {', '.join(VISIBILITIES)}"
         )
-    private = load(private_path)
+    private = load_private(private_path)
     files: dict[str, bytes] = {
         "setup.sh": SETUP.encode(),
         "run_autograder": RUN.replace("VISIBILITY", visibility).encode(),
-        "requirements.txt": requirements(private.packages).encode(),
+        "requirements.txt": list_requirements(private.packages).encode(),
         f"private/{private.homework}.json": private_path.read_bytes(),
     }
-    for name, folder in _packages():
+    for name, folder in _find_packages():
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)
             if path.is_file() and not set(inside.parts) & set(NOT_SHIPPED):
                 files[f"lib/{name}/{inside.as_posix()}"] = path.read_bytes()
     # So that labkit is known there as an installed package, with what it depends on.
-    about = _labkit()
+    about = _find_distribution()
     files[f"lib/norm_lab_book-{about.version}.dist-info/METADATA"] = (
         about.read_text("METADATA") or ""
     ).encode()
@@ -95,10 +95,9 @@ def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
     return out
 
 
-def requirements(packages: Iterable[str]) -> str:
+def list_requirements(packages: Iterable[str]) -> str:
     """What to install, in the versions of here: labkit's needs, and what a homework may import."""
-    names = {_name(line) for line in _labkit().requires or () if "extra ==" not in line}
-    names.add("pyseccomp")
+    names = {*list_needed(_find_distribution()), "pyseccomp"}
     for package in packages:
         name = DISTRIBUTIONS.get(package, package)
         if package not in sys.stdlib_module_names and name not in PACKAGES:
@@ -116,7 +115,7 @@ def requirements(packages: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _labkit() -> importlib.metadata.Distribution:
+def _find_distribution() -> importlib.metadata.Distribution:
     try:
         return importlib.metadata.distribution(OURS)
     except importlib.metadata.PackageNotFoundError as error:
@@ -126,11 +125,7 @@ def _labkit() -> importlib.metadata.Distribution:
         ) from error
 
 
-def _name(requirement: str) -> str:
-    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-
-
-def _packages() -> Iterable[tuple[str, Path]]:
+def _find_packages() -> Iterable[tuple[str, Path]]:
     for name in PACKAGES:
         with suppress(ModuleNotFoundError):  # normkernels, where labkit lies alone
             yield name, folder_of(name)

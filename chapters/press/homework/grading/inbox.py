@@ -25,8 +25,16 @@ MOST_TOGETHER = 100_000_000
 # A student's zip inside the download's is opened, and none inside that.
 DEPTH = 1
 SYSTEM = ("__MACOSX", ".ipynb_checkpoints")
-BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
-          NotImplementedError, OSError, ValueError)  # fmt: skip
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    OSError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class Found:
     @property
     def label(self) -> str:
         """The path as a report shows it."""
-        return label(self.parts)
+        return show_path(self.parts)
 
 
 @dataclass(frozen=True)
@@ -51,69 +59,69 @@ class Refused:
     why: str
 
 
-def label(parts: tuple[str, ...]) -> str:
+def show_path(parts: tuple[str, ...]) -> str:
     """A path in one line: characters that would move a cursor are shown as escapes."""
     text = "/".join(parts)
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[-200:]
 
 
-def look(inbox: Path) -> Iterator[Found | Refused]:
+def list_files(inbox: Path) -> Iterator[Found | Refused]:
     """Every file of a folder or zip that ends as a submission does, sorted by name; or why not."""
     if inbox.is_dir():
-        yield from _folder(inbox, ())
+        yield from _list_folder(inbox, ())
     elif inbox.is_file() and zipfile.is_zipfile(inbox):
         if inbox.stat().st_size > MOST_ZIP:
             raise ValueError(f"an inbox has at most {MOST_ZIP // 10**9} GB, {inbox} has more")
-        yield from _zip(inbox, (), DEPTH, MOST_ZIP)
+        yield from _list_zip(inbox, (), DEPTH, MOST_ZIP)
     else:
         raise ValueError(f"{inbox} must be a folder or a zip of submissions; it is neither")
 
 
-def _folder(folder: Path, parts: tuple[str, ...]) -> Iterator[Found | Refused]:
+def _list_folder(folder: Path, parts: tuple[str, ...]) -> Iterator[Found | Refused]:
     for path in sorted(folder.iterdir()):
         here = (*parts, path.name)
         if path.name in SYSTEM or path.name.startswith("."):
             continue
         if path.is_symlink():
-            yield Refused(label(here), "it is a link, and a link may show another's file")
+            yield Refused(show_path(here), "it is a link, and a link may show another's file")
         elif path.is_dir():
-            yield from _folder(path, here)
+            yield from _list_folder(path, here)
         elif not path.is_file():
-            yield Refused(label(here), "it is no plain file")
+            yield Refused(show_path(here), "it is no plain file")
         elif path.suffix.lower() == ".zip":
             if path.stat().st_size > MOST_INNER_ZIP:
-                yield Refused(label(here), _big(MOST_INNER_ZIP))
+                yield Refused(show_path(here), _say_too_big(MOST_INNER_ZIP))
             else:
-                yield from _zip(path, here, DEPTH - 1, MOST_TOGETHER)
+                yield from _list_zip(path, here, DEPTH - 1, MOST_TOGETHER)
         elif path.suffix.lower() not in ENDINGS:
-            yield Refused(label(here), f"its name does not end in {' or '.join(ENDINGS)}")
+            yield Refused(show_path(here), f"its name does not end in {' or '.join(ENDINGS)}")
         elif path.stat().st_size > MOST_BYTES:
-            yield Refused(label(here), _big(MOST_BYTES))
+            yield Refused(show_path(here), _say_too_big(MOST_BYTES))
         else:
             yield Found(here, path.stat().st_mtime, path.read_bytes())
 
 
-def _zip(
+def _list_zip(
     file: Path | io.BytesIO, parts: tuple[str, ...], depth: int, most: int
 ) -> Iterator[Found | Refused]:
     try:
         archive = zipfile.ZipFile(file)
     except BROKEN as error:
-        yield Refused(label(parts), f"the zip is damaged ({type(error).__name__})")
+        yield Refused(show_path(parts), f"the zip is damaged ({type(error).__name__})")
         return
     with archive:
         members = [each for each in archive.infolist() if not each.is_dir()]
         if len(members) > MOST_MEMBERS:
-            yield Refused(label(parts), f"the zip has more than {MOST_MEMBERS} members")
+            yield Refused(show_path(parts), f"the zip has more than {MOST_MEMBERS} members")
             return
         left = most
         for member in sorted(members, key=lambda each: each.filename):
-            for each in _member(archive, member, parts, depth, left):
+            for each in _read_member(archive, member, parts, depth, left):
                 left -= len(each.content) if isinstance(each, Found) else 0
                 yield each
 
 
-def _member(
+def _read_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, parts: tuple[str, ...], depth: int, left: int
 ) -> Iterator[Found | Refused]:
     path = PurePosixPath(member.filename)
@@ -121,38 +129,38 @@ def _member(
     ending = path.suffix.lower()
     most = min(left, MOST_INNER_ZIP if ending == ".zip" else MOST_BYTES)
     if path.is_absolute() or ".." in path.parts or "\\" in member.filename:
-        yield Refused(label(here), "its name leads out of the zip")
+        yield Refused(show_path(here), "its name leads out of the zip")
     elif any(part in SYSTEM or part.startswith(".") for part in path.parts):
         return
     elif stat.S_ISLNK(member.external_attr >> 16):
-        yield Refused(label(here), "it is a link, and a link may show another's file")
+        yield Refused(show_path(here), "it is a link, and a link may show another's file")
     elif ending not in (*ENDINGS, ".zip"):
-        yield Refused(label(here), f"its name does not end in {' or '.join(ENDINGS)}")
+        yield Refused(show_path(here), f"its name does not end in {' or '.join(ENDINGS)}")
     elif ending == ".zip" and depth < 1:
-        yield Refused(label(here), "it is a zip inside a submission's zip")
+        yield Refused(show_path(here), "it is a zip inside a submission's zip")
     elif member.file_size > most:
-        yield Refused(label(here), _big(most))
+        yield Refused(show_path(here), _say_too_big(most))
     else:
         try:
             with archive.open(member) as opened:
                 content = opened.read(most + 1)  # whatever the member says of its size
         except BROKEN as error:
-            yield Refused(label(here), f"it cannot be unpacked ({type(error).__name__})")
+            yield Refused(show_path(here), f"it cannot be unpacked ({type(error).__name__})")
             return
         if len(content) > most:
-            yield Refused(label(here), _big(most))
+            yield Refused(show_path(here), _say_too_big(most))
         elif ending == ".zip":
-            yield from _zip(io.BytesIO(content), here, depth - 1, MOST_TOGETHER)
+            yield from _list_zip(io.BytesIO(content), here, depth - 1, MOST_TOGETHER)
         else:
-            yield Found(here, _when(member), content)
+            yield Found(here, _read_time(member), content)
 
 
-def _when(member: zipfile.ZipInfo) -> float:
+def _read_time(member: zipfile.ZipInfo) -> float:
     try:
         return time.mktime((*member.date_time, 0, 0, -1))
     except (ValueError, OverflowError):
         return 0.0
 
 
-def _big(most: int) -> str:
+def _say_too_big(most: int) -> str:
     return f"it has more than {most / 10**6:.0f} MB"

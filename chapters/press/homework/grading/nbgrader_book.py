@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit.system.files import write_whole
-from press.homework.grading.gradebook import quote, safe
-from press.homework.grading.results import Result, plain, total
+from press.homework.grading.gradebook import escape_cell, escape_formula
+from press.homework.grading.results import Result, plain_number, sum_points
 
 DAY = 86_400
 MARKS: tuple[str, ...] = ("student", "homework", "question", "points", "max", "comment", "answer")
@@ -36,15 +36,15 @@ class Rules:
     due: datetime | None = None
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def said_of(self, student: str, what: str, homework: str) -> str:
+    def read_column(self, student: str, what: str, homework: str) -> str:
         """Return what the roster says of a student in this homework; "" for nothing."""
         row = self.rows.get(student, {})
         names = (f"{what} {homework}", f"{what} {homework.partition('_')[0]}", what)
         return next((row[name] for name in names if row.get(name)), "")
 
-    def extension(self, student: str, homework: str) -> timedelta | None:
+    def find_extension(self, student: str, homework: str) -> timedelta | None:
         """Return the days that a student has more."""
-        said = self.said_of(student, "extension", homework)
+        said = self.read_column(student, "extension", homework)
         try:
             return timedelta(days=float(said)) if said else None
         except (ValueError, OverflowError) as error:
@@ -53,7 +53,7 @@ class Rules:
             ) from error
 
 
-def time_of(text: str) -> datetime:
+def read_time(text: str) -> datetime:
     """Read a time such as 2026-12-01 23:59, which is this machine's; give it as nbgrader does."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
@@ -62,7 +62,7 @@ def time_of(text: str) -> datetime:
 
 
 @contextmanager
-def opened(database: Path) -> Iterator[Any]:
+def open_gradebook(database: Path) -> Iterator[Any]:
     """Open a gradebook, made where there is none. ValueError when nbgrader is missing."""
     try:
         from nbgrader import api
@@ -80,7 +80,7 @@ def opened(database: Path) -> Iterator[Any]:
         os.environ["PATH"] = before
 
 
-def write_back(
+def write_scores(
     results: Sequence[Result], book: Any, assignment: str | None = None, rules: Rules = Rules()
 ) -> list[str]:
     """Write the scores of one homework; return who handed in again after a mark by hand.
@@ -94,9 +94,9 @@ def write_back(
     book.update_or_create_assignment(assignment, **due)
     notebook = book.update_or_create_notebook(name, assignment)
     for each in results[0]["questions"]:
-        kind = "markdown" if _by_hand(each) else "code"
+        kind = "markdown" if _is_by_hand(each) else "code"
         book.update_or_create_grade_cell(
-            _cell(each), name, assignment, max_score=float(each["max"]), cell_type=kind
+            _name_cell(each), name, assignment, max_score=float(each["max"]), cell_type=kind
         )
         book.update_or_create_solution_cell(each["id"], name, assignment)
     again = []
@@ -106,14 +106,14 @@ def write_back(
         book.update_or_create_student(student, **{key: one for key, one in named.items() if one})
         with book.db.no_autoflush:  # nbgrader 0.9.6 builds it half outside its session
             submission = book.update_or_create_submission(assignment, student)
-        when = rules.said_of(student, "handed in", name) or result.get("handed_in", "")
-        before, submission.timestamp = submission.timestamp, time_of(when) if when else None
-        extension = rules.extension(student, name)  # for nbgrader, of a due date
+        when = rules.read_column(student, "handed in", name) or result.get("handed_in", "")
+        before, submission.timestamp = submission.timestamp, read_time(when) if when else None
+        extension = rules.find_extension(student, name)  # for nbgrader, of a due date
         submission.extension = extension if submission.assignment.duedate else None
-        grades = {each.name: each for each in _complete(book, submission, notebook).grades}
+        grades = {each.name: each for each in _complete_notebook(book, submission, notebook).grades}
         for each in result["questions"]:
-            grade = grades[_cell(each)]
-            if not _by_hand(each) and each["points"] is not None:
+            grade = grades[_name_cell(each)]
+            if not _is_by_hand(each) and each["points"] is not None:
                 grade.auto_score, grade.needs_manual_grade = float(each["points"]), False
             elif grade.manual_score is not None and before != submission.timestamp:
                 grade.needs_manual_grade = True
@@ -125,32 +125,42 @@ def write_back(
 def set_penalties(results: Sequence[Result], book: Any, percent: float) -> None:
     """Take percent of all points for each day begun after the due date, at most what was earned."""
     for result in results:
-        mine = _find(book, result)
+        mine = _find_notebook(book, result)
         if mine.assignment.assignment.duedate is None:
             raise ValueError("a penalty is for what is late: say when the homework was --due")
         days = math.ceil(mine.assignment.total_seconds_late / DAY)
-        earned = sum(map(_points_of, mine.grades))
+        earned = sum(map(_sum_points, mine.grades))
         mine.late_submission_penalty = min(days * percent / 100 * result["max"], earned) or None
     book.db.commit()
 
 
-def read_back(result: Result, book: Any) -> Result:
+def read_scores(result: Result, book: Any) -> Result:
     """Return a result with the marks, comments and the penalty that the gradebook has for it."""
-    mine = _find(book, result)
+    mine = _find_notebook(book, result)
     if mine is None:
         return result
     grades = {grade.name: grade for grade in mine.grades}
     comments = {each.name: each.manual_comment for each in mine.comments}
     questions = []
     for each in result["questions"]:
-        grade, one = grades.get(_cell(each)), {**each, "comment": comments.get(each["id"]) or ""}
+        grade, one = (
+            grades.get(_name_cell(each)),
+            {**each, "comment": comments.get(each["id"]) or ""},
+        )
         if grade is not None and (grade.manual_score is not None or grade.extra_credit):
-            one |= {"points": plain(_points_of(grade)), "failure": "", "reason": "", "marked": True}
+            one |= {
+                "points": plain_number(_sum_points(grade)),
+                "failure": "",
+                "reason": "",
+                "marked": True,
+            }
         questions.append(one)
-    late, points = plain(mine.late_submission_penalty or 0), total(questions)
+    late, points = plain_number(mine.late_submission_penalty or 0), sum_points(questions)
     found = {**result, "questions": questions, "total": points}
+    if any(each.get("marked") for each in questions):  # somebody has looked at it
+        found["status"] = ""
     if late:
-        found |= {"late": late, "total": None if points is None else plain(points - late)}
+        found |= {"late": late, "total": None if points is None else plain_number(points - late)}
     return found
 
 
@@ -160,11 +170,11 @@ def write_marks(path: Path, results: Sequence[Result]) -> None:
     writer = csv.DictWriter(told, list(MARKS), lineterminator="\n")
     writer.writeheader()
     for result in results:
-        for each in filter(_by_hand, result["questions"]):
+        for each in filter(_is_by_hand, result["questions"]):
             row = {**each, "question": each["id"]}
             row |= {key: result[key] for key in ("student", "homework")}
-            shown = {key: safe(row.get(key)) for key in MARKS}
-            writer.writerow({**shown, "answer": quote(each["answer"])})
+            shown = {key: escape_cell(row.get(key)) for key in MARKS}
+            writer.writerow({**shown, "answer": escape_formula(each["answer"])})
     write_whole(path, told.getvalue(), 0o600)
 
 
@@ -193,7 +203,7 @@ def read_marks(path: Path, book: Any, assignment: str | None = None) -> None:
     book.db.commit()
 
 
-def _find(book: Any, result: Result) -> Any:
+def _find_notebook(book: Any, result: Result) -> Any:
     """The student's notebook of this homework; None where the gradebook has none."""
     try:
         submissions = book.find_student(result["student"]).submissions
@@ -203,21 +213,21 @@ def _find(book: Any, result: Result) -> Any:
     return next((one for one in found if one.name == result["homework"]), None)
 
 
-def _by_hand(question: Mapping[str, Any]) -> bool:
+def _is_by_hand(question: Mapping[str, Any]) -> bool:
     return "answer" in question
 
 
-def _cell(question: Mapping[str, Any]) -> str:
+def _name_cell(question: Mapping[str, Any]) -> str:
     """The grade_id that a release gives to the cell with the question's points."""
-    return question["id"] if _by_hand(question) else f"test-{question['id']}"
+    return question["id"] if _is_by_hand(question) else f"test-{question['id']}"
 
 
-def _points_of(grade: Any) -> float:
+def _sum_points(grade: Any) -> float:
     given = grade.auto_score if grade.manual_score is None else grade.manual_score
     return (given or 0.0) + (grade.extra_credit or 0.0)
 
 
-def _complete(book: Any, submission: Any, notebook: Any) -> Any:
+def _complete_notebook(book: Any, submission: Any, notebook: Any) -> Any:
     """The student's notebook, with what it lacks where the submission is older than a cell."""
     from nbgrader import api
 

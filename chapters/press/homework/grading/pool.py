@@ -2,6 +2,10 @@
 
 An examiner that hangs or dies takes its submission along and nothing else: the pool starts another.
 What travels between the processes is JSON.
+
+Why not loky, which trains the book's runs? Its executor cannot end one job: a worker that dies
+breaks the whole pool and every job that waits (TerminatedWorkerError names none), and a job that
+hangs holds its worker until all of them are killed. Here either costs one submission, by name.
 """
 
 import contextlib
@@ -13,7 +17,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from press.homework.sandbox.answer import clean
+from press.homework.sandbox.answer import clean_text
 
 Task = dict[str, Any]
 Answered = dict[str, Any]
@@ -28,7 +32,7 @@ class Lost(Exception):
     """No examiner could begin; the text is what the last one said."""
 
 
-def run(
+def run_examiners(
     tasks: list[Task], opener: Opener, settings: dict[str, Any], jobs: int, seconds: float
 ) -> Iterator[tuple[Task, Answered | None, str]]:
     """Yield each task with its answer as it comes, or None and why there is none.
@@ -57,10 +61,10 @@ def run(
                 elif actual is None:
                     slot.end()
                     if task is not None:
-                        why = f"its examiner did not end in {seconds:g} s" if late else (
-                            "its examiner ended with an error or was killed")  # fmt: skip
-                        yield task, None, why
-                    slots[number] = _Examiner(opener, settings, slot.starts_after())
+                        slow = f"its examiner did not end in {seconds:g} s"
+                        dead = "its examiner ended with an error or was killed"
+                        yield task, None, slow if late else dead
+                    slots[number] = _Examiner(opener, settings, slot.count_starts())
     finally:
         for slot in slots:
             slot.end()
@@ -72,7 +76,7 @@ class _Examiner:
     def __init__(self, opener: Opener, settings: dict[str, Any], starts: int = 1):
         context = multiprocessing.get_context("spawn")  # a fork would copy this process's threads
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_examine, args=(theirs, opener, settings))
+        self.process = context.Process(target=_serve_tasks, args=(theirs, opener, settings))
         self.process.start()
         theirs.close()
         self.task: Task | None = None
@@ -96,7 +100,7 @@ class _Examiner:
         self.ready, self.task, self.due = True, None, float("inf")
         return actual
 
-    def starts_after(self) -> int:
+    def count_starts(self) -> int:
         """How many examiners began in this place, the next one included, since one was ready."""
         if self.ready:
             return 1
@@ -113,7 +117,7 @@ class _Examiner:
         self.process.join()
 
 
-def _examine(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None:
+def _serve_tasks(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None:
     """Be an examiner until the pipe ends."""
     try:
         with opener(settings) as grade:
@@ -121,14 +125,14 @@ def _examine(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None
             with contextlib.suppress(EOFError, OSError):
                 while True:
                     task = json.loads(pipe.recv_bytes())
-                    pipe.send_bytes(json.dumps(_graded(grade, task)).encode())
+                    pipe.send_bytes(json.dumps(_grade_task(grade, task)).encode())
     except ValueError as error:  # what is needed is not there: nobody else will find it either
         with contextlib.suppress(OSError):
             pipe.send_bytes(json.dumps({"lost": str(error)}).encode())
 
 
-def _graded(grade: Callable[[Task], Answered], task: Task) -> Answered:
+def _grade_task(grade: Callable[[Task], Answered], task: Task) -> Answered:
     try:
         return grade(task)
     except Exception as error:  # whatever it is, the other submissions go on
-        return {"failed": f"its examiner raised {clean(f'{type(error).__name__}: {error}')}"}
+        return {"failed": f"its examiner raised {clean_text(f'{type(error).__name__}: {error}')}"}

@@ -1,12 +1,13 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
     {"schema": 1, "homework", "title", "student", "mode", "file", "handed_in", "sha256", "digest",
-     "problems", "total", "max", "questions": [{"id", "points", "max", "failure", "reason",
-                    "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
+     "status", "problems", "total", "max", "questions": [{"id", "points", "max", "failure",
+                    "reason", "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
 
 It holds no path and no time but the file's own, so twenty gradings of one submission write the same
 bytes. A question that could not be graded has `points` null and failure "not graded", one that a
-person is to mark has failure "by hand" and its `answer`; then `total` is null too.
+person is to mark has failure "by hand" and its `answer`; then `total` is null too. `status` is ""
+where the file was graded; else it says what it is: "not readable", "another homework: hw2_…".
 """
 
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.system.files import write_whole
-from press.homework.private import Private, Question, named
+from press.homework.private import Private, Question, match_names
 
 SCHEMA = 1
 NOT_GRADED = "not graded"
@@ -26,56 +27,86 @@ UNREADABLE = "unreadable"
 Result = dict[str, Any]
 
 
-def question(
-    one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
-    digests: Mapping[str, str] | None = None, answer: str = "",
-) -> Result:  # fmt: skip
+def make_question(
+    one: Question,
+    parts: list[dict[str, Any]],
+    failure: str = "",
+    reason: str = "",
+    digests: Mapping[str, str] | None = None,
+    answer: str = "",
+) -> Result:
     """Build one question of a result; its points are those of its parts, null when not graded."""
     open_yet = failure in (NOT_GRADED, BY_HAND)
-    return {"id": one.id, "points": None if open_yet else plain(sum(p["points"] for p in parts)),
-            "max": plain(one.points), "parts": parts, "failure": failure, "reason": reason,
-            "digests": digests or {}, **({} if one.test else {"answer": answer})}  # fmt: skip
+    return {
+        "id": one.id,
+        "points": None if open_yet else plain_number(sum(p["points"] for p in parts)),
+        "max": plain_number(one.points),
+        "parts": parts,
+        "failure": failure,
+        "reason": reason,
+        "digests": digests or {},
+        **({} if one.test else {"answer": answer}),
+    }
 
 
-def result_of(
-    private: Private, student: str, path: Path, mode: str, questions: list[Result],
-    problems: Sequence[str] = (), sha256: str = "", digest: str = "",
-) -> Result:  # fmt: skip
+def make_result(
+    private: Private,
+    student: str,
+    path: Path,
+    mode: str,
+    questions: list[Result],
+    problems: Sequence[str] = (),
+    status: str = "",
+    sha256: str = "",
+    digest: str = "",
+) -> Result:
     """Build the result of a student's file, with its total."""
     return {
-        "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
-        "mode": mode, "file": path.name, "handed_in": handed_in(path), "sha256": sha256,
-        "digest": digest, "problems": list(problems), "questions": questions,
-        "total": total(questions), "max": plain(sum(each["max"] for each in questions)),
-    }  # fmt: skip
+        "schema": SCHEMA,
+        "homework": private.homework,
+        "title": private.title,
+        "student": student,
+        "mode": mode,
+        "file": path.name,
+        "handed_in": read_change_time(path),
+        "sha256": sha256,
+        "digest": digest,
+        "status": status,
+        "problems": list(problems),
+        "questions": questions,
+        "total": sum_points(questions),
+        "max": plain_number(sum(each["max"] for each in questions)),
+    }
 
 
-def total(questions: Iterable[Result]) -> float | None:
+def sum_points(questions: Iterable[Result]) -> float | None:
     """The sum of the points; none when a question was not graded: nobody loses points silently."""
     points = [each["points"] for each in questions]
-    return None if None in points else plain(sum(points))
+    return None if None in points else plain_number(sum(points))
 
 
-def not_graded(result: Result) -> list[str]:
+def list_not_graded(result: Result) -> list[str]:
     """The questions of a result that could not be graded."""
     return [each["id"] for each in result["questions"] if each["failure"] == NOT_GRADED]
 
 
-def open_questions(result: Result) -> list[str]:
+def list_open_questions(result: Result) -> list[str]:
     """Return what a result still waits for, in words."""
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
-    waiting = {said: [q["id"] for q in result["questions"] if q["failure"] == failure]
-               for failure, said in words.items()}  # fmt: skip
+    waiting = {
+        said: [q["id"] for q in result["questions"] if q["failure"] == failure]
+        for failure, said in words.items()
+    }
     return [f"{said}: {' '.join(ids)}" for said, ids in waiting.items() if ids]
 
 
-def plain(number: float) -> float:
+def plain_number(number: float) -> float:
     """A whole number without its point: 2, not 2.0; else at most six digits after it."""
     rounded = round(float(number), 6)
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def handed_in(path: Path) -> str:
+def read_change_time(path: Path) -> str:
     """Return when a file was changed, which `collect` keeps: in UTC, "" where there is none."""
     try:
         return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat(timespec="seconds")
@@ -83,21 +114,21 @@ def handed_in(path: Path) -> str:
         return ""
 
 
-def own_folder(path: Path) -> Path:
+def make_own_folder(path: Path) -> Path:
     """Make a folder that its owner alone can open, or take the one that is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
-def write(folder: Path, result: Result) -> Path:
+def write_result(folder: Path, result: Result) -> Path:
     """Write folder/STUDENT.json whole or not at all."""
     path = folder / f"{result['student']}.json"
     write_whole(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return path
 
 
-def load(path: Path) -> Result | None:
+def load_result(path: Path) -> Result | None:
     """Read a result; None when there is none, or when it is damaged or of another schema."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
@@ -118,7 +149,7 @@ def load(path: Path) -> Result | None:
     return result if whole and all(key in result for key in keys) else None
 
 
-def load_all(places: Sequence[Path], homework: str | None = None) -> list[Result]:
+def load_results(places: Sequence[Path], homework: str | None = None) -> list[Result]:
     """Read every result in folders that `grade` wrote, or those of one homework, by student.
 
     ValueError when there is none or one is damaged.
@@ -129,14 +160,14 @@ def load_all(places: Sequence[Path], homework: str | None = None) -> list[Result
         if not place.is_dir():
             raise ValueError(f"{place} must be a folder that `labkit homework grade` wrote")
         for path in sorted([*place.glob("*.json"), *place.glob("*/*.json")]):
-            result = load(path)
+            result = load_result(path)
             if result is None:
                 raise ValueError(
                     f"{path} must be a result of schema {SCHEMA}, and is damaged; grade it again "
                     "with `labkit homework grade`"
                 )
             names.add(result["homework"])
-            if homework is None or named(homework, [result["homework"]]):
+            if homework is None or match_names(homework, [result["homework"]]):
                 found[result["homework"], result["student"]] = result
     if not found:
         asked = f" of {homework}" if homework else ""

@@ -6,43 +6,70 @@ in a sentence why there are none.
 
 import json
 import os
-import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from press.homework.sandbox.answer import clean
+from press.book.percent import cells_of
+from press.homework.sandbox.answer import clean_text
 
 ENDINGS = (".ipynb", ".py")
 MOST_BYTES = 20_000_000
 MOST_CODE = 400_000
 MOST_CELLS = 2_000
+LONGEST_NAME = 80
 MOST_ANSWER = 20_000  # characters of a cell that a person reads
-CELL = re.compile(r"^# *%%(?!%)(.*)$", re.MULTILINE)
 
 
 class Unreadable(Exception):
-    """There are no cells; the text tells the student why, and what to hand in instead."""
+    """There is nothing to grade; the text tells the student why, and what to hand in instead.
+
+    `status` says it in a word or two, for the table of scores.
+    """
+
+    status = "not readable"
+
+
+class OtherHomework(Unreadable):
+    """The file belongs to another homework: `name`, or one that nobody knows."""
+
+    def __init__(self, text: str, name: str = ""):
+        super().__init__(text)
+        self.status = f"another homework: {name}" if name else "another homework?"
 
 
 @dataclass(frozen=True)
 class Submission:
-    """The code cells, in order, what could not be read, and the text of cells that have an id."""
+    """The code cells, in order, what could not be read, and the text of cells that have an id.
+
+    `homework` is the one that the notebook was released for, "" where it does not say.
+    """
 
     cells: tuple[str, ...]
     problems: tuple[str, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
+    homework: str = ""
 
 
-def read(path: Path) -> Submission:
+def read_submission(path: Path) -> Submission:
     """Read a notebook (nbformat 4) or a Python file; Unreadable says why not."""
-    text, answers = _text(path), {}
-    if path.suffix == ".py":
-        cells = _python_cells(text)
+    return parse_submission(_read_bytes(path), path.suffix)
+
+
+def parse_submission(raw: bytes, ending: str) -> Submission:
+    """Read the bytes of a notebook or of a Python file; Unreadable says why not."""
+    text, answers, homework = _decode(raw), {}, ""
+    if ending == ".py":
+        # What stands before the first mark is a cell, too.
+        marked = cells_of(f"# %%\n{text}")
+        cells = [cell.source for cell in marked if cell.kind == "code"]
         problems: list[str] = []
     else:
-        cells, problems, answers = _notebook_cells(text)
+        notebook = _parse_notebook(text)
+        cells, problems, answers = _read_notebook_cells(notebook)
+        homework = _find_homework(notebook)
     if len(cells) > MOST_CELLS:
         raise Unreadable(f"a submission has at most {MOST_CELLS} code cells, this has {len(cells)}")
     if (size := sum(map(len, cells))) > MOST_CODE:
@@ -52,10 +79,37 @@ def read(path: Path) -> Submission:
         )
     if not any(cell.strip() for cell in (*cells, *answers.values())):
         raise Unreadable("the file holds no code; was it saved before it was handed in?")
-    return Submission(tuple(cells), tuple(problems), answers)
+    return Submission(tuple(cells), tuple(problems), answers, homework)
 
 
-def _text(path: Path) -> str:
+def name_other_homework(handed_in: Submission, homework: str) -> str:
+    """Return the homework that a notebook says it is, where it is not `homework`, or hw1 for it."""
+    name = handed_in.homework
+    return "" if homework in (name, name.partition("_")[0]) else name
+
+
+def check_homework(
+    handed_in: Submission, homework: str, asked: Collection[str], defined: Collection[str]
+) -> None:
+    """Raise OtherHomework for a file that is not of this homework, which asks for some names.
+
+    A notebook that says so is believed, unless it defines all that is asked for: a student may
+    have pasted every answer into it.
+    """
+    name = name_other_homework(handed_in, homework)
+    if name and not set(asked) <= set(defined):
+        raise OtherHomework(
+            f"this is the notebook of {name}, and {homework} is asked for; hand in that one", name
+        )
+    unknown = not handed_in.homework and not handed_in.answers
+    if unknown and asked and not set(asked) & set(defined):
+        raise OtherHomework(
+            f"none of the names that {homework} asks for is defined in this file, so it is most "
+            "likely another homework's"
+        )
+
+
+def _read_bytes(path: Path) -> bytes:
     if path.suffix not in ENDINGS:
         raise Unreadable(f"a submission ends in {' or '.join(ENDINGS)}, got {path.name[-40:]!r}")
     try:
@@ -73,9 +127,12 @@ def _text(path: Path) -> str:
                 f"{about.st_size / 1e6:.0f} MB; clear the outputs, save, and hand it in again"
             )
         with os.fdopen(number, "rb", closefd=False) as file:
-            raw = file.read(MOST_BYTES)
+            return file.read(MOST_BYTES)
     finally:
         os.close(number)
+
+
+def _decode(raw: bytes) -> str:
     if not raw.strip():
         raise Unreadable("the file is empty; save the notebook and hand it in again")
     try:
@@ -84,20 +141,16 @@ def _text(path: Path) -> str:
         raise Unreadable("the file is not text; hand in the notebook itself") from None
 
 
-def _python_cells(text: str) -> list[str]:
-    """Cells in percent format; a file without such marks is one cell."""
-    marks = [*CELL.finditer(text)]
-    if not marks:
-        return [text]
-    cells = [text[: marks[0].start()]]
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=True):
-        if "[markdown]" not in mark[1]:
-            cells.append(text[mark.end() : end])
-    return cells
+def _find_homework(notebook: Mapping[str, Any]) -> str:
+    """Return the homework that a release wrote into the notebook; "" where none is named."""
+    try:
+        name = notebook["metadata"]["labkit"]["homework"]
+    except (KeyError, TypeError):
+        return ""
+    return clean_text(name, LONGEST_NAME) if isinstance(name, str) else ""
 
 
-def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
+def _parse_notebook(text: str) -> Mapping[str, Any]:
     try:
         notebook = json.loads(text)
     except RecursionError:
@@ -107,13 +160,18 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
             "the file is not a whole notebook: its JSON is damaged; download it again from "
             "JupyterLab and hand that in"
         ) from None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise Unreadable("the file is JSON, but no notebook (nbformat 4): it has no cells")
+    return notebook
+
+
+def _read_notebook_cells(
+    notebook: Mapping[str, Any],
+) -> tuple[list[str], list[str], dict[str, str]]:
     cells: list[str] = []
     problems: list[str] = []
     answers: dict[str, str] = {}
-    found = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(found, list):
-        raise Unreadable("the file is JSON, but no notebook (nbformat 4): it has no cells")
-    for number, cell in enumerate(found, start=1):
+    for number, cell in enumerate(notebook["cells"], start=1):
         source = cell.get("source", "") if isinstance(cell, dict) else None
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
@@ -127,5 +185,5 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
             except (KeyError, TypeError):
                 continue
             if isinstance(name, str):
-                answers[name] = clean(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
+                answers[name] = clean_text(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
     return cells, problems, answers

@@ -7,7 +7,7 @@ the submission; it sends values back (JSON and raw tensor bytes, never pickle), 
 is a wrong value and no more.
 
     with Sandbox("full", packages=("torch", "numpy")) as sandbox:
-        with sandbox.worker(program) as worker:
+        with sandbox.open_worker(program) as worker:
             answer = worker.call("rms_norm", x, eps=1e-6)     # -> Answer
 
 A worker is one process: in every mode it can start threads and no process, no program, no socket.
@@ -45,6 +45,6 @@ What the walls do not do, so that nobody relies on it:
 from press.homework.sandbox.answer import Answer as Answer
 from press.homework.sandbox.limits import Limits as Limits
 from press.homework.sandbox.modes import Unavailable as Unavailable
-from press.homework.sandbox.modes import available as available
+from press.homework.sandbox.modes import list_modes as list_modes
 from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.worker import Worker as Worker

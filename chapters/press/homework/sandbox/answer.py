@@ -30,7 +30,7 @@ class Answer:
         return not self.failure
 
 
-def clean(text: str, longest: int = _LONGEST, keep: str = "") -> str:
+def clean_text(text: str, longest: int = _LONGEST, keep: str = "") -> str:
     """Make foreign text safe to show: printable, short, and free of addresses that vary.
 
     Characters in `keep` stay though they are not printable, such as the ends of lines.

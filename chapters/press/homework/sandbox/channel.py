@@ -28,7 +28,7 @@ def make_channel() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-def exchange(
+def exchange_messages(
     ours: socket.socket, message: bytes, deadline: float, cap: int, look: Callable[[], None]
 ) -> tuple[dict, Any]:
     """Send one message and read the one that answers it; look in every now and then.
@@ -62,5 +62,5 @@ def exchange(
     while rest:
         chunk = rest[:_CHUNK]
         rest = rest[in_time(lambda chunk=chunk: ours.send(chunk)) :]
-    header, body = wire.sizes(read(wire.HEAD.size), cap)
-    return wire.parse(read(header), read(body))
+    header, body = wire.read_sizes(read(wire.HEAD.size), cap)
+    return wire.read_message(read(header), read(body))

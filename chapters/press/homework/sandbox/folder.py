@@ -12,15 +12,15 @@ MOST_FILES = 4096
 _DEEPEST = 64
 
 
-def too_large(home: str, cap: int) -> bool:
+def is_too_large(home: str, cap: int) -> bool:
     """Whether the folder holds more bytes, files or levels than it may."""
     left, files = cap, 0
     folders = deque([(home, 0)])
     while folders:
         folder, depth = folders.popleft()
-        for entry in _listed(folder):
+        for entry in _list_entries(folder):
             files += 1
-            left -= _size(entry)
+            left -= _measure_entry(entry)
             if left < 0 or files > MOST_FILES or depth > _DEEPEST:
                 return True
             if entry.is_dir(follow_symlinks=False):
@@ -28,31 +28,31 @@ def too_large(home: str, cap: int) -> bool:
     return False
 
 
-def remove(home: str) -> None:
+def remove_folder(home: str) -> None:
     """Remove the folder once its worker is gone: level by level, and following no link."""
-    while entries := _listed(home):
+    while entries := _list_entries(home):
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                _lift(entry.path, home)
+                _flatten_folder(entry.path, home)
             else:
                 os.unlink(entry.path)
     os.rmdir(home)
 
 
-def _lift(folder: str, home: str) -> None:
+def _flatten_folder(folder: str, home: str) -> None:
     """Remove one folder, after moving those inside it up to `home`."""
     os.chmod(folder, stat.S_IRWXU)
-    for inner in _listed(folder):
+    for inner in _list_entries(folder):
         if inner.is_dir(follow_symlinks=False):
             os.chmod(inner.path, stat.S_IRWXU)
             os.rename(inner.path, os.path.join(home, secrets.token_hex(8)))
         else:
             os.unlink(inner.path)
-    if not _listed(folder):
+    if not _list_entries(folder):
         os.rmdir(folder)
 
 
-def _listed(folder: str) -> list[os.DirEntry]:
+def _list_entries(folder: str) -> list[os.DirEntry]:
     try:
         with os.scandir(folder) as entries:
             return [entry for entry, _ in zip(entries, range(2 * MOST_FILES), strict=False)]
@@ -60,7 +60,7 @@ def _listed(folder: str) -> list[os.DirEntry]:
         return []
 
 
-def _size(entry: os.DirEntry) -> int:
+def _measure_entry(entry: os.DirEntry) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_size
     except OSError:

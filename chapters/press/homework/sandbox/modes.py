@@ -7,7 +7,7 @@ from pathlib import Path
 
 from press import bubblewrap
 from press.homework.sandbox import seccomp
-from press.homework.sandbox.inside import kernel
+from press.homework.sandbox.inside import system_calls
 
 MODES = ("full", "restricted", "plain")
 
@@ -18,38 +18,38 @@ class Unavailable(ValueError):
     """The mode asked for cannot be kept here; nothing weaker is taken in its place."""
 
 
-def available() -> dict[str, str]:
+def list_modes() -> dict[str, str]:
     """Return for each mode "" where it works here, else what it lacks."""
-    return {mode: "; ".join(_lacking(mode)) for mode in MODES}
+    return {mode: "; ".join(_list_lacking(mode)) for mode in MODES}
 
 
-def require(mode: str) -> None:
+def require_mode(mode: str) -> None:
     """Raise Unavailable unless `mode` works here; the error names the modes that do."""
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; choose one of {', '.join(MODES)}")
-    if lacking := _lacking(mode):
-        works = [other for other in MODES if other != mode and not _lacking(other)]
+    if lacking := _list_lacking(mode):
+        works = [other for other in MODES if other != mode and not _list_lacking(other)]
         instead = f"works here: {', '.join(works)}" if works else "no other mode works here"
         raise Unavailable(f"mode {mode} is not available: {'; '.join(lacking)}; {instead}")
 
 
-def _lacking(mode: str) -> list[str]:
+def _list_lacking(mode: str) -> list[str]:
     if sys.platform != "linux":
         return ["submissions run on Linux only (on Windows, in WSL)"]
-    lacking = [_filter()] if _filter() else []
-    if not kernel.landlock_version():
+    lacking = [_check_filter()] if _check_filter() else []
+    if not system_calls.read_landlock_version():
         lacking.append("the kernel has no Landlock (Linux 5.13 or later, enabled at boot)")
-    if mode == "full" and _walls():
-        lacking.append(_walls())
+    if mode == "full" and _check_walls():
+        lacking.append(_check_walls())
     if mode == "restricted":
-        lacking += _root() + _readable()
+        lacking += _check_root() + _check_readable()
     return lacking
 
 
 @cache
-def _filter() -> str:
+def _check_filter() -> str:
     try:
-        seccomp.compiled()
+        seccomp.compile_filter()
     except ImportError:
         return "pyseccomp is missing: `pip install 'norm-lab-book[course]'`"
     except (RuntimeError, OSError) as error:
@@ -58,26 +58,26 @@ def _filter() -> str:
 
 
 @cache
-def _walls() -> str:
+def _check_walls() -> str:
     return bubblewrap.find_problem("--unshare-all")
 
 
-def _root() -> list[str]:
+def _check_root() -> list[str]:
     if os.geteuid():
         return ["it needs root, to give each worker a user of its own"]
-    if not _capable(_SETUID) or not _capable(_SETGID):
+    if not _has_capability(_SETUID) or not _has_capability(_SETGID):
         return ["CAP_SETUID or CAP_SETGID is missing"]
     return []
 
 
-def _capable(number: int) -> bool:
+def _has_capability(number: int) -> bool:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
     return False
 
 
-def _readable() -> list[str]:
+def _check_readable() -> list[str]:
     """Another user must be able to reach Python: each folder on the way is open to all."""
     import torch  # its folder is that of the packages
 

@@ -30,13 +30,13 @@ SYSTEM = (
 )
 
 
-def standard() -> list[str]:
+def list_standard() -> list[str]:
     """List the folders of the standard library."""
     extension = [path for path in sys.path if path.endswith("lib-dynload")]
     return list(dict.fromkeys([os.path.dirname(os.__file__), *extension]))
 
 
-def libraries() -> list[str]:
+def list_libraries() -> list[str]:
     """List the system's folders of shared libraries, and Python's own library."""
     triple = sysconfig.get_config_var("MULTIARCH") or ""
     folders = [f"/{top}/{sub}" for top in ("lib", "usr/lib", "usr/local/lib") for sub in [triple]]
@@ -48,13 +48,13 @@ def libraries() -> list[str]:
     return found + [each for each in [own] if ".so" in own and os.path.exists(own)]
 
 
-def closure(packages: tuple[str, ...]) -> list[importlib.metadata.Distribution]:
+def find_distributions(packages: tuple[str, ...]) -> list[importlib.metadata.Distribution]:
     """List the installed distributions that `packages` come from and depend on."""
     by_import: dict[str, list[str]] | None = None
     queue: list[str] = []
     for package in dict.fromkeys([*WIRE, *packages]):
         name = OWN.get(package, package)
-        if not _installed(name) and package not in sys.stdlib_module_names:
+        if not _find_installed(name) and package not in sys.stdlib_module_names:
             if by_import is None:
                 by_import = dict(importlib.metadata.packages_distributions())
             queue += by_import.get(package, [])
@@ -62,24 +62,28 @@ def closure(packages: tuple[str, ...]) -> list[importlib.metadata.Distribution]:
     found: dict[str, importlib.metadata.Distribution] = {}
     while queue:
         key = re.sub(r"[-_.]+", "-", queue.pop()).lower()
-        distribution = None if key in found else _installed(key)
+        distribution = None if key in found else _find_installed(key)
         if distribution is None:
             continue
         found[key] = distribution
-        for line in distribution.requires or ():
-            if "extra ==" not in line:
-                queue.append(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+        queue += list_needed(distribution)
     return list(found.values())
 
 
-def _installed(name: str) -> importlib.metadata.Distribution | None:
+def list_needed(distribution: importlib.metadata.Distribution) -> list[str]:
+    """List the names of what a distribution always needs, its extras left out."""
+    lines = (line for line in distribution.requires or () if "extra ==" not in line)
+    return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lines]
+
+
+def _find_installed(name: str) -> importlib.metadata.Distribution | None:
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def entries(distribution: importlib.metadata.Distribution) -> list[str]:
+def list_entries(distribution: importlib.metadata.Distribution) -> list[str]:
     """List the files and folders that one distribution has at the top of its site folder."""
     site = str(distribution.locate_file(""))
     record = distribution.read_text("RECORD") or ""
@@ -89,7 +93,7 @@ def entries(distribution: importlib.metadata.Distribution) -> list[str]:
     return [path for path in paths if os.path.exists(path)]
 
 
-def located(packages: tuple[str, ...]) -> dict[str, str]:
+def locate_packages(packages: tuple[str, ...]) -> dict[str, str]:
     """Find the packages that lie outside any site folder: {name: folder or file}.
 
     ValueError names a package that is not installed.
@@ -111,7 +115,7 @@ def located(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def paths(packages: tuple[str, ...]) -> dict[str, Any]:
+def plan_paths(packages: tuple[str, ...]) -> dict[str, Any]:
     """Return a worker's view of the file system, for `show_only` and `inside.confine`.
 
     whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
@@ -119,12 +123,12 @@ def paths(packages: tuple[str, ...]) -> dict[str, Any]:
     before it shows what is in `whole`; system: small files; path, sites, found, imported: how the
     zygote imports.
     """
-    distributions = closure(packages)
-    found = located(packages)
+    distributions = find_distributions(packages)
+    found = locate_packages(packages)
     sites = sorted({str(each.locate_file("")).rstrip("/") for each in distributions})
-    whole = [*libraries(), *(path for each in distributions for path in entries(each))]
+    whole = [*list_libraries(), *(path for each in distributions for path in list_entries(each))]
     whole += list(found.values())
-    stdlib = standard()
+    stdlib = list_standard()
     hidden = [os.path.join(folder, site) for folder in stdlib for site in SITE]
     files = [
         os.path.join(folder, name)

@@ -64,14 +64,14 @@ class Sandbox:
         limits: Limits | None = None,
         packages: tuple[str, ...] = ("torch", "numpy"),
     ):
-        modes.require(mode)
+        modes.require_mode(mode)
         self.mode, self.limits = mode, limits or Limits()
         self.packages = tuple(packages)
         self._plan = {
-            **mount_plan.paths(self.packages),
+            **mount_plan.plan_paths(self.packages),
             "mode": mode,
             "allowed": list(self.packages),
-            "filter": seccomp.compiled().hex(),
+            "filter": seccomp.compile_filter().hex(),
         }
         self._uids = itertools.count(secrets.randbelow(_UIDS))
         # Why nothing caps the memory of a worker as a whole; empty where a control group does.
@@ -82,24 +82,24 @@ class Sandbox:
         self.starts = 0
 
     def __enter__(self) -> "Sandbox":
-        _sweep()
+        _sweep_leftovers()
         self._homes = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
         os.chmod(self._homes, 0o711)  # passed through by workers that are another user
-        self._start()
+        self._start_zygote()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
-        folder.remove(self._homes)
+        self._stop_zygote()
+        folder.remove_folder(self._homes)
 
-    def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
+    def open_worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
         """Return a fresh confined process for these definitions; a context manager.
 
         `limits` are those of the sandbox unless this worker has its own.
         """
         return Worker(self, program, probes, limits or self.limits)
 
-    def _start(self) -> None:
+    def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
         walls, python = [], sys.executable
@@ -111,24 +111,28 @@ class Sandbox:
         self._zygote = subprocess.Popen(
             [*walls, python, *arguments],
             env={**_ENVIRONMENT, "HOME": self._homes, "TMPDIR": self._homes},
-            cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-            stdout=said, stderr=said, start_new_session=True,
-        )  # fmt: skip
+            cwd="/",
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
         theirs.close()
         self._orders = ours
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         ours.send(json.dumps(self._plan).encode())
-        ready = self._heard(START_SECONDS)
+        ready = self._read_answer(START_SECONDS)
         if not ready:
             said.seek(0)
             text = said.read()[-2000:].decode(errors="replace").strip()
             said.close()
-            self._stop()
+            self._stop_zygote()
             raise RuntimeError(f"the zygote, which imports {self.packages}, did not start: {text}")
         said.close()  # here; the zygote keeps its own
         self.starts += 1
 
-    def _heard(self, seconds: float) -> dict[str, Any]:
+    def _read_answer(self, seconds: float) -> dict[str, Any]:
         """Wait for the zygote's answer; {} when it is dead or silent."""
         assert self._orders
         if not select.select([self._orders], [], [], seconds)[0]:
@@ -139,7 +143,7 @@ class Sandbox:
             return {}
         return {**json.loads(text), "descriptors": descriptors} if text else {}
 
-    def _stop(self) -> None:
+    def _stop_zygote(self) -> None:
         if self._orders:
             self._orders.close()
         if self._zygote:
@@ -149,17 +153,17 @@ class Sandbox:
             self._zygote.wait()
         self._orders = self._zygote = None
 
-    def _order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
+    def _send_order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
         """Send an order, return its answer; {} from a zygote that is dead or silent: it ends."""
         if not self._orders:
             return {}
         try:
             socket.send_fds(self._orders, [json.dumps(message).encode()], descriptors)
-            heard = self._heard(ORDER_SECONDS)
+            heard = self._read_answer(ORDER_SECONDS)
         except OSError:
             heard = {}
         if not heard:
-            self._stop()
+            self._stop_zygote()
         return heard
 
     def fork(self, channel: int, limits: Limits) -> Process:
@@ -176,10 +180,10 @@ class Sandbox:
         most = {**asdict(limits), "request": REQUEST}
         order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
         try:
-            heard = self._order(order, channel)
+            heard = self._send_order(order, channel)
             if not heard:  # a zygote that is gone is started again
-                self._start()
-                heard = self._order(order, channel)
+                self._start_zygote()
+                heard = self._send_order(order, channel)
             if "pid" not in heard:
                 why = heard.get("failed", "the zygote ended twice")
                 raise RuntimeError(f"the system forks no worker: {why}")
@@ -191,15 +195,15 @@ class Sandbox:
 
     def reap(self, pid: int) -> int | None:
         """Take the exit status of a worker that ended; None when nobody knows it."""
-        return self._order({"do": "reap", "pid": pid}).get("status")
+        return self._send_order({"do": "reap", "pid": pid}).get("status")
 
 
-def _sweep() -> None:
+def _sweep_leftovers() -> None:
     """Remove the folders and groups of graders that were killed."""
     for home in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if _is_gone(home.name.removeprefix(_PREFIX)):
             with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
-                folder.remove(str(home))
+                folder.remove_folder(str(home))
     for group in control_groups.list_groups(_OWNER):
         if _is_gone(group.folder.name):
             group.remove()

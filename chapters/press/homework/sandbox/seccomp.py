@@ -50,7 +50,7 @@ CHOSEN = (
 
 
 @cache
-def compiled() -> bytes:
+def compile_filter() -> bytes:
     """Compile the list for this machine: entries of 8 bytes for prctl(PR_SET_SECCOMP).
 
     pyseccomp and libseccomp must be there; RuntimeError or ImportError otherwise.

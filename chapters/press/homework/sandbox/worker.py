@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from labkit.system.units import in_words
 from press.control_groups import Group
 from press.homework.sandbox import folder
-from press.homework.sandbox.answer import FAILURES, Answer, clean
-from press.homework.sandbox.channel import Closed, Slow, exchange, make_channel
+from press.homework.sandbox.answer import FAILURES, Answer, clean_text
+from press.homework.sandbox.channel import Closed, Slow, exchange_messages, make_channel
 from press.homework.sandbox.inside import wire
 from press.homework.sandbox.limits import Limits
 
@@ -61,7 +61,7 @@ class Process:
         self.end()
         if self.group:
             self.group.remove()
-        folder.remove(self.home)
+        folder.remove_folder(self.home)
 
 
 class TooMuchWritten(Exception):
@@ -116,14 +116,13 @@ class Worker:
         why: Any = "it ended before it was ready"
         try:
             deadline = time.monotonic() + READY_SECONDS
-            head, _ = exchange(self._channel, b"", deadline, 0, lambda: None)
+            head, _ = exchange_messages(self._channel, b"", deadline, 0, lambda: None)
             why = head.get("unconfined")
         except (Slow, Closed, wire.Refused):
             head = {}
         if not head.get("ready"):
-            raise RuntimeError(
-                f"a worker could not be confined, so nothing ran in it: {clean(str(why), 2000)}"
-            )
+            why = clean_text(str(why), 2000)
+            raise RuntimeError(f"a worker could not be confined, so nothing ran in it: {why}")
         self._ask({"do": "load", "program": self.program, "probes": self.probes}, None)
 
     def _ask(self, order: dict[str, Any], value: Any) -> Answer:
@@ -131,11 +130,11 @@ class Worker:
             return self._gone
         self._number += 1
         # The values are the grader's own: what cannot cross is a test's mistake, and raises here.
-        message = wire.frame({**order, "id": self._number}, value, REQUEST)
+        message = wire.write_frame({**order, "id": self._number}, value, REQUEST)
         start = time.monotonic()
         value, failure, detail = self._exchange(message, start + self.limits.seconds)
         # What differs from one worker to the next is left out.
-        shown = clean(detail.replace(self.process.home, "~"))
+        shown = clean_text(detail.replace(self.process.home, "~"))
         answer = Answer(value, failure, shown, time.monotonic() - start)
         if self.process.pidfd < 0:
             self._gone = answer
@@ -145,7 +144,9 @@ class Worker:
         """Ask once: (value, failure, detail); after a failure of the process it is ended."""
         limits = self.limits
         try:
-            head, value = exchange(self._channel, message, deadline, limits.reply, self._look)
+            head, value = exchange_messages(
+                self._channel, message, deadline, limits.reply, self._look
+            )
             failure, detail = head.get("failure"), head.get("detail", "")
             if head.get("id") != self._number or type(detail) is not str:
                 raise wire.Refused("what came back is not a message")
@@ -162,17 +163,17 @@ class Worker:
         return (None, failure, detail) if failure else (value, "", "")
 
     def _look(self) -> None:
-        if folder.too_large(self.process.home, self.limits.file):
+        if folder.is_too_large(self.process.home, self.limits.file):
             raise TooMuchWritten
 
     def _end(self, failure: str, detail: str) -> tuple[None, str, str]:
         status, memory = self.process.end()
         if memory:
             return None, "memory", f"it used more than {in_words(self.limits.memory)} of memory"
-        return None, failure, detail or _ending(status)
+        return None, failure, detail or _describe_ending(status)
 
 
-def _ending(status: int | None) -> str:
+def _describe_ending(status: int | None) -> str:
     if status is None:
         return "the process ended"
     if os.WIFSIGNALED(status):

@@ -10,21 +10,23 @@ import resource
 import signal
 from typing import Any
 
-from . import kernel
+from . import system_calls
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def rules_of(plan: dict[str, Any]) -> list[tuple[int, int]]:
+def open_rules(plan: dict[str, Any]) -> list[tuple[int, int]]:
     """Open, once in the zygote, what Landlock shall let a worker read."""
-    shown = [(path, kernel.READ) for path in [*plan["whole"], *plan["files"], *plan["system"]]]
-    shown += [(path, kernel.READ_DIR) for path in plan["listed"]]
-    shown += [(path, kernel.READ_FILE | kernel.WRITE_FILE) for path in _DEVICES]
-    return [kernel.opened(path, rights) for path, rights in shown if os.path.exists(path)]
+    shown = [
+        (path, system_calls.READ) for path in [*plan["whole"], *plan["files"], *plan["system"]]
+    ]
+    shown += [(path, system_calls.READ_DIR) for path in plan["listed"]]
+    shown += [(path, system_calls.READ_FILE | system_calls.WRITE_FILE) for path in _DEVICES]
+    return [system_calls.open_rule(path, rights) for path, rights in shown if os.path.exists(path)]
 
 
-def confine(
+def confine_worker(
     plan: dict[str, Any], order: dict[str, Any], rules: list, kept: dict[int, int], memory: int
 ) -> None:
     """Give up, in the worker, everything that a submission must not have.
@@ -33,26 +35,26 @@ def confine(
     the worker starts with.
     """
     home, uid, limits = order["tmp"], order["uid"], order["limits"]
-    kernel.forgo_privileges()
+    system_calls.forgo_privileges()
     if os.geteuid() == 0:
-        kernel.drop_bounding()
+        system_calls.drop_bounding()
     if uid:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    kernel.drop_capabilities()
-    kernel.die_with_parent(signal.SIGKILL)
-    kernel.hide_memory()
+    system_calls.drop_capabilities()
+    system_calls.die_with_parent(signal.SIGKILL)
+    system_calls.hide_memory()
     os.chdir(home)
     os.umask(0o077)
-    kernel.landlock([*rules, kernel.opened(home, kernel.CHANGE)])
+    system_calls.restrict_files([*rules, system_calls.open_rule(home, system_calls.CHANGE)])
     _close_all_but(kept)
-    _limit(limits, memory, own_user=plan["mode"] != "plain")
+    _set_limits(limits, memory, own_user=plan["mode"] != "plain")
     os.environ.update(HOME=home, TMPDIR=home, TRITON_CACHE_DIR=f"{home}/triton")
-    kernel.install(bytes.fromhex(plan["filter"]))
+    system_calls.install_filter(bytes.fromhex(plan["filter"]))
 
 
-def _limit(most: dict[str, int], memory: int, *, own_user: bool) -> None:
+def _set_limits(most: dict[str, int], memory: int, *, own_user: bool) -> None:
     limits = {
         resource.RLIMIT_AS: memory + most["memory"],
         resource.RLIMIT_CORE: 0,
@@ -81,7 +83,7 @@ def _close_all_but(kept: dict[int, int]) -> None:
     os.closerange(max(kept.values()) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def address_space(statm: int) -> int:
+def measure_address_space(statm: int) -> int:
     """How many bytes of address space this process's parent has, read from its open statm."""
     with contextlib.suppress(OSError):
         return int(os.pread(statm, 100, 0).split()[0]) * _PAGE

@@ -39,7 +39,7 @@ class Only(importlib.abc.MetaPathFinder):
         if path is not None:
             return None
         if fullname in self.found:
-            return _spec(fullname, self.found[fullname])
+            return _make_spec(fullname, self.found[fullname])
         spec = importlib.machinery.PathFinder.find_spec(fullname)
         places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
         for site in self.sites:
@@ -50,7 +50,7 @@ class Only(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
+def _make_spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
     if not os.path.isdir(place):
         return importlib.util.spec_from_file_location(name, place)
     return importlib.util.spec_from_file_location(
@@ -58,13 +58,13 @@ def _spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
     )
 
 
-def find_only(found: dict[str, str], sites: list[str], shown: Iterable[str]) -> None:
+def install_finder(found: dict[str, str], sites: list[str], shown: Iterable[str]) -> None:
     """Let the zygote and its workers find what they may read, and nothing else."""
     at = sys.meta_path.index(importlib.machinery.PathFinder)  # after what is built in
     sys.meta_path.insert(at, Only(found, sites, shown))
 
 
-def guarded(allowed: Iterable[str]) -> dict[str, Any]:
+def guard_builtins(allowed: Iterable[str]) -> dict[str, Any]:
     """Return builtins whose import statement knows what is allowed.
 
     This is a clear message for an honest submission, not a wall: what cannot be read is the wall.

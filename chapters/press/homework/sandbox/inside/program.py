@@ -6,19 +6,19 @@ import ast
 import linecache
 import sys
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
-from .imports import Forbidden, guarded
+from .imports import Forbidden, guard_builtins
 
 _OUT_OF_MEMORY = "can't allocate memory", "not enough memory"
 
 
-class Missing(Exception):
+class Missing(AttributeError):
     """No definition has this name."""
 
 
-class Broken(Exception):
+class Broken(AttributeError):
     """The definitions do not run; the text says why, the failure what kind of why."""
 
     def __init__(self, failure: str, detail: str):
@@ -40,6 +40,18 @@ class Absent:
         raise object.__getattribute__(self, "_why")
 
 
+class Student:
+    """What a probe calls `student`: the submission's names; one that is not there says why."""
+
+    def __init__(self, program: "Program"):
+        vars(self).update(program.list_definitions())
+        self._program = program
+
+    def __getattr__(self, name: str) -> Any:
+        # Only a name that no definition has set comes here.
+        return self._program.find(name)
+
+
 class Program:
     """The names of one submission, and of the homework's probes."""
 
@@ -52,20 +64,20 @@ class Program:
 
     def load(self, program: str, probes: str) -> None:
         """Run the definitions, then the probes; what fails is remembered, not raised."""
-        module = _module("submission", "<submission>", program)
+        module = _make_module("submission", "<submission>", program)
         self.names = vars(module)
-        self.names["__builtins__"] = guarded(self.allowed)
+        self.names["__builtins__"] = guard_builtins(self.allowed)
         try:
-            self._run(program, "<submission>")
+            self._run_statements(program, "<submission>")
         except BaseException as error:  # not Python, or nested too deeply to be read
-            self.broken[""] = Broken("broken", _said(error))
-        self.probes = vars(_module("probes", "<probes>", probes))
+            self.broken[""] = Broken("broken", _describe_error(error))
+        self.probes = vars(_make_module("probes", "<probes>", probes))
         try:
             exec(compile(probes, "<probes>", "exec"), self.probes)
         except BaseException as error:
-            self.probes_broken = _said(error)
+            self.probes_broken = _describe_error(error)
 
-    def _run(self, text: str, file: str) -> None:
+    def _run_statements(self, text: str, file: str) -> None:
         """Run the statements in turn; what lacks a name runs again, when others have defined it."""
         flags, waiting = 0, ast.parse(text, file).body
         while waiting:
@@ -80,21 +92,21 @@ class Program:
                 except NameError as error:
                     lacking.append((node, error))
                 except BaseException as error:
-                    self._failed(node, error)
+                    self._remember_failure(node, error)
                 else:
-                    for name in _bound(node):
+                    for name in _list_bound(node):
                         self.broken.pop(name, None)
             if len(lacking) == len(waiting):
                 for node, error in lacking:
-                    self._failed(node, error)
+                    self._remember_failure(node, error)
                 return
             waiting = [node for node, _ in lacking]
 
-    def _failed(self, node: ast.stmt, error: BaseException) -> None:
-        failure = self.failure_of(error)
+    def _remember_failure(self, node: ast.stmt, error: BaseException) -> None:
+        failure = self.describe_failure(error)
         kind = failure["failure"] if failure["failure"] in ("forbidden", "memory") else "broken"
         broken = Broken(kind, failure["detail"])
-        for name in _bound(node) or [""]:
+        for name in _list_bound(node) or [""]:
             self.broken.setdefault(name, broken)
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self.names[name] = Absent(broken)
@@ -109,19 +121,20 @@ class Program:
             raise self.broken[""]
         raise Missing(f"no definition of {name}")
 
-    def probe(self, name: str) -> Callable[..., Any]:
+    def find_probe(self, name: str) -> Callable[..., Any]:
         """Find a probe, with the submission's definitions as its first argument."""
-        if "" in self.broken and not any(callable(each) for each in self._student().values()):
+        if "" in self.broken and not any(map(callable, self.list_definitions().values())):
             raise self.broken[""]
         if name not in self.probes:
             raise Broken("broken", self.probes_broken or f"the homework has no probe {name}")
-        probe, student = self.probes[name], SimpleNamespace(**self._student())
+        probe, student = self.probes[name], Student(self)
         return lambda *arguments, **named: probe(student, *arguments, **named)
 
-    def _student(self) -> dict[str, Any]:
+    def list_definitions(self) -> dict[str, Any]:
+        """Return what the submission defines, by name."""
         return {key: each for key, each in self.names.items() if not key.startswith("__")}
 
-    def failure_of(self, error: BaseException) -> dict[str, str]:
+    def describe_failure(self, error: BaseException) -> dict[str, str]:
         """Describe in two words of the wire what went wrong."""
         if isinstance(error, Missing):
             return {"failure": "missing", "detail": str(error)}
@@ -129,12 +142,12 @@ class Program:
             return {"failure": error.failure, "detail": str(error)}
         if isinstance(error, Forbidden):
             return {"failure": "forbidden", "detail": str(error)}
-        said = _said(error)
+        said = _describe_error(error)
         memory = isinstance(error, MemoryError) or any(word in said for word in _OUT_OF_MEMORY)
         return {"failure": "memory" if memory else "raised", "detail": said}
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Name an exception and its message, as a student may read it."""
     try:
         message = str(error)[:2000]
@@ -144,7 +157,7 @@ def _said(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def _bound(node: ast.stmt) -> list[str]:
+def _list_bound(node: ast.stmt) -> list[str]:
     """List the names that one statement would have defined."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
@@ -159,7 +172,7 @@ def _bound(node: ast.stmt) -> list[str]:
     return names
 
 
-def _module(name: str, file: str, text: str) -> ModuleType:
+def _make_module(name: str, file: str, text: str) -> ModuleType:
     """Make a module whose source Python's tools find, as Triton asks for it."""
     module = ModuleType(name)
     module.__file__ = file

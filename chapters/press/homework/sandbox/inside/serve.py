@@ -23,15 +23,15 @@ def warm_up() -> None:
     x = torch.ones(2, 4)
     torch.nn.functional.layer_norm(x @ x.T, (2,)).std().item()
     torch.manual_seed(0)
-    wire.frame({}, x)
+    wire.write_frame({}, x)
 
 
-def _receive(cap: int) -> tuple[dict, Any]:
-    header, body = wire.sizes(_read(wire.HEAD.size), cap)
-    return wire.parse(_read(header), _read(body))
+def _receive_message(cap: int) -> tuple[dict, Any]:
+    header, body = wire.read_sizes(_read_bytes(wire.HEAD.size), cap)
+    return wire.read_message(_read_bytes(header), _read_bytes(body))
 
 
-def _read(size: int) -> bytes:
+def _read_bytes(size: int) -> bytes:
     got = bytearray()
     while len(got) < size:
         part = os.read(CHANNEL, size - len(got))
@@ -41,48 +41,48 @@ def _read(size: int) -> bytes:
     return bytes(got)
 
 
-def _send(message: bytes) -> None:
+def _send_message(message: bytes) -> None:
     rest = memoryview(message)
     while rest:
         rest = rest[os.write(CHANNEL, rest) :]
 
 
-def serve(allowed: list[str], limits: dict[str, int]) -> None:
+def serve_calls(allowed: list[str], limits: dict[str, int]) -> None:
     """Answer the grader until it closes the channel; never return."""
-    seed()
-    _send(wire.frame({"ready": True}))
+    seed_numbers()
+    _send_message(wire.write_frame({"ready": True}))
     program = Program(allowed)
     while True:
-        head, value = _receive(limits["request"])
+        head, value = _receive_message(limits["request"])
         try:
-            reply = _answer(program, head, value, limits["reply"])
+            reply = _answer_call(program, head, value, limits["reply"])
         except BaseException as error:
-            reply = wire.frame({"id": head.get("id"), **program.failure_of(error)})
-        _send(reply)
+            reply = wire.write_frame({"id": head.get("id"), **program.describe_failure(error)})
+        _send_message(reply)
         del head, value, reply
 
 
-def seed() -> None:
+def seed_numbers() -> None:
     """Give every worker the same random numbers."""
     random.seed(0)
     importlib.import_module("numpy").random.seed(0)
     importlib.import_module("torch").manual_seed(0)
 
 
-def _answer(program: Program, head: dict, value: Any, cap: int) -> bytes:
+def _answer_call(program: Program, head: dict, value: Any, cap: int) -> bytes:
     number = {"id": head["id"]}
     if head["do"] == "load":
         program.load(head["program"], head["probes"])
-        return wire.frame({**number, "failure": ""})
+        return wire.write_frame({**number, "failure": ""})
     arguments, named = value
     name = head["name"]
-    function = program.probe(name) if head["do"] == "probe" else program.find(name)
+    function = program.find_probe(name) if head["do"] == "probe" else program.find(name)
     try:
         result = function(*arguments, **named)
     finally:
         del arguments, named
         gc.collect(0)
     try:
-        return wire.frame({**number, "failure": ""}, result, cap)
+        return wire.write_frame({**number, "failure": ""}, result, cap)
     except wire.Refused as error:
-        return wire.frame({**number, "failure": "refused", "detail": str(error)})
+        return wire.write_frame({**number, "failure": "refused", "detail": str(error)})

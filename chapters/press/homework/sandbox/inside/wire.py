@@ -40,7 +40,7 @@ class Pack:
         self.nodes = 0
         self.blobs: list[bytes] = []
 
-    def tree(self, value: Any, depth: int = 0) -> Any:
+    def pack_value(self, value: Any, depth: int = 0) -> Any:
         """Turn a value into its tree; raise Refused where it is not plain."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
@@ -55,19 +55,22 @@ class Pack:
         if kind is float:
             return ["f", value.hex()]
         if kind is list or kind is tuple:
-            return ["l" if kind is list else "t", [self.tree(item, depth + 1) for item in value]]
+            return [
+                "l" if kind is list else "t",
+                [self.pack_value(item, depth + 1) for item in value],
+            ]
         if kind is dict:
             if any(type(key) is not str for key in value):
                 raise Refused("the keys of a dict must be text")
-            return ["d", [[key, self.tree(item, depth + 1)] for key, item in value.items()]]
-        return self._array(value, kind)
+            return ["d", [[key, self.pack_value(item, depth + 1)] for key, item in value.items()]]
+        return self._pack_array(value, kind)
 
-    def _array(self, value: Any, kind: type) -> Any:
+    def _pack_array(self, value: Any, kind: type) -> Any:
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if numpy and isinstance(value, numpy.generic) and kind.__module__ == "numpy":
-            return self.tree(value.item(), _MAX_DEPTH)
+            return self.pack_value(value.item(), _MAX_DEPTH)
         if torch and numpy and kind is numpy.ndarray:
-            self._room(value.size * value.itemsize)
+            self._take_room(value.size * value.itemsize)
             try:
                 value = torch.from_numpy(numpy.array(value, order="C"))
             except TypeError as error:
@@ -84,29 +87,29 @@ class Pack:
         if value.is_nested:
             raise Refused("a tensor must be dense and on the CPU, got a nested one")
         if value.layout is not torch.strided or value.is_quantized or value.device.type != "cpu":
-            raise Refused(f"a tensor must be dense and on the CPU, got {_kind_of(value)}")
+            raise Refused(f"a tensor must be dense and on the CPU, got {_describe_tensor(value)}")
         if name not in _DTYPES:
             raise Refused(f"a tensor's dtype must be one of {', '.join(_DTYPES)}, got {name}")
-        self._room(value.numel() * value.element_size())
+        self._take_room(value.numel() * value.element_size())
         flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
         self.blobs.append(flat.view(torch.uint8).numpy().tobytes())
         return ["x", name, list(value.shape)]
 
-    def _room(self, size: int) -> None:
+    def _take_room(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
             raise Refused("the value is larger than an answer may be")
 
 
-def _kind_of(tensor: Any) -> str:
+def _describe_tensor(tensor: Any) -> str:
     what = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
     return f"{what} on {tensor.device.type}"
 
 
-def frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
+def write_frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
     """Write one message; raise Refused where the value cannot cross."""
     pack = Pack(cap)
-    tree = pack.tree(value)
+    tree = pack.pack_value(value)
     header = json.dumps({"head": head, "value": tree}).encode()
     if len(header) > MAX_HEADER:
         raise Refused("the value is larger than an answer may be")
@@ -114,7 +117,7 @@ def frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
 
-def sizes(start: bytes, cap: int) -> tuple[int, int]:
+def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
     """Read the lengths of header and body from a frame's start; raise Refused above the cap."""
     magic, header, body = HEAD.unpack(start)
     if magic != MAGIC or header > MAX_HEADER or body > cap:
@@ -122,14 +125,14 @@ def sizes(start: bytes, cap: int) -> tuple[int, int]:
     return header, body
 
 
-def parse(header: bytes, body: bytes) -> tuple[dict, Any]:
+def read_message(header: bytes, body: bytes) -> tuple[dict, Any]:
     """Read one message; raise Refused where it is anything but plain data."""
     try:
         message = json.loads(header)
         if type(message) is not dict or type(message.get("head")) is not dict:
             raise Refused("what came back is not a message")
         unpack = Unpack(body)
-        value = unpack.value(message.get("value"))
+        value = unpack.unpack_value(message.get("value"))
     except Refused:
         raise
     except Exception as error:  # these are a stranger's bytes: whatever is odd is refused
@@ -147,7 +150,7 @@ class Unpack:
         self.at = 0
         self.nodes = 0
 
-    def value(self, tree: Any, depth: int = 0) -> Any:
+    def unpack_value(self, tree: Any, depth: int = 0) -> Any:
         """Turn a tree back into a value; raise an error where it is not one."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
@@ -167,11 +170,11 @@ class Unpack:
         if tag == "d":
             if any(type(key) is not str for key, _ in items):
                 raise Refused("the keys of a dict must be text")
-            return {key: self.value(item, depth + 1) for key, item in items}
+            return {key: self.unpack_value(item, depth + 1) for key, item in items}
         kind = {"l": list, "t": tuple}[tag] if tag in ("l", "t") else None
         if kind is None:
             raise Refused("what came back is not a message")
-        return kind(self.value(item, depth + 1) for item in items)
+        return kind(self.unpack_value(item, depth + 1) for item in items)
 
     def _tensor(self, name: str, shape: list) -> Any:
         import torch  # the grader has it; the zygote too

@@ -27,7 +27,7 @@ def main(descriptor: int) -> None:
     plan = json.loads(grader.recv(_LONGEST))
     statm = os.open("/proc/self/statm", os.O_RDONLY)
     sys.path[:] = plan["path"]
-    imports.find_only(plan["found"], plan["sites"], plan["whole"])
+    imports.install_finder(plan["found"], plan["sites"], plan["whole"])
     for name in plan["imported"]:
         importlib.import_module(name)
     serve.warm_up()
@@ -36,7 +36,7 @@ def main(descriptor: int) -> None:
     zygote.run()
 
 
-def _reap(pid: int) -> int | None:
+def _reap_worker(pid: int) -> int | None:
     """Take the exit status of a worker that is gone, unless another zygote forked it."""
     try:
         return os.waitpid(pid, 0)[1]
@@ -50,7 +50,7 @@ class Zygote:
     def __init__(self, grader: socket.socket, plan: dict[str, Any], statm: int):
         self.grader, self.plan = grader, plan
         self.statm = statm
-        self.rules = confine.rules_of(plan)
+        self.rules = confine.open_rules(plan)
 
     def run(self) -> None:
         """Follow orders until there is nobody to give them."""
@@ -67,7 +67,7 @@ class Zygote:
                 for descriptor in descriptors:
                     os.close(descriptor)
             else:
-                self.answer({"status": _reap(order["pid"])})
+                self.answer({"status": _reap_worker(order["pid"])})
 
     def answer(self, message: dict[str, Any], *descriptors: int) -> None:
         """Send one message, with open descriptors."""
@@ -75,7 +75,7 @@ class Zygote:
 
     def fork(self, order: dict[str, Any], channel: int) -> None:
         """Fork one worker."""
-        memory = confine.address_space(self.statm)
+        memory = confine.measure_address_space(self.statm)
         pid = os.fork()
         if not pid:
             try:
@@ -92,11 +92,11 @@ class Zygote:
         kept = {null: 0, os.dup(null): 1, os.dup(null): 2, channel: serve.CHANNEL}
         said = os.dup(channel)
         try:
-            confine.confine(self.plan, order, self.rules, kept, memory)
+            confine.confine_worker(self.plan, order, self.rules, kept, memory)
         except BaseException:
-            os.write(said, wire.frame({"unconfined": traceback.format_exc(limit=3)[-2000:]}))
+            os.write(said, wire.write_frame({"unconfined": traceback.format_exc(limit=3)[-2000:]}))
             os._exit(70)
         allowed = self.plan["allowed"]
         self.grader.detach()
         self.__dict__.clear()
-        serve.serve(allowed, order["limits"])
+        serve.serve_calls(allowed, order["limits"])

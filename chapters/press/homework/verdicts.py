@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from press.homework.comparing import compare, kind
 from press.homework.sandbox.answer import Answer
+from press.homework.value_comparison import compare_values, name_kind
 
 # What a student reads when the code gave no value; a test's own words do not apply then.
 FAILURES = {
@@ -67,7 +67,9 @@ def part(name: str, points: float, verdict: Verdict, says: str = "") -> Part:
     Raises a ValueError when the points are not a number of at least 0 or the verdict is none.
     """
     if not isinstance(verdict, Verdict):
-        raise ValueError(f"part {name!r} takes a verdict such as close(…), got {kind(verdict)}")
+        raise ValueError(
+            f"part {name!r} takes a verdict such as close(…), got {name_kind(verdict)}"
+        )
     if isinstance(points, bool) or not isinstance(points, (int, float)) or not points >= 0:
         raise ValueError(f"part {name!r} takes points of at least 0, got {points!r}")
     return Part(str(name), points, verdict, says)
@@ -79,12 +81,12 @@ def close(answer: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) ->
     Lists, tuples and dicts are compared item by item. A Python float may answer for a tensor
     without axes, and the other way round, in any floating dtype.
     """
-    return _compared(answer, expected, (rtol, atol))
+    return _compare_answer(answer, expected, (rtol, atol))
 
 
 def equal(answer: Any, expected: Any) -> Verdict:
     """Right when every value is the same, in the same shape and dtype."""
-    return _compared(answer, expected, None)
+    return _compare_answer(answer, expected, None)
 
 
 def raises(answer: Answer, *names: str) -> Verdict:
@@ -92,7 +94,7 @@ def raises(answer: Answer, *names: str) -> Verdict:
     if answer.ok:
         return Verdict(False, "An error was due here, and nothing was raised.")
     if answer.failure != "raised":
-        return _failed(answer)
+        return _explain_failure(answer)
     actual = answer.detail.partition(":")[0].strip()
     if actual in names:
         return Verdict(True)
@@ -119,13 +121,20 @@ def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
     """
     if isinstance(answer, Answer):
         if not answer.ok:
-            return _failed(answer)
+            return _explain_failure(answer)
         answer = answer.value
     try:
         ok = bool(rule(answer))
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError,
-            MemoryError):  # fmt: skip
-        return Verdict(False, " ".join(filter(None, (_strange(answer), says))))
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        RuntimeError,
+        MemoryError,
+    ):
+        return Verdict(False, " ".join(filter(None, (_describe_strange(answer), says))))
     return Verdict(True) if ok else Verdict(False, says)
 
 
@@ -138,28 +147,29 @@ def item(answer: Answer, key: Any) -> Answer:
             raise TypeError  # a tensor takes a text, with a warning
         return replace(answer, value=answer.value[key])
     except (TypeError, LookupError):
-        detail = f"what came is {kind(answer.value)}, without an item {repr(key)[:80]}"
+        detail = f"what came is {name_kind(answer.value)}, without an item {repr(key)[:80]}"
         return replace(answer, value=None, failure="missing", detail=detail)
 
 
-def _compared(answer: Any, expected: Any, tolerance: tuple[float, float] | None) -> Verdict:
+def _compare_answer(answer: Any, expected: Any, tolerance: tuple[float, float] | None) -> Verdict:
     if isinstance(answer, Answer):
         if not answer.ok:
-            return _failed(answer)
+            return _explain_failure(answer)
         answer = answer.value
-    cause = compare(answer, expected, tolerance)
+    cause = compare_values(answer, expected, tolerance)
     return Verdict(not cause, cause)
 
 
-def _failed(answer: Answer) -> Verdict:
+def _explain_failure(answer: Answer) -> Verdict:
     if answer.failure in ("raised", "refused", "broken") and STUB.search(answer.detail):
         return Verdict(
             False, "Not begun: the line that you are to replace still stands.", NOT_BEGUN
         )
     told = FAILURES.get(answer.failure, "Your code gave no answer")
-    return Verdict(False, f"{told}: {answer.detail}" if answer.detail else f"{told}.",
-                   answer.failure)  # fmt: skip
+    return Verdict(
+        False, f"{told}: {answer.detail}" if answer.detail else f"{told}.", answer.failure
+    )
 
 
-def _strange(value: Any) -> str:
-    return f"What came is {kind(value)}, and not of the form asked for."
+def _describe_strange(value: Any) -> str:
+    return f"What came is {name_kind(value)}, and not of the form asked for."

@@ -8,22 +8,25 @@ from typing import Any
 import torch
 
 from labkit.system.time_limit import TooLong, at_most
-from press.homework import judge
+from press.homework import verdicts
 from press.homework.draw import Draw
-from press.homework.judge import Part
-from press.homework.sandbox.answer import Answer, clean
+from press.homework.sandbox.answer import Answer, clean_text
+from press.homework.verdicts import Part
 
 # What a private test may say without importing it.
 WORDS: dict[str, Any] = {
     "torch": torch,
     "math": math,
-    **{
-        name: getattr(judge, name)
-        for name in (
-            "close", "equal", "every", "holds", "item", "part", "raises", "true", "Verdict"
-        )
-    },
-}  # fmt: skip
+    "Verdict": verdicts.Verdict,
+    "close": verdicts.close,
+    "equal": verdicts.equal,
+    "every": verdicts.every,
+    "holds": verdicts.holds,
+    "item": verdicts.item,
+    "part": verdicts.part,
+    "raises": verdicts.raises,
+    "true": verdicts.true,
+}
 # All calls of one question together; one call has a shorter limit, which the sandbox keeps.
 STUDENT_SECONDS = 60.0
 # A private test that takes longer, its students' seconds included, hangs.
@@ -34,7 +37,7 @@ class Faulty(Exception):
     """A private test failed by itself: the instructor's to mend, no student's points."""
 
 
-def parts(
+def run_private_test(
     source: str, question: str, student: Any, draw: Draw, given: Mapping[str, Any]
 ) -> list[Part]:
     """Run a question's private test to its end; Faulty when it raises or yields no parts.
@@ -58,11 +61,14 @@ def parts(
     except TooLong:
         raise Faulty(f"the private test of {question} did not end in {TEST_SECONDS:g} s") from None
     except Exception as error:
-        lines = [each.lineno for each in traceback.extract_tb(error.__traceback__)
-                 if each.filename == file]  # fmt: skip
+        lines = [
+            each.lineno
+            for each in traceback.extract_tb(error.__traceback__)
+            if each.filename == file
+        ]
         place = f", line {lines[-1]}" if lines else ""
         # Its text may hold what a student's code returned.
-        what = clean(f"{type(error).__name__}: {error}")
+        what = clean_text(f"{type(error).__name__}: {error}")
         raise Faulty(f"the private test of {question}{place} raised {what}") from error
     if not found or not all(isinstance(each, Part) for each in found):
         raise Faulty(f"the private test of {question} must yield parts: yield part(…)")
@@ -71,7 +77,7 @@ def parts(
     return found
 
 
-class Timed:
+class TimedStudent:
     """A student whose calls together have a limit, so that many slow ones cannot fill a night."""
 
     def __init__(self, student: Any, seconds: float = STUDENT_SECONDS):
@@ -79,17 +85,17 @@ class Timed:
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a function or class of the submission."""
-        return self._over() or self._count(self._student.call(name, *args, **kwargs))
+        return self._check_time() or self._count_seconds(self._student.call(name, *args, **kwargs))
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a probe of the homework, beside the submission."""
-        return self._over() or self._count(self._student.probe(name, *args, **kwargs))
+        return self._check_time() or self._count_seconds(self._student.probe(name, *args, **kwargs))
 
-    def _count(self, answer: Answer) -> Answer:
+    def _count_seconds(self, answer: Answer) -> Answer:
         self._spent += answer.seconds
         return answer
 
-    def _over(self) -> Answer | None:
+    def _check_time(self) -> Answer | None:
         if self._spent <= self._limit:
             return None
         detail = f"the calls of this question took over {self._limit:g} s together"

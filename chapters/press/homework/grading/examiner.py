@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from press.homework.private import load
+from press.homework.private import load_private
 
 # What a comparison may take: two long thin tensors of a student's broadcast to a machine's memory.
 MOST_MEMORY = 6 << 30
 
 
 @contextmanager
-def opened(
+def open_examiner(
     settings: dict[str, Any],
 ) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
     """A function that grades a task {"student", "path", "before"}; Unavailable as the sandbox.
@@ -24,21 +24,21 @@ def opened(
     import torch
 
     from press.homework.grading.digests import Grader
-    from press.homework.grading.grade import grade
+    from press.homework.grading.grade import grade_submission
     from press.homework.sandbox import Limits, Sandbox
 
     torch.set_num_threads(1)  # one examiner a core
-    private = load(Path(settings["private"]))
+    private = load_private(Path(settings["private"]))
     grader = Grader(private, settings["mode"], settings["code"])
     limits = Limits(seconds=settings["seconds"])
-    with Sandbox(settings["mode"], limits, private.packages) as workers, bounded(MOST_MEMORY):
-        yield lambda task: grade(
-            Path(task["path"]), task["student"], private, workers, grader, task["before"]
+    with Sandbox(settings["mode"], limits, private.packages) as workers, limit_memory(MOST_MEMORY):
+        yield lambda task: grade_submission(
+            Path(task["path"]), task["student"], workers, grader, task["before"]
         )
 
 
 @contextmanager
-def bounded(more: int) -> Iterator[None]:
+def limit_memory(more: int) -> Iterator[None]:
     """Let this process take so many bytes of address space more; torch then raises an error."""
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])

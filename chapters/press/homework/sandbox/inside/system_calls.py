@@ -1,4 +1,8 @@
-"""The system calls that Python's standard library does not offer, through ctypes."""
+"""The system calls that Python's standard library does not offer, through ctypes.
+
+PyPI's packages for Landlock are pre-releases or a few months old; and a worker can read nothing
+but Python and a homework's packages when it confines itself.
+"""
 
 import contextlib
 import ctypes
@@ -16,7 +20,7 @@ LAST_CAPABILITY = 63
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _call(name: str, *arguments: object) -> int:
+def _call_libc(name: str, *arguments: object) -> int:
     result = getattr(_libc, name)(*arguments)
     if result == -1:
         number = ctypes.get_errno()
@@ -24,44 +28,44 @@ def _call(name: str, *arguments: object) -> int:
     return result
 
 
-def _prctl(option: int, argument: int, pointer: bytes | None = None) -> None:
+def _call_prctl(option: int, argument: int, pointer: bytes | None = None) -> None:
     zero = ctypes.c_ulong(0)
-    _call("prctl", option, ctypes.c_ulong(argument), ctypes.c_char_p(pointer), zero, zero)
+    _call_libc("prctl", option, ctypes.c_ulong(argument), ctypes.c_char_p(pointer), zero, zero)
 
 
 def die_with_parent(signal: int) -> None:
     """Have the kernel send this process a signal when its parent ends."""
-    _prctl(_SET_PARENT_DEATH, signal)
+    _call_prctl(_SET_PARENT_DEATH, signal)
 
 
 def hide_memory() -> None:
     """Keep other processes of the same user from reading this one's memory."""
-    _prctl(_SET_DUMPABLE, 0)
+    _call_prctl(_SET_DUMPABLE, 0)
 
 
 def forgo_privileges() -> None:
     """Promise that no program run from here gains privileges; seccomp and Landlock ask for it."""
-    _prctl(_SET_NO_NEW, 1)
+    _call_prctl(_SET_NO_NEW, 1)
 
 
 def drop_bounding() -> None:
     """Take every capability out of reach for good."""
     for capability in range(LAST_CAPABILITY + 1):
         with contextlib.suppress(OSError):  # numbers above the kernel's last
-            _prctl(_BOUNDING_DROP, capability)
+            _call_prctl(_BOUNDING_DROP, capability)
 
 
 def drop_capabilities() -> None:
     """Hold no capability."""
     header = struct.pack("=Ii", 0x20080522, 0)
-    _call("capset", header, bytes(24))
+    _call_libc("capset", header, bytes(24))
 
 
-def install(program: bytes) -> None:
+def install_filter(program: bytes) -> None:
     """Install a compiled seccomp filter: struct sock_filter entries of 8 bytes."""
     code = ctypes.create_string_buffer(program, len(program))
     block = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    _prctl(_SET_SECCOMP, _FILTER_MODE, block)
+    _call_prctl(_SET_SECCOMP, _FILTER_MODE, block)
 
 
 # Landlock: rights on files by the kernel's interface version (ABI).
@@ -85,31 +89,31 @@ _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many rights each version know
 _NET, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 
 
-def landlock_version() -> int:
+def read_landlock_version() -> int:
     """Return the kernel's Landlock version, 0 where it has none."""
     try:
-        return _call("syscall", ctypes.c_long(_RULESET), None, ctypes.c_size_t(0), 1)
+        return _call_libc("syscall", ctypes.c_long(_RULESET), None, ctypes.c_size_t(0), 1)
     except OSError:
         return 0
 
 
-def landlock(rules: Iterable[tuple[int, int]]) -> None:
+def restrict_files(rules: Iterable[tuple[int, int]]) -> None:
     """Deny all files, TCP and signals to others, except the rights given on open descriptors."""
-    version = landlock_version()
+    version = read_landlock_version()
     known = (1 << max(n for at, n in _FILE_RIGHTS.items() if at <= version)) - 1
     fields = [known, _NET if version >= 4 else None, _SCOPES if version >= 6 else None]
     block = b"".join(struct.pack("=Q", field) for field in fields if field is not None)
-    ruleset = _call("syscall", ctypes.c_long(_RULESET), block, ctypes.c_size_t(len(block)), 0)
+    ruleset = _call_libc("syscall", ctypes.c_long(_RULESET), block, ctypes.c_size_t(len(block)), 0)
     try:
         for descriptor, rights in rules:
             rule = struct.pack("=Qi", rights & known, descriptor)
-            _call("syscall", ctypes.c_long(_ADD_RULE), ruleset, 1, rule, 0)
-        _call("syscall", ctypes.c_long(_RESTRICT), ruleset, 0)
+            _call_libc("syscall", ctypes.c_long(_ADD_RULE), ruleset, 1, rule, 0)
+        _call_libc("syscall", ctypes.c_long(_RESTRICT), ruleset, 0)
     finally:
         os.close(ruleset)
 
 
-def opened(path: str, rights: int) -> tuple[int, int]:
+def open_rule(path: str, rights: int) -> tuple[int, int]:
     """Open a path for a Landlock rule; a file takes only the rights that files have."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return descriptor, rights if os.path.isdir(path) else rights & _ON_FILES

@@ -14,22 +14,22 @@ from torch import Tensor
 Tolerance = tuple[float, float] | None
 
 
-def compare(value: Any, expected: Any, tolerance: Tolerance, where: str = "") -> str:
+def compare_values(value: Any, expected: Any, tolerance: Tolerance, where: str = "") -> str:
     """The cause why `value` is not `expected`, as a sentence; "" when it is."""
     if isinstance(expected, Tensor) or isinstance(value, Tensor):
-        return _tensors(value, expected, tolerance, where)
+        return _compare_tensors(value, expected, tolerance, where)
     if isinstance(expected, dict):
-        return _dicts(value, expected, tolerance, where)
+        return _compare_dicts(value, expected, tolerance, where)
     if isinstance(expected, (list, tuple)):
-        return _sequences(value, expected, tolerance, where)
-    if _number(expected):
-        return _numbers(value, expected, tolerance, where)
+        return _compare_sequences(value, expected, tolerance, where)
+    if _is_number(expected):
+        return _compare_numbers(value, expected, tolerance, where)
     if type(value) is not type(expected):
-        return _wrong_kind(value, expected, where)
+        return _say_wrong_kind(value, expected, where)
     return "" if value == expected else f"Wrong value{where}."
 
 
-def kind(value: Any) -> str:
+def name_kind(value: Any) -> str:
     """What a value is, in words for a student: "a tensor", "a list", "nothing (None)"."""
     if value is None:
         return "nothing (None)"
@@ -39,42 +39,44 @@ def kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _wrong_kind(value: Any, expected: Any, where: str) -> str:
-    return f"Wrong type{where}: {kind(value)} came where {kind(expected)} is asked for."
+def _say_wrong_kind(value: Any, expected: Any, where: str) -> str:
+    return f"Wrong type{where}: {name_kind(value)} came where {name_kind(expected)} is asked for."
 
 
-def _tensors(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
+def _compare_tensors(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
     """At least one of the two is a tensor; a number may stand for a tensor without axes."""
     if not isinstance(expected, Tensor):
-        if not _number(expected):
-            return _wrong_kind(value, expected, where)
+        if not _is_number(expected):
+            return _say_wrong_kind(value, expected, where)
         if value.shape != ():
-            return _wrong_shape(value.shape, torch.Size(), where)
-        return _numbers(value.item(), expected, tolerance, where)
+            return _say_wrong_shape(value.shape, torch.Size(), where)
+        return _compare_numbers(value.item(), expected, tolerance, where)
     if not isinstance(value, Tensor):
-        if not _number(value) or expected.shape != ():
-            return _wrong_kind(value, expected, where)
-        return _numbers(value, expected.item(), tolerance, where)
+        if not _is_number(value) or expected.shape != ():
+            return _say_wrong_kind(value, expected, where)
+        return _compare_numbers(value, expected.item(), tolerance, where)
     if value.shape != expected.shape:
-        return _wrong_shape(value.shape, expected.shape, where)
+        return _say_wrong_shape(value.shape, expected.shape, where)
     if value.dtype != expected.dtype:
         actual, wanted = (str(t.dtype).removeprefix("torch.") for t in (value, expected))
         return f"Wrong dtype{where}: {actual} came where {wanted} is asked for."
-    wide, right = _wide(value), _wide(expected)
-    if not _finite_where(wide, right):
+    wide, right = _widen_tensor(value), _widen_tensor(expected)
+    if not _is_finite_where(wide, right):
         return f"Not finite{where}: a NaN or an infinity stands where a finite number belongs."
-    return "" if _same(wide, right, tolerance) else f"Wrong values{where}: shape and dtype fit."
+    return (
+        "" if _are_close(wide, right, tolerance) else f"Wrong values{where}: shape and dtype fit."
+    )
 
 
-def _wrong_shape(actual: torch.Size, wanted: torch.Size, where: str) -> str:
+def _say_wrong_shape(actual: torch.Size, wanted: torch.Size, where: str) -> str:
     return f"Wrong shape{where}: {tuple(actual)} came where {tuple(wanted)} is asked for."
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def _widen_tensor(tensor: Tensor) -> Tensor:
     """In the widest type of its kind, so that a tolerance means the same for every dtype."""
     still = tensor.detach().cpu()
     if still.is_complex():
@@ -82,27 +84,27 @@ def _wide(tensor: Tensor) -> Tensor:
     return still.to(torch.float64) if still.is_floating_point() else still
 
 
-def _finite_where(value: Tensor, right: Tensor) -> bool:
+def _is_finite_where(value: Tensor, right: Tensor) -> bool:
     return bool((torch.isfinite(value) | ~torch.isfinite(right)).all())
 
 
-def _same(value: Tensor, right: Tensor, tolerance: Tolerance) -> bool:
+def _are_close(value: Tensor, right: Tensor, tolerance: Tolerance) -> bool:
     if tolerance is None or not right.is_floating_point():
         return bool(((value == right) | ((value != value) & (right != right))).all())
     rtol, atol = tolerance
     return torch.allclose(value, right, rtol=rtol, atol=atol, equal_nan=True)
 
 
-def _numbers(value: Any, expected: float, tolerance: Tolerance, where: str) -> str:
+def _compare_numbers(value: Any, expected: float, tolerance: Tolerance, where: str) -> str:
     """A Python number is expected: an int only from ints when asked exactly."""
-    if not _number(value):
-        return _wrong_kind(value, expected, where)
+    if not _is_number(value):
+        return _say_wrong_kind(value, expected, where)
     if isinstance(value, float) and not math.isfinite(value) and math.isfinite(expected):
         return f"Not finite{where}: {value} stands where a finite number belongs."
     if tolerance is None:
-        return "" if _twins(value, expected) else f"Wrong value{where}."
+        return "" if _are_equal(value, expected) else f"Wrong value{where}."
     rtol, atol = tolerance
-    if _twins(value, expected):
+    if _are_equal(value, expected):
         return ""
     if not math.isfinite(expected):
         return f"Wrong value{where}."
@@ -113,32 +115,32 @@ def _numbers(value: Any, expected: float, tolerance: Tolerance, where: str) -> s
     return "" if near else f"Wrong value{where}."
 
 
-def _twins(value: float, expected: float) -> bool:
+def _are_equal(value: float, expected: float) -> bool:
     return value == expected or (value != value and expected != expected)
 
 
-def _sequences(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
+def _compare_sequences(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
     # JSON and notebooks mix lists and tuples up; a student is not punished for it.
     if not isinstance(value, (list, tuple)):
-        return _wrong_kind(value, expected, where)
+        return _say_wrong_kind(value, expected, where)
     if len(value) != len(expected):
         actual = f"{len(value)} items came" if len(value) != 1 else "1 item came"
         return f"Wrong shape{where}: {actual} where {len(expected)} are asked for."
     for index, (one, right) in enumerate(zip(value, expected, strict=True)):
-        if cause := compare(one, right, tolerance, f"{where} in item {index}"):
+        if cause := compare_values(one, right, tolerance, f"{where} in item {index}"):
             return cause
     return ""
 
 
-def _dicts(value: Any, expected: dict, tolerance: Tolerance, where: str) -> str:
+def _compare_dicts(value: Any, expected: dict, tolerance: Tolerance, where: str) -> str:
     if not isinstance(value, dict):
-        return _wrong_kind(value, expected, where)
+        return _say_wrong_kind(value, expected, where)
     for key in sorted(expected, key=str):
         if key not in value:
             return f"Missing{where}: the key {key!r}."
     if len(value) > len(expected):
         return f"Too many keys{where}: {len(value)} came where {len(expected)} are asked for."
     for key in sorted(expected, key=str):
-        if cause := compare(value[key], expected[key], tolerance, f"{where} under {key!r}"):
+        if cause := compare_values(value[key], expected[key], tolerance, f"{where} under {key!r}"):
             return cause
     return ""

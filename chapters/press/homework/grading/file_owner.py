@@ -37,36 +37,38 @@ class Class:
     ids: tuple[str, ...] = ()
     other: dict[str, str] = field(default_factory=dict)
 
-    def one(self, names: Iterable[str]) -> str | None:
+    def find_student(self, names: Iterable[str]) -> str | None:
         """The student that the first known name stands for; without a class, the first id."""
         for name in names:
             if not self.ids and is_id(name):
                 return name
-            if found := self.other.get(_key(name)):
+            if found := self.other.get(_fold_name(name)):
                 return found
         return None
 
 
-def class_of(path: Path | None, ids: Iterable[str] = ()) -> Class:
+def read_class(path: Path | None, ids: Iterable[str] = ()) -> Class:
     """Read a roster, whose every column is another name of a student; or take ids alone.
 
     A name that two students share finds neither.
     """
-    students = roster.read(path) if path is not None else ()
-    found = {_key(each): each for each in ids} | {_key(each.id): each.id for each in students}
+    students = roster.read_roster(path) if path is not None else ()
+    found = {_fold_name(each): each for each in ids} | {
+        _fold_name(each.id): each.id for each in students
+    }
     shared: set[str] = set()
     for student in students:
-        for name in filter(None, map(_key, student.names)):
+        for name in filter(None, map(_fold_name, student.names)):
             if found.setdefault(name, student.id) != student.id:
                 shared.add(name)
     own = {*ids, *(each.id for each in students)}
-    shared -= {_key(each) for each in own}
+    shared -= {_fold_name(each) for each in own}
     return Class(
         tuple(sorted(own)), {name: one for name, one in found.items() if name not in shared}
     )
 
 
-def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
+def find_owner(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     """The student whose file this is by its path, a folder before its file; or None."""
     for folder in parts[:-1]:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
@@ -75,7 +77,7 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
         words = part.split("-") if students.ids else []
         users = ["-".join(words[first:]) for first in range(1, len(words))]
         users = [user for user in users if not user.isdecimal()]
-        if one := students.one([*_names(part, homework, [part]), *users]):
+        if one := students.find_student([*_list_names(part, homework, [part]), *users]):
             return one
         if any(platform.fullmatch(part) for platform in PLATFORMS):
             return None  # a platform says whose it is: what a stranger packed inside does not count
@@ -83,17 +85,17 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     short = stem.removesuffix(f"_{homework}")
     # Without a roster nobody knows whether ann_lee is a name or ann's file lee.
     first = [short] if short != stem else [stem] if students.ids else []
-    return students.one(_names(stem, homework, first))
+    return students.find_student(_list_names(stem, homework, first))
 
 
-def attempt(parts: tuple[str, ...]) -> tuple[int, int]:
+def read_attempt(parts: tuple[str, ...]) -> tuple[int, int]:
     """What a file's name says of its age: Canvas's number of the upload, then hw1-2 or hw1 (2)."""
     stem = PurePosixPath(parts[-1]).stem
     upload, again = CANVAS.fullmatch(stem), ATTEMPT.search(stem)
     return int(upload["upload"]) if upload else 0, int(again[1]) if again else 0
 
 
-def _names(text: str, homework: str, first: list[str]) -> Iterable[str]:
+def _list_names(text: str, homework: str, first: list[str]) -> Iterable[str]:
     """What a folder or a file may say of its student, the surest first."""
     # What a platform writes comes first; a student's own name of a file may look like either.
     for platform in PLATFORMS:
@@ -109,5 +111,5 @@ def _names(text: str, homework: str, first: list[str]) -> Iterable[str]:
     yield from ("_".join(words[:count]) for count in counts if is_id("_".join(words[:count])))
 
 
-def _key(name: str) -> str:
+def _fold_name(name: str) -> str:
     return " ".join(name.split()).casefold()
