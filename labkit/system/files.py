@@ -1,8 +1,9 @@
-"""Files written whole or not at all, locks that die with their holder, the hash of a package."""
+"""Files: their names, written whole or not at all, locks that die with their holder, hashes."""
 
 import fcntl
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
         if isinstance(error, OSError):  # of a full disk the system does not say which file
             raise OSError(error.errno, f"not written: {error.strerror}", str(path)) from error
         raise
+
+
+def make_slug(name: str) -> str:
+    """Write a name as part of a file's: NVIDIA H200 is nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def replay_runs(
     store, began = Store(root, device_of(size)), time.monotonic()
     of = replays.compute_digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
-    rows = {key: row for key, run in runs.items() if (row := store.read_row(run)) is not None}
+    rows = {key: row for key in runs if (row := store.find_row(key)) is not None}
     on_ladder = store.records.load_rows(LADDER)
     for key, row in on_ladder.items():
         runs.setdefault(key, Run.from_dict(row["run"]))
