@@ -317,6 +317,27 @@ def test_failures_are_kept_to_the_end_and_a_hopeless_one_stops_the_rest(root):
     assert done == [1] * 3 and engine.store.read_record(RUNS[1]) is not None
 
 
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_sentence_of_labkit_s_own_comes_without_a_traceback(root):
+    engine = Toy(root, *[partial(fail, ValueError("dim must be 8, got 7"))] * 2)
+    assert failure(engine, TASKS[:2]).splitlines() == [
+        "2 of 2 tasks failed; the first:",
+        str(RUNS[0]),
+        "ValueError: dim must be 8, got 7",
+        base.TRACE,
+        f"also {RUNS[1]}: ValueError: dim must be 8, got 7",
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyError("dim"), MemoryError()])
+def test_any_other_error_comes_with_its_traceback(root, error):
+    said = failure(Toy(root, partial(fail, error)), TASKS[:1])
+    assert "Traceback (most recent call last)" in said and type(error).__name__ in said
+
+
 def test_no_task_is_begun_that_would_end_too_late(root):
     engine = Toy(root, *[partial(time.sleep, 0.4)] * 2)
     done = []

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
+from labkit.experiments.engines.base import SENTENCES, Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import run_memory
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
@@ -89,7 +89,11 @@ class OnRay(Engine):
                     self.ray.cancel(answer, force=True)
                     raise Interrupted
             return self.ray.get(answer)
-        except (errors.RayTaskError, errors.RuntimeEnvSetupError):
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, SENTENCES):
+                raise error.cause from None
+            raise
+        except errors.RuntimeEnvSetupError:
             raise
         except errors.RayError as error:
             raise Died(f"its worker died: {error}; {KEPT}") from error

@@ -3,12 +3,14 @@
 import contextlib
 import math
 import os
+import threading
 from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
 from loky import ProcessPoolExecutor
+from tqdm import tqdm
 
 from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import machine_memory, run_memory
@@ -123,6 +125,8 @@ def initialize_worker(parent: int, device: str) -> None:
     """Begin a worker process: it gives way where it is told to, and ends with its parent."""
     end_with(parent)
     os.setsid()  # Ctrl-C reaches the parent alone
+    # Bars lock a semaphore of the system, which a worker that is killed would leave behind.
+    tqdm.set_lock(threading.RLock())
     if nice := os.environ.get("LABKIT_NICE"):
         # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
         # a worker is a session of its own.
