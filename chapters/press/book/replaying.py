@@ -28,6 +28,7 @@ from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.system.pool import count_cores, end_with
 from labkit.system.provenance import collect_provenance
+from labkit.system.threads import build_one_thread_environment
 from press.book import asked, replays
 from press.book.chapters import Chapter, find_chapters
 
@@ -206,7 +207,7 @@ def _run_replays(tasks: list[Task]) -> list[Replay]:
     if not tasks:
         return []
     workers = 1 if tasks[0][4] != CPU else min(count_cores(), len(tasks))
-    os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
+    os.environ.update(build_one_thread_environment())  # of the processes below
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     ) as pool:

@@ -24,15 +24,9 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import CODE
 from labkit.system.share import limit_memory, read_fraction
+from labkit.system.threads import build_one_thread_environment
 from labkit.system.units import in_words
 
-# One thread a run: then its numbers are the same to the last bit wherever it trains.
-ALONE = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 KNOCK = 10  # seconds that the head of a cluster may take to answer
 TICK = 1.0  # seconds between two looks for an interruption
@@ -116,7 +110,7 @@ class OnRay(Engine):
         options["runtime_env"] = {
             "py_modules": list_packages(),
             "excludes": ["**/__pycache__"],
-            "env_vars": ALONE,
+            "env_vars": build_one_thread_environment(),
         }
         if not self.address:
             options |= {"num_cpus": self.pool.slots, "include_dashboard": False}

@@ -19,6 +19,7 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.system.pool import end_with
 from labkit.system.share import NAME, divide_fraction, limit_memory, read_fraction
+from labkit.system.threads import build_one_thread_environment
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
@@ -93,7 +94,7 @@ class Processes(Engine):
         return self._workers[place]
 
     def _build_environment(self, place: int) -> dict[str, str]:
-        alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        alone = build_one_thread_environment()
         # Memory in large pages, where glibc has it: training takes a few per cent less time.
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         # Loky takes growth by 300 MB for a leak and starts another worker; a run may hold `memory`.
