@@ -99,7 +99,7 @@ def _find_fitting(runs: pandas.DataFrame, condition: str) -> pandas.Series:
         while name and name not in runs:
             name = name.rpartition(".")[0]
         if not name:
-            raise ValueError(f"{_explain_column(runs, word[0])} A text stands in quotes.")
+            raise ValueError(f"{_explain_column(runs, word[0])}; a text stands in quotes")
         return f"`{name}`{word[0][len(name) :]}"
 
     quoted = _WORD.sub(quote_column, condition)
@@ -139,9 +139,9 @@ def check_columns(runs: pandas.DataFrame, names: Iterable[str]) -> None:
 def _explain_column(runs: pandas.DataFrame, name: str) -> str:
     """Say that there is no such column, and which was perhaps meant."""
     ends = [column for column in runs.columns if column.endswith(f".{name}")]
-    near = ends or difflib.get_close_matches(name, runs.columns)
-    hint = f"perhaps {' or '.join(near)}?" if near else "`labkit runs show KEY` lists them."
-    return f"no run has a column {name!r}; {hint}"
+    near = ends or difflib.get_close_matches(name, runs.columns, cutoff=0.8)
+    hint = f"perhaps {' or '.join(near)}?" if near else "`labkit runs show KEY` lists them"
+    return f"no run has a column {name!r} ({hint})"
 
 
 def write_table(runs: pandas.DataFrame, columns: list[str]) -> str:
