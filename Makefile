@@ -53,7 +53,7 @@ runs: setup ## Train what is missing or stale, at low priority; call again to go
 	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS))
 
 record: setup ## Move what was trained here into data/records
-	@$(LABKIT) runs record --size $(SIZE) $(if $(ONLY),--only $(ONLY))
+	@$(LABKIT) book record --size $(SIZE) $(if $(ONLY),--only $(ONLY))
 
 site: setup ## Build the site from the chapters as they were executed last
 	@$(LABKIT) book site --size $(SIZE)

@@ -13,12 +13,11 @@ Observers measure; the loop never changes for them. A loss that is not finite is
 `diverged_at` says the step.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from typing import Any, Protocol
 
@@ -126,23 +125,6 @@ class Record:
     probes: dict[str, Any] = field(default_factory=dict)  # observer name -> result
     provenance: dict[str, Any] = field(default_factory=dict)
     at: str = field(default="", compare=False)  # when it was stored (UTC)
-
-    def to_json(self) -> str:
-        """Write as JSON; a number that is not finite becomes null."""
-        return json.dumps(_replace_nonfinite(asdict(self)), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Record":
-        """Read what `to_json` wrote."""
-        return cls(**json.loads(text))
-
-
-def _replace_nonfinite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _replace_nonfinite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_nonfinite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """Runs that were never trained, put into a store for the tests of `labkit runs`."""
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run
+from labkit.experiments.records import compute_checksum, format_row
 from labkit.experiments.store import Store
 from labkit.model.vision import MLPConfig
 from press import cli
@@ -52,20 +52,10 @@ def variants() -> list[Run]:
     return [*language, TINY]
 
 
-def rewrite(path: Path, **parts: dict) -> Path:
-    """Change parts of an entry and its checksum with them."""
-    entry = json.loads(path.read_text())
-    del entry["checksum"]
-    for name, changes in parts.items():
-        entry[name] |= changes
-    checksum = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps({"checksum": checksum, **entry}))
-    return path
-
-
-def make_older(path: Path) -> Path:
-    """Rename an entry as schema 2 did, whose keys had 64 digits and followed from the code."""
-    return path.rename(path.with_name(f"{hashlib.sha256(path.stem.encode()).hexdigest()}.json"))
+def rewrite(path: Path, **changes) -> None:
+    """Change parts of a record, and its checksum with them."""
+    row = {**json.loads(path.read_text()), **changes}
+    path.write_text(format_row({**row, "sum": compute_checksum(row)}))
 
 
 def filled(root: Path) -> Store:

@@ -46,19 +46,19 @@ def test_runs_are_trained_and_moved_into_the_records(book):
     stored = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
     assert len(stored) == 5, "the final runs were found once the rates were there"
 
-    code, said = run(book, "runs", "record")
+    code, said = run(book, "book", "record")
     assert code == 0 and "01: 5 runs, 5 new" in said
     assert sorted(Records(book).load_rows("01")) == stored
     assert list((book / ".labkit" / "runs").glob("*.json")) == [], "moved, not copied"
     before = Records(book).build_path("01").read_bytes()
-    assert run(book, "runs", "record")[0] == 0
+    assert run(book, "book", "record")[0] == 0
     assert Records(book).build_path("01").read_bytes() == before
 
 
 @pytest.mark.slow
 def test_a_build_reads_what_is_recorded_and_trains_nothing(book):
     run(book, "book", "runs", "--only", "01")
-    run(book, "runs", "record")
+    run(book, "book", "record")
     said = run(book, "book", "build")[1]
     assert "5 runs read" in said and "0 stale" in said
     assert list((book / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
@@ -75,18 +75,18 @@ def test_a_build_without_records_is_red_and_says_what_to_do(book):
 @pytest.mark.slow
 def test_what_a_chapter_no_longer_asks_for_leaves_its_records(book):
     run(book, "book", "runs", "--only", "01")
-    run(book, "runs", "record")
+    run(book, "book", "record")
     source = book / "chapters" / "01_one.py"
     source.write_text(source.read_text().replace('"seed": [1, 2, 3]', '"seed": [1, 2]'))
     asked.find_asked_runs(book, *chapters.find_chapters(book), "book")
-    code, said = run(book, "runs", "record")
+    code, said = run(book, "book", "record")
     assert code == 0 and "01: 4 runs, 0 new, 1 that nobody asks for left out" in said
 
 
 @pytest.mark.slow
 def test_a_refuted_run_is_trained_again(book):
     run(book, "book", "runs", "--only", "01")
-    run(book, "runs", "record")
+    run(book, "book", "record")
     records = Records(book)
     rows = records.load_rows("01")
     wrong = {key: dict(row) for key, row in rows.items()}
@@ -99,7 +99,7 @@ def test_a_refuted_run_is_trained_again(book):
     code, said = run(book, "book", "runs", "--only", "01")
     assert code == 0 and "5 to train" in said
     assert len(list((book / ".labkit" / "runs").glob("*.json"))) == 5
-    run(book, "runs", "record")
+    run(book, "book", "record")
     assert "0 stale" in run(book, "book", "build")[1]
     assert [row["first"] for row in Records(book).load_rows("01").values()] == [
         row["first"] for row in rows.values()
@@ -128,12 +128,12 @@ def test_a_kill_while_recording_loses_nothing(book):
     run(book, "book", "runs", "--only", "01")
     keys = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
     for number in range(8):  # spread over the time that the command takes
-        process = command(book, "runs", "record", start_new_session=True)
+        process = command(book, "book", "record", start_new_session=True)
         time.sleep(1.0 + number * 3.0 / 8)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         there = set(Records(book).load_rows("01"))
         there |= {path.stem for path in (book / ".labkit" / "runs").glob("[0-9a-f]*.json")}
         assert sorted(there) == keys
-    assert run(book, "runs", "record")[0] == 0
+    assert run(book, "book", "record")[0] == 0
     assert sorted(Records(book).load_rows("01")) == keys

@@ -289,9 +289,9 @@ def test_the_largest_run_counts_by_device(tmp_path):
     far.write_record(runs[0], record(), peak_bytes=9)
     far.write_record(runs[1], record(), peak_bytes=41, together=4)
     keys = {run.key() for run in runs} | {"gone"}
-    assert memory.find_peak_memory(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
-    assert memory.find_peak_memory(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
-    assert memory.find_peak_memory(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
+    assert memory.find_peak_memory(near, keys) == {"run_bytes": 7, "gpu_bytes": 0}
+    assert memory.find_peak_memory(far, keys) == {"run_bytes": 0, "gpu_bytes": 11}
+    assert memory.find_peak_memory(near, []) == {"run_bytes": 0, "gpu_bytes": 0}
 
 
 COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}

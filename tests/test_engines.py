@@ -26,7 +26,7 @@ from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.replay import replay_run
-from labkit.experiments.store import CODE, WRITING, Store, read_entry
+from labkit.experiments.store import CODE, WRITING, Store
 from labkit.system import units
 from press import cli
 from press.book.chapters import find_chapter
@@ -280,7 +280,7 @@ def test_a_task_is_completed_once_and_says_how(root, monkeypatch):
     for task in (TASKS[0] + TASKS[1], TASKS[1] + TASKS[2], TASKS[2]):
         engine.train_tasks([task])
     assert slots == ["held", "given back"] * 2, "who has nothing to train takes no slot"
-    made = [read_entry(engine.store.build_path(run))["made"] for run in RUNS[:3]]
+    made = [engine.store.find_row(run.key())["provenance"] for run in RUNS[:3]]
     assert [(m["engine"], m["together"]) for m in made] == [
         ("serial", 2), ("serial", 2), ("serial", 1),
     ]  # fmt: skip
@@ -315,6 +315,27 @@ def test_failures_are_kept_to_the_end_and_a_hopeless_one_stops_the_rest(root):
         "2 more were not begun: full",
     ]
     assert done == [1] * 3 and engine.store.read_record(RUNS[1]) is not None
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_sentence_of_labkit_s_own_comes_without_a_traceback(root):
+    engine = Toy(root, *[partial(fail, ValueError("dim must be 8, got 7"))] * 2)
+    assert failure(engine, TASKS[:2]).splitlines() == [
+        "2 of 2 tasks failed; the first:",
+        str(RUNS[0]),
+        "ValueError: dim must be 8, got 7",
+        base.TRACE,
+        f"also {RUNS[1]}: ValueError: dim must be 8, got 7",
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyError("dim"), MemoryError()])
+def test_any_other_error_comes_with_its_traceback(root, error):
+    said = failure(Toy(root, partial(fail, error)), TASKS[:1])
+    assert "Traceback (most recent call last)" in said and type(error).__name__ in said
 
 
 def test_no_task_is_begun_that_would_end_too_late(root):
@@ -400,7 +421,7 @@ def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(r
     ]
     assert [record.losses for record in records[:4]] == [right[one.key()].losses for one in runs]
     assert records[4].losses == [5.0]
-    made = [read_entry(store.build_path(one))["made"]["code"] for one in runs]
+    made = [store.find_row(one.key())["provenance"]["code"] for one in runs]
     assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 

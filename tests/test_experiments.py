@@ -20,7 +20,7 @@ from labkit.corpora import Digits, Markov, Text
 from labkit.experiments import Experiment, Lab, Results, Run, execute_run
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.lab import MissingRuns
-from labkit.experiments.store import Store
+from labkit.experiments.store import CODE, Store
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.system.pool import Pool
 from tests.slot_holder import hold
@@ -82,7 +82,7 @@ def test_every_field_of_a_run_is_in_its_key():
 EDITED = """
 from pathlib import Path
 from labkit import Record
-from labkit.experiments.store import CODE, Store, read_entry
+from labkit.experiments.store import CODE, Store
 from labkit.system.files import code_hash
 from tests.test_experiments import TINY
 
@@ -93,7 +93,7 @@ code_hash.cache_clear()
 assert code_hash() != CODE
 store = Store(Path())
 store.write_record(TINY, Record(losses=[1.0], steps=1))
-assert read_entry(store.build_path(TINY))["made"]["code"] == CODE
+assert store.find_row(TINY.key())["provenance"]["code"] == CODE
 assert TINY.key() == key
 print(key)
 """
@@ -115,7 +115,7 @@ def test_the_store_returns_what_was_put():
     store = Store(Path.cwd())
     assert store.read_record(run) is None
     store.write_record(run, record)
-    assert store.read_record(run) == record
+    assert store.read_record(run) == replace(record, provenance={"code": CODE})
     assert [p.name for p in store.folder.iterdir()] == [f"{run.key()}.json"]
 
 
@@ -175,7 +175,7 @@ def test_a_kill_while_writing_leaves_the_old_record():
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(home)}, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    assert store.read_record(TINY) == Record(losses=[1.0], steps=1)
+    assert store.read_record(TINY).losses == [1.0]
 
 
 def test_no_more_processes_hold_a_slot_than_there_are_and_a_killed_one_gives_its_own_back(tmp_path):

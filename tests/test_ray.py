@@ -255,8 +255,8 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    entries = [json.loads(p.read_text()) for p in (driver / "book/.labkit/runs").glob("*.json")]
-    losses = {entry["run"]["seed"]: entry["record"]["losses"] for entry in entries}
+    rows = [json.loads(p.read_text()) for p in (driver / "book/.labkit/runs").glob("*.json")]
+    losses = {row["run"]["seed"]: row["first"] for row in rows}
     assert losses == {run.seed: execute_run(run).losses for run in RUNS}
     assert not list(two_nodes.folder.rglob("*.json")), "a node kept what is the driver's"
 

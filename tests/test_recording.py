@@ -88,7 +88,7 @@ def test_a_run_that_climbs_the_ladder_moves_into_its_file(book, monkeypatch):
     store, runs = Store(book), variants()
     recording.update_records(book, chapters.find_chapters(book), "book")
     before = store.read_record(runs[0])
-    monkeypatch.setattr(recording, "ladder_runs", lambda store: [runs[0]])
+    monkeypatch.setattr(recording, "ladder_keys", lambda store: {runs[0].key()})
     recording.update_records(book, chapters.find_chapters(book), "book")
     assert list(store.records.load_rows("ladder")) == [runs[0].key()]
     assert (
@@ -107,7 +107,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_every_file_as_it_was(book, mon
 
     monkeypatch.setattr(os, "fsync", full)
     monkeypatch.chdir(book)
-    assert cli.main(["runs", "record"]) == 1
+    assert cli.main(["book", "record"]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "No space left on device" in said and "01.jsonl.gz" in said
     assert files == {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}

@@ -132,10 +132,10 @@ def of_the_future(content: bytes) -> bytes:
     [
         (lambda content: content[: len(content) // 2], "are damaged"),
         (lambda content: random.Random(0).randbytes(500), "are damaged"),
-        (lambda content: gzip.compress(b"[" * 100_000), "are damaged"),
+        (lambda content: gzip.compress(b"[" * 100_000), "line 1 .* is damaged"),
         (lambda content: gzip.compress(b"[]\n"), "format 1, got 'list'"),
-        (edited, r"line \d of the records 07.jsonl.gz was edited"),
-        (of_the_future, r"line 9 .* must have format 1, got 2; take the labkit that wrote"),
+        (edited, r"line \d of the records 07.jsonl.gz is damaged \(it was edited"),
+        (of_the_future, r"line 9 .* must have format 1, got 2: take the labkit that wrote"),
     ],
     ids=["truncated", "foreign", "deep", "a list", "edited", "future"],
 )
@@ -151,9 +151,8 @@ def test_a_damaged_file_is_named_once_and_the_others_still_read(tmp_path, damage
         assert "07.jsonl.gz" in str(caught.value) and "git checkout" in str(caught.value)
     assert store.read_record(other) == from_row(records.load_rows("08")[other.key()])
     store.write_record(TINY, record(0.125))
-    found, row = store.read_record(TINY), store.read_row(TINY)
+    found = store.read_record(TINY)
     assert found is not None and found.losses[-1] == 0.125, "it is the store's own"
-    assert row is not None and row["first"][-1] == 0.125 and store.made_at(TINY.key())
 
 
 def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):
@@ -161,9 +160,8 @@ def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):
     store.write_record(TINY, record(0.25))
     for at, loss in ((EARLY, 0.25), (LATE, 0.125)):
         store.records.write_rows("07", [to_row(TINY, record(0.125), at)])
-        found, row = store.read_record(TINY), store.read_row(TINY)
+        found = store.read_record(TINY)
         assert found is not None and found.losses[-1] == loss
-        assert row is not None and row["first"][-1] == loss
     store.build_path(TINY).unlink()
     assert store.read_record(TINY) == from_row(store.records.load_rows("07")[TINY.key()])
     assert Store(tmp_path, "a GPU").read_record(TINY) is None, (

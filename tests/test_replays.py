@@ -424,7 +424,7 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
     compare, fields = PLANTS[plant]
     rows = {key: row for name in names() for key, row in book(name).items()}
     keys = list(rows)
-    if compare is retrain_run:  # those that `labkit runs replay` trains in full
+    if compare is retrain_run:  # those that `labkit book replay` trains in full
         runs = {key: Run.from_dict(row["run"]) for key, row in rows.items()}
         keys = replaying._choose_cheapest(runs, rows)
     found = [rows[key] for key in keys if has(rows[key], fields) and rows[key]["trained"] > FIRST]

@@ -1,6 +1,5 @@
-"""`labkit runs reproduce` trains again and says whether the numbers agree; what a task took."""
+"""`labkit runs reproduce` trains again and compares; the most memory that a task held."""
 
-import json
 import mmap
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ from stored_runs import LANGUAGE, TINY, filled, rewrite, said
 
 from labkit.experiments import execute_run, memory
 from labkit.experiments.engines.serial import Serial
-from labkit.experiments.store import Store, read_entry
+from labkit.experiments.store import Store
 
 SMALL = replace(TINY, probes=("test", "validation"), seed=3)
 
@@ -70,46 +69,43 @@ def test_a_record_of_elsewhere_says_what_is_not_as_it_was(store, trained, capsys
 def test_a_record_of_the_book_is_compared_as_the_book_keeps_it(store, capsys):
     long = replace(SMALL, train=replace(SMALL.train, steps=450))  # a curve that is thinned
     store.write_record(long, execute_run(long))
-    store.records.write_rows("03", [store.read_row(long)])
+    store.records.write_rows("03", [store.find_row(long.key())])
     store.build_path(long).unlink()
     assert "agrees: losses by 0" in said(capsys, "reproduce", long.key())
 
 
 def test_a_run_that_this_code_cannot_read_says_the_way_out(store, capsys):
     path = store.build_path(TINY)
-    model = json.loads(path.read_text())["run"]["model"] | {"fairy_dust": 1}
-    rewrite(path, run={"model": model})
+    model = TINY.to_dict()["model"] | {"fairy_dust": 1}
+    rewrite(path, run=TINY.to_dict() | {"model": model})
     text = said(capsys, "reproduce", path.stem, status=2)
     assert "cannot be read by this" in text and "check out the commit" in text
 
 
-def test_what_a_task_took_is_in_its_records(tmp_path):
-    store = Store(tmp_path)
+def test_the_most_memory_that_a_task_held_is_in_its_records(tmp_path):
     Serial(tmp_path).train_tasks([(LANGUAGE,)])
-    made = read_entry(store.build_path(LANGUAGE))["made"]
+    row = Store(tmp_path).find_row(LANGUAGE.key())
+    assert row is not None and row["at"].endswith("+00:00")
     # torch alone takes more than 50 MiB, and no test machine gives a process a TiB
-    assert 50 * 2**20 < made["peak_bytes"] < 2**40
-    assert 0 < made["seconds"] < 600 and made["at"].endswith("+00:00")
-    # that of the task, not of the process: importing torch alone takes a second
-    assert 0 < made["cpu_seconds"] < made["seconds"] * torch.get_num_threads() + 1
+    assert 50 * 2**20 < row["peak_bytes"] < 2**40
 
 
 def test_the_peak_is_counted_anew_for_each_task():
     if not memory._CLEAR.exists():
         pytest.skip("only Linux can set a process' peak back")
     # Pages of their own: malloc may serve 256 MiB from what this process freed long ago.
-    with memory.measure_usage() as large, mmap.mmap(-1, 2**28) as block:
+    with memory.measure_peak() as large, mmap.mmap(-1, 2**28) as block:
         block[:: mmap.PAGESIZE] = bytes(2**28 // mmap.PAGESIZE)
-    with memory.measure_usage() as small:
+    with memory.measure_peak() as small:
         pass
     assert large["peak_bytes"] > small["peak_bytes"] + 200 * 2**20
 
 
 def test_without_proc_the_peak_is_that_of_the_process(monkeypatch, tmp_path):
-    with memory.measure_usage() as exact:
+    with memory.measure_peak() as exact:
         pass
     monkeypatch.setattr(memory, "_CLEAR", tmp_path / "missing" / "clear_refs")
     monkeypatch.setattr(memory, "_STATUS", tmp_path / "missing" / "status")
-    with memory.measure_usage() as rough:
+    with memory.measure_peak() as rough:
         pass
     assert rough["peak_bytes"] > 0.9 * exact["peak_bytes"]

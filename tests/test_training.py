@@ -1,7 +1,6 @@
 """The training loop against the same steps written out by hand, and what it records."""
 
 import itertools
-import json
 import math
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, Record, TrainConfig, Transformer, train
+from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.corpora import Text
 from labkit.training import Observer, use_tf32
 
@@ -95,8 +94,6 @@ def test_a_divergence_is_recorded_with_its_step_and_the_losses_before_it():
     assert record.diverged_at == 3
     assert len(record.losses) == 3
     assert all(map(math.isfinite, record.losses))
-    # JSON knows no NaN
-    assert json.loads(record.to_json())["probes"]["bomb"] is None
 
 
 def test_observers_see_every_step_and_change_nothing():
@@ -123,9 +120,8 @@ def test_observers_see_every_step_and_change_nothing():
     assert watched.losses == alone.losses
 
 
-def test_a_record_survives_json():
+def test_a_record_says_where_it_was_made_and_what_it_took():
     record = train(*model_and_batches(), TrainConfig(steps=2))
-    assert Record.from_json(record.to_json()) == record
     assert {"device", "cpu", "threads", "python", "torch", "commit"} <= set(record.provenance)
     assert record.seconds > 0 and record.predictions_per_second > 0
 

@@ -1,8 +1,8 @@
 """Experiments: grids of runs, trained once, kept by content, and the claims that rest on them.
 
 run.py         Run: model, data, training, seed; its key; `execute_run` trains it
-store.py       the records on disk, written whole, with a checksum
-records.py     the book's records, data/records: tracked beside the text
+records.py     a record as a line of JSON, and the book's files of them, data/records
+store.py       the record of a run: trained here or recorded, whichever is newer
 replay.py      is a record still what today's code computes?
 ladder/        the shared ladder: arms on rungs of growing size, and with one thing changed
 locks.py       what a claim asks, written down before its runs; forecasts and their scores
@@ -12,8 +12,8 @@ replicates/    runs that train together, as one batched model
 gpu_hour/      an hour on a GPU, in slices: laws, benchmark, the ladder's larger rungs
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
-memory.py      what a task took: seconds and the largest memory; what a chapter declares
-queries/       questions to the store: list, compare, export, clean up, train again
+memory.py      the most memory that a task held; what a chapter declares
+queries/       questions to the store: list, show, export, clean up, train again
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  differences, seed by seed
 papers.py      numbers that papers printed: data/papers, read

@@ -10,7 +10,6 @@ from string import Formatter
 from labkit.display import CLAIM, publish_bundle
 from labkit.experiments.card_html import KINDS, TRIED, VERDICTS
 from labkit.experiments.cards import Claim
-from labkit.experiments.lab import project_root
 from labkit.experiments.ladder import DIRECTIONS
 from labkit.experiments.locks import (
     Lock,
@@ -24,6 +23,7 @@ from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
 from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs
+from labkit.system.root import project_root
 from labkit.system.unknown import explain_unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]

@@ -38,7 +38,7 @@ def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record],
     distinct = {run.key(): run for run in runs}
     foreign: dict[str, list[str]] = {}
     for key in found:
-        if (entry := store.read_own_entry(distinct[key])) and entry["made"].get("code") != CODE:
+        if (row := store.read_own_row(key)) and row["provenance"].get("code") != CODE:
             foreign.setdefault(distinct[key].hash_configuration(), []).append(key)
     for keys in foreign.values():
         if not replay_run(distinct[keys[0]], found[keys[0]], store.device).agrees:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from labkit.experiments.store import Store
 from labkit.system import share
 from labkit.system.pool import Pool
 from labkit.system.provenance import collect_provenance
+from labkit.system.root import project_root
 from labkit.system.units import in_words
 from labkit.system.unknown import explain_unknown
 from labkit.training import Record
@@ -37,17 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
 SIZES = ("smoke", "book", "gpu")
-
-
-def project_root() -> Path:
-    """Find the folder whose .labkit holds the store: LABKIT_ROOT, or the nearest with chapters/."""
-    if named := os.environ.get("LABKIT_ROOT"):
-        return Path(named)
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
-            return folder
-    return here
 
 
 def device_of(size: str) -> str:
@@ -216,7 +205,7 @@ class Lab:
         gc.collect()
         share.release_cache()
         held = {"kernel_bytes": peak_bytes()}
-        held |= find_peak_memory(self.store.folder, self._counted)
+        held |= find_peak_memory(self.store, self._counted)
         # Declared for the book's size and a torch without CUDA's libraries, which take memory in
         # each process, used or not.
         fair = self.size == "book" and torch.version.cuda is None

@@ -1,4 +1,4 @@
-"""What a task took, and what a chapter declares that its processes hold.
+"""The most memory that a task held, and what a chapter declares that its processes hold.
 
     Lab(…, memory={"kernel": "700M", "run": "900M"})
 
@@ -15,16 +15,14 @@ from the device, what it kept for later too.
 import math
 import resource  # POSIX only, as the pool is
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from labkit.experiments.run import CPU
-from labkit.experiments.store import read_entry
+from labkit.experiments.store import Store
 from labkit.system.units import parse_bytes
 
 PARTS = ("kernel", "run")
@@ -33,19 +31,16 @@ _STATUS = Path("/proc/self/status")
 
 
 @contextmanager
-def measure_usage(device: str = CPU) -> Iterator[dict[str, Any]]:
-    """Fill a dictionary, when the block ends: `seconds`, `cpu_seconds` and `peak_bytes`."""
-    taken: dict[str, Any] = {}
+def measure_peak(device: str = CPU) -> Iterator[dict[str, int]]:
+    """Fill a dictionary, when the block ends, with its `peak_bytes`."""
+    taken: dict[str, int] = {}
     if _on_cuda(device):
         torch.cuda.reset_peak_memory_stats()
     else:
         # Where this is no Linux, or a container forbids it, the process' own peak stands.
         with suppress(OSError):
             _CLEAR.write_text("5")
-    wall, cpu = time.perf_counter(), time.process_time()
     yield taken
-    taken["seconds"] = time.perf_counter() - wall
-    taken["cpu_seconds"] = time.process_time() - cpu
     taken["peak_bytes"] = peak_bytes(device)
 
 
@@ -77,19 +72,19 @@ def read_declared_memory(memory: Mapping[str, str] | None) -> dict[str, int]:
     return {part: parse_bytes(memory[part]) for part in PARTS}
 
 
-def find_peak_memory(folder: Path, keys: Iterable[str]) -> dict[str, int]:
-    """Find the most that one run of a store held, in bytes, on CPUs and on GPUs; 0: none did.
+def find_peak_memory(store: Store, keys: Iterable[str]) -> dict[str, int]:
+    """Find the most that one run trained here held, in bytes, on CPUs and on GPUs; 0: none did.
 
     On a GPU, runs that trained together share out what they took: fewer of them take less. On a
     CPU they do not say what one takes alone, for most of it is the process and its libraries.
     """
-    peaks = {"run_bytes": 0, "gpu_bytes": 0}
-    for key in keys:
-        with suppress(OSError, ValueError, KeyError):  # gone since it was read
-            made = read_entry(folder / f"{key}.json")["made"]
-            together, peak = made.get("together", 1), made["peak_bytes"]
-            if made["device"] != CPU:
-                peaks["gpu_bytes"] = max(peaks["gpu_bytes"], math.ceil(peak / together))
-            elif together == 1:
-                peaks["run_bytes"] = max(peaks["run_bytes"], peak)
-    return peaks
+    held = [
+        (row["peak_bytes"], row["provenance"].get("together", 1))
+        for key in keys
+        if (row := store.read_own_row(key)) is not None and row["peak_bytes"]
+    ]
+    if store.device == CPU:
+        alone = (peak for peak, together in held if together == 1)
+        return {"run_bytes": max(alone, default=0), "gpu_bytes": 0}
+    shares = (math.ceil(peak / together) for peak, together in held)
+    return {"run_bytes": 0, "gpu_bytes": max(shares, default=0)}

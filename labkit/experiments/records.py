@@ -1,10 +1,12 @@
-"""The book's records: what its runs left behind, tracked beside the text and read by every build.
+"""A record as a line of JSON, and the files of such lines that travel with the book.
 
+    .labkit/runs/<key>.json             one line: what was trained here (labkit.experiments.store)
     data/records/ladder.jsonl.gz        the shared ladder
     data/records/06.jsonl.gz            what chapter 06 adds
     data/records/06.nvidia-h200.jsonl.gz    the same on a GPU, by its name
 
-One run a line, which any reader of JSON lines takes (pandas.read_json with lines=True).
+The line is the same in all of them, and any reader of JSON lines takes it (pandas.read_json with
+lines=True).
 
     format      1
     key         names the run: a hash of its configuration alone (labkit.experiments.run)
@@ -13,17 +15,20 @@ One run a line, which any reader of JSON lines takes (pandas.read_json with line
     first       the first eight losses, exact in float32
     every, losses   the training loss as means of so many steps each, at most 200 of them
     probes      what was measured, in float32
-    seconds, cpu_seconds, predictions_per_second, provenance, at
+    seconds, cpu_seconds, predictions_per_second    what it took
+    peak_bytes  the most memory that its process held, where somebody looked
+    provenance  where and how it was made: device, versions, commit, engine, code
+    at          when it was made (UTC)
     sum         a checksum of all of the above
 
-A file is written whole, its lines sorted by key, and says the same bytes for the same records.
+A file of the book is written whole, its lines sorted by key, and is the same bytes for the same
+records.
 """
 
 import gzip
 import hashlib
 import json
 import math
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -33,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from labkit.experiments.run import CPU, Run
-from labkit.system.files import write_whole
+from labkit.system.files import make_slug, write_whole
 from labkit.training import Record
 
 FORMAT = 1
@@ -44,7 +49,7 @@ Row = dict[str, Any]
 
 
 class RecordError(ValueError):
-    """A file of records that is not what was written."""
+    """A record, or a file of them, that is not what was written."""
 
 
 class Records:
@@ -88,7 +93,7 @@ class Records:
     def write_rows(self, name: str, rows: Iterable[Row]) -> int:
         """Write one file whole; return its size in bytes."""
         ordered = sorted(rows, key=lambda row: row["key"])
-        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in ordered)
+        text = "".join(map(format_row, ordered))
         # No name and no time: the same records are the same bytes.
         content = gzip.compress(text.encode(), 9, mtime=0)
         write_whole(self.build_path(name), content)
@@ -99,23 +104,40 @@ class Records:
 def _load_rows(path: Path, changed: int, size: int) -> dict[str, Row]:
     mend = "restore it (git checkout), or remove it and train its runs again (make runs)"
     try:
-        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-        rows = [json.loads(line) for line in lines]
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        lines = gzip.decompress(path.read_bytes()).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
         raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict) or row.get("format") != FORMAT:
-            found_format = row.get("format") if isinstance(row, dict) else type(row).__name__
+    rows = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            row = parse_row(line)
+        except RecordError as error:
             raise RecordError(
-                f"line {number} of the records {path.name} must have format {FORMAT}, got "
-                f"{found_format!r}; take the labkit that wrote them, or {mend}"
-            )
-        if row.get("sum") != compute_checksum(row):
-            raise RecordError(
-                f"line {number} of the records {path.name} was edited: its checksum differs from "
-                f"its content; {mend}"
-            )
-    return {row["key"]: row for row in rows}
+                f"line {number} of the records {path.name} is damaged ({error}); {mend}"
+            ) from error
+        rows[row["key"]] = row
+    return rows
+
+
+def format_row(row: Row) -> str:
+    """Write a row as the line that every file has of it."""
+    return f"{json.dumps(row, ensure_ascii=False)}\n"
+
+
+def parse_row(line: bytes) -> Row:
+    """Read a line; RecordError where it is not what was written."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(str(error)) from error
+    found = row.get("format") if isinstance(row, dict) else type(row).__name__
+    if found != FORMAT:
+        raise RecordError(
+            f"it must have format {FORMAT}, got {found!r}: take the labkit that wrote it"
+        )
+    if row.get("sum") != compute_checksum(row):
+        raise RecordError("it was edited: its checksum differs from its content")
+    return row
 
 
 def compute_checksum(row: Mapping[str, Any]) -> str:
@@ -124,8 +146,8 @@ def compute_checksum(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def to_row(run: Run, record: Record, at: str, **made: Any) -> Row:
-    """Boil a record down to what the book keeps of it."""
+def to_row(run: Run, record: Record, at: str, *, peak_bytes: int | None = None, **made: Any) -> Row:
+    """Boil a record down to what is kept of it; `made` says how it was made."""
     every = max(1, math.ceil(len(record.losses) / POINTS))
     losses = [record.losses[i : i + every] for i in range(0, len(record.losses), every)]
     row = {
@@ -142,6 +164,7 @@ def to_row(run: Run, record: Record, at: str, **made: Any) -> Row:
         "seconds": round(record.seconds, 3),
         "cpu_seconds": round(record.cpu_seconds, 3),
         "predictions_per_second": round(record.predictions_per_second),
+        "peak_bytes": peak_bytes,
         "provenance": record.provenance | made,
         "at": at,
     }
@@ -164,11 +187,6 @@ def from_row(row: Row) -> Record:
         provenance=dict(row["provenance"]),
         at=row["at"],
     )
-
-
-def make_slug(device: str) -> str:
-    """Write a device's name as part of a file's: NVIDIA H200 is nvidia-h200."""
-    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def _shorten_float(loss: float) -> float:

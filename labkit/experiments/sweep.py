@@ -15,9 +15,9 @@ from typing import TypedDict, Unpack, overload
 from labkit.experiments.engines.base import make_engine
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import read_believed, train_and_read
-from labkit.experiments.lab import project_root
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
+from labkit.system.root import project_root
 from labkit.training import Record
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from labkit.experiments import Run, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.filling import train_missing
-from labkit.experiments.lab import project_root
 from labkit.experiments.store import Store
 from labkit.leaderboard.entries import Entry
 from labkit.leaderboard.standings import Standings, rank_arms
+from labkit.system.root import project_root
 
 RUNG = "S"
 LOOK = 300  # steps of a look

@@ -1,14 +1,16 @@
-"""Files written whole or not at all, locks that die with their holder, the hash of a package."""
+"""Files: their names, written whole or not at all, locks that die with their holder, hashes."""
 
-import fcntl
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 
@@ -34,17 +36,28 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
         raise
 
 
+def make_slug(name: str) -> str:
+    """Write a name as part of a file's: NVIDIA H200 is nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold a file's lock; the system frees it when the holder dies, however it dies."""
+    """Hold a file's lock; the system frees it when the holder dies, however it dies.
+
+    `on_wait` is called where somebody else holds it; then this waits until he lets go.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(file, fcntl.LOCK_EX)
+    lock = FileLock(path)
+    with suppress(Timeout):
+        lock.acquire(blocking=False)
+    if not lock.is_locked:
+        on_wait()
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def folder_of(package: str) -> Path:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from labkit.system.threads import build_one_thread_environment
 from press.book.chapters import CODE, Chapter
 from press.book.percent import cells_of
 
@@ -96,8 +97,7 @@ def run_program(program: str, chapter: Chapter, environment: Mapping[str, str], 
             "LABKIT_ROOT": str(chapter.source.parents[1]),
             "LABKIT_TRAIN": "never",
             "MPLBACKEND": "agg",
-            "OMP_NUM_THREADS": "1",
-            "OMP_WAIT_POLICY": "PASSIVE",
+            **build_one_thread_environment(),
             "PYTHONHASHSEED": "0",
             **environment,
         },

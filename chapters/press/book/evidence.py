@@ -156,7 +156,7 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 
 def _find_root() -> Path:
-    from labkit.experiments.lab import project_root  # needs torch
+    from labkit.system.root import project_root
 
     return project_root()
 

@@ -14,6 +14,7 @@ from papermill import execute_notebook
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 
+from labkit.system.threads import build_one_thread_environment
 from press.book.chapters import CODE
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ def build_environment(root: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), os.environ.get("PYTHONPATH")])),
         "LABKIT_ROOT": str(root),
         "LABKIT_POOL": "1",  # the kernel counts as one of the pool while it computes
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
+        **build_one_thread_environment(),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "SOURCE_DATE_EPOCH": "0",
         "PYTHONHASHSEED": "0",

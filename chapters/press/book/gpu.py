@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments import ladder
-from labkit.experiments.records import LADDER, Records, Row, from_row, make_slug
+from labkit.experiments.records import LADDER, Records, Row, from_row
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
-from labkit.system.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, make_slug, write_whole
 from labkit.system.provenance import collect_provenance
 from labkit.system.units import in_words
 from labkit.training import Record
@@ -233,8 +233,7 @@ def take_rows(root: Path, base: Path) -> tuple[int, int]:
     for key, row in rows.items():
         if row["provenance"]["device"] == CPU or Run.from_dict(row["run"]).key() != key:
             raise ValueError(f"the record {key} must be of its run and of a GPU, and is not")
-    runs = {key: Run.from_dict(row["run"]) for key, row in rows.items()}
-    fresh = {key: rows[key] for key, run in runs.items() if store.read_row(run) is None}
+    fresh = {key: row for key, row in rows.items() if store.find_row(key) is None}
 
     @cache
     def read(run: Run) -> Record | None:

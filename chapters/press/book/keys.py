@@ -89,6 +89,18 @@ def list_records(root: Path, size: str, name: str) -> str:
     return json.dumps([found, [(path.name, path.stat().st_mtime_ns) for path in own]])
 
 
+def list_run_keys(root: Path) -> list[str]:
+    """List the keys of all runs, trained here or recorded, without torch."""
+    recorded = [
+        key
+        for path in (root / "data" / "records").glob("*.jsonl.gz")
+        if path.name.count(".") == 2  # those of a GPU have its name, too
+        for key in _hash_rows(path, path.stat().st_mtime_ns)
+    ]
+    own = [path.stem for path in (root / ".labkit" / "runs").glob("[0-9a-f]*.json")]
+    return sorted({*recorded, *own})
+
+
 @cache
 def _hash_rows(path: Path, made: int) -> dict[str, str]:
     """Hash each row of a file of records, by the key of its run."""

@@ -6,7 +6,6 @@ build/claims/<size>.json  what the executed chapters say
 
 import json
 import platform
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.display import CLAIM
-from labkit.system.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, make_slug, write_whole
 from labkit.system.processor import name_processor
 from press.book import state
 from press.book.compare import Finding, compare_claims, same_machine, side_by_side
@@ -55,7 +54,7 @@ def name_device(size: str) -> str:
 def recorded_path(root: Path, size: str) -> Path:
     """Return where a size's ledger lies; the size gpu has one for each kind of device."""
     if size == "gpu":
-        size += "-" + re.sub(r"[^a-z0-9]+", "-", name_device(size).lower()).strip("-")
+        size = f"{size}-{make_slug(name_device(size))}"
     return root / "data" / "ledger" / f"{size}.json"
 
 

@@ -1,7 +1,8 @@
 """Move what was trained here into the book's records, and leave out what no chapter asks for.
 
-A run of the shared ladder goes into its file; every other one into that of the first chapter which
-asks for it. A file is written whole before the store's own copies go, so a kill loses nothing.
+A record is a line in both places: to record it is to copy the line, whose checksum holds. A run of
+the shared ladder goes into its file; every other one into that of the first chapter which asks for
+it. A file is written whole before the store's own copies go, so a kill loses nothing.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from labkit.experiments import Run, ladder
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, Row
-from labkit.experiments.store import Store
+from labkit.experiments.store import Store, choose_newer
 from labkit.system.files import hold_lock
 from labkit.training import Record
 from press.book import asked, chapters
@@ -39,18 +40,21 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
     """Bring the files of the ladder and of these chapters up to date with the store."""
     store = Store(root, device_of(size))
     with hold_lock(root / ".labkit" / "record.lock"):
-        on_ladder = {run.key(): run for run in ladder_runs(store)}
+        on_ladder = ladder_keys(store)
         done = [_write_records(store, LADDER, on_ladder, store.records.load_rows(LADDER).keys())]
-        taken, wanted = set(on_ladder), wanted_anywhere(root, size)
+        wanted = wanted_anywhere(root, size)
         for chapter in chosen:
-            runs = {run.key(): run for run in asked.read_runs(root, size, chapter.name)}
-            own = {key: run for key, run in runs.items() if key not in taken}
-            others = {k for n in store.records.list_names() if n not in (LADDER, chapter.name[:2])
-                      for k in store.records.load_rows(n)}  # fmt: skip
-            own = {key: run for key, run in own.items() if key not in others}
-            if runs or asked.is_whole(root, size, chapter.name):
-                rest = store.records.load_rows(chapter.name[:2]).keys() - taken - others
+            asked_for = set(asked.read_run_keys(root, size, chapter.name))
+            others = {
+                key
+                for name in store.records.list_names()
+                if name not in (LADDER, chapter.name[:2])
+                for key in store.records.load_rows(name)
+            }
+            if asked_for or asked.is_whole(root, size, chapter.name):
+                rest = store.records.load_rows(chapter.name[:2]).keys() - on_ladder - others
                 stays = rest if wanted is None else rest & wanted
+                own = asked_for - on_ladder - others
                 done.append(_write_records(store, chapter.name[:2], own, stays))
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
         if total > LIMIT:
@@ -72,8 +76,8 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
     return {key for name in names for key in asked.read_run_keys(root, size, name)}
 
 
-def ladder_runs(store: Store) -> list[Run]:
-    """List the ladder's runs that are there, also of arms that are half-way."""
+def ladder_keys(store: Store) -> set[str]:
+    """List the ladder's runs that are there, by key, also of arms that are half-way."""
     rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
     known: dict[str, Record | None] = {}
 
@@ -82,30 +86,32 @@ def ladder_runs(store: Store) -> list[Run]:
             known[run.key()] = store.read_record(run)
         return known[run.key()]
 
-    return [
-        run
+    return {
+        run.key()
         for rung in rungs
         for arm in ladder.ARMS
         for run in ladder.list_all_runs(rung, arm, read_record)
         if read_record(run)
-    ]
+    }
 
 
 def _write_records(
-    store: Store, name: str, runs: dict[str, Run], stays: Collection[str]
+    store: Store, name: str, wanted: Collection[str], stays: Collection[str]
 ) -> Recorded:
+    """Copy the newest line of each wanted run into one file; those that stay are left there."""
     before = store.records.load_rows(name)
-    rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or key in stays}
-    own = []
-    for key, run in runs.items():
-        entry = store.read_own_entry(run)
-        if key in rows and (entry is None or entry["made"]["at"] <= rows[key]["at"]):
-            continue
-        row = store.read_row(run)  # the store's, or that of another file, which leaves it out next
-        if row is None:
-            continue
-        rows[key] = row
-        own.append(key)
+    rows: dict[str, Row] = {key: row for key, row in before.items() if key in stays}
+    copied = []
+    for key in wanted:
+        # What another file has goes out of that one next.
+        recorded = before.get(key) or store.records.find_row(key)
+        own = store.read_own_row(key)
+        row = choose_newer(own, recorded)
+        if row is not None:
+            rows[key] = row
+        if own is not None:
+            copied.append(key)
+    new = sum(before.get(key) != row for key, row in rows.items())
     path, written = store.records.build_path(name), 0
     if not rows:
         path.unlink(missing_ok=True)
@@ -113,7 +119,6 @@ def _write_records(
         written = store.records.write_rows(name, rows.values())
     else:
         written = path.stat().st_size
-    for key in runs:
-        if key in rows:
-            store.build_path(runs[key]).unlink(missing_ok=True)
-    return Recorded(name, len(rows), len(own), len(set(before) - set(rows)), written)
+    for key in copied:
+        (store.folder / f"{key}.json").unlink(missing_ok=True)
+    return Recorded(name, len(rows), new, len(set(before) - set(rows)), written)

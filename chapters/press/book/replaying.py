@@ -28,6 +28,7 @@ from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.system.pool import count_cores, end_with
 from labkit.system.provenance import collect_provenance
+from labkit.system.threads import build_one_thread_environment
 from press.book import asked, replays
 from press.book.chapters import Chapter, find_chapters
 
@@ -54,7 +55,7 @@ def replay_runs(
     store, began = Store(root, device_of(size)), time.monotonic()
     of = replays.compute_digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
-    rows = {key: row for key, run in runs.items() if (row := store.read_row(run)) is not None}
+    rows = {key: row for key in runs if (row := store.find_row(key)) is not None}
     on_ladder = store.records.load_rows(LADDER)
     for key, row in on_ladder.items():
         runs.setdefault(key, Run.from_dict(row["run"]))
@@ -206,7 +207,7 @@ def _run_replays(tasks: list[Task]) -> list[Replay]:
     if not tasks:
         return []
     workers = 1 if tasks[0][4] != CPU else min(count_cores(), len(tasks))
-    os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
+    os.environ.update(build_one_thread_environment())  # of the processes below
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     ) as pool:

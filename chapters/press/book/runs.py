@@ -79,7 +79,7 @@ def train_missing(
     for name, fault in faults.items():
         print(f"red     {name}: {fault}")
     if not todo:
-        print("runs: nothing is missing; `labkit runs record` puts what is new into data/records")
+        print("runs: nothing is missing; `make record` puts what is new into data/records")
     elif not only_list:
         print(f"runs: {len(todo)} are left; the same command goes on")
     return 1 if faults else 0
@@ -108,7 +108,8 @@ def lower_priority() -> None:
 def mark_stale(root: Path, size: str, store: Store) -> None:
     """Note in the store what the last replays refuted, unless it was trained again since."""
     for key, refuted in replays.read_stale(root, size).items():
-        if store.made_at(key) <= refuted["at"]:
+        row = store.find_row(key)
+        if row is None or row["at"] <= refuted["at"]:
             store.mark_stale(key)
 
 

@@ -1,7 +1,7 @@
 """`labkit book`: execute, check and record the book."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option, Typer
 
@@ -10,6 +10,7 @@ from press.book.chapters import find_root
 from press.commands.options import Address, Engine, Only, Seed, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
+Recorded = Annotated[Literal["book", "gpu"], Option("--size", help="of the runs")]
 
 
 @app.command("build", cls=Several)
@@ -106,6 +107,34 @@ def train_runs(
         seconds=None if duration is None else parse_duration(duration),
         only_list=only_list,
     )
+
+
+@app.command("record", cls=Several)
+def record_runs(only: Only = None, size: Recorded = "book") -> None:
+    """Move what was trained here into the book's records."""
+    from press.book.recording import update_records  # needs torch
+
+    root = find_root()
+    chosen = chapters.choose_chapters(chapters.find_chapters(root), only)
+    for one in update_records(root, chosen, size):
+        print(one)
+
+
+@app.command("replay", cls=Several)
+def replay_records(
+    only: Only = None,
+    size: Recorded = "book",
+    every: Annotated[bool, Option("--every", help="each rate, too")] = False,
+) -> int:
+    """Say whether the book's records are what this code computes."""
+    from press.book import replays
+    from press.book.replaying import replay_runs  # needs torch
+
+    root = find_root()
+    chosen = chapters.choose_chapters(chapters.find_chapters(root), only)
+    found = replay_runs(root, chosen, size, every=every)
+    print(replays.describe_verdict(found, replays.count_stale(root, chosen, size, found)))
+    return 1 if found["stale"] else 0
 
 
 @app.command("pairs")

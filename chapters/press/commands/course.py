@@ -95,7 +95,7 @@ def make_material(
     also: Annotated[list[Path] | None, Option(metavar="PATH...", help="files, folders")] = None,
 ) -> None:
     """Make, or renew, the repository for students."""
-    from labkit.experiments.lab import project_root  # needs torch
+    from labkit.system.root import project_root
     from press.course.material import commit_material
 
     commit = commit_material(project_root(), into.resolve(), chapters or [], also or [])

@@ -60,11 +60,11 @@ def rank_entries(
 
 def _list_costs(rung: str, field: list) -> None:
     from labkit.experiments import ladder
-    from labkit.experiments.lab import project_root
     from labkit.experiments.store import Store
     from labkit.leaderboard.compete import list_needed
     from labkit.leaderboard.footprint import count_footprint
     from labkit.model import ModelConfig
+    from labkit.system.root import project_root
 
     read, text = Store(project_root()).read_record, ladder.build_text(rung)
     for each in field:

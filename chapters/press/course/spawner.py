@@ -7,6 +7,7 @@ from typing import Any
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Any as AnyTrait
 
+from labkit.system.threads import build_one_thread_environment
 from press import control_groups
 from press.course.gpus import Shares
 from press.course.people import People, Person
@@ -50,8 +51,7 @@ class CourseSpawner(LocalProcessSpawner):
             "LABKIT_SLOTS": str(course.cores),
             # labkit ends a run that is too large and says so; the system would end it in silence.
             **({"LABKIT_RUN_MEMORY": str(course.run_memory)} if course.memory else {}),
-            "OMP_NUM_THREADS": "1",
-            "OMP_WAIT_POLICY": "PASSIVE",
+            **build_one_thread_environment(),
             **self.shares.assign_device(person.name),
         }
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from labkit.system.files import hold_lock
+from labkit.system.threads import build_one_thread_environment
 from press.book.files import Red
 from press.site.sphinx_sources import staged_files, write_files
 
@@ -49,7 +50,7 @@ def run_sphinx(source: Path, site: Path) -> None:
     """Run Sphinx in its own process; any warning is an error."""
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q"]
     command += ["-j", "auto", "-d", str(source / ".doctrees"), str(source), str(site)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment = os.environ | build_one_thread_environment() | {"PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise Red(

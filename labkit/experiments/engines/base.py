@@ -23,6 +23,9 @@ from labkit.system.unknown import explain_unknown
 
 LOG = logging.getLogger(__name__)
 ENGINES = ("processes", "ray", "serial")
+# What labkit raises where a run cannot train: the rule, what came, the way out.
+SENTENCES = (ValueError, TimeoutError, MemoryError)
+TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
 FULL = "the disk is full; free some space, and the same command goes on: what finished is stored"
 
 
@@ -141,6 +144,8 @@ class Engine(ABC):
             try:
                 return self.train_at(place, task)
             except Died as died:
+                if self.interrupted.is_set():
+                    raise Interrupted from died
                 LOG.warning("%s; %s is trained once more", died, name_of(task))
         try:
             return self.train_at(place, task)
@@ -150,7 +155,12 @@ class Engine(ABC):
 
 
 def _describe_failure(error: BaseException) -> str:
-    return str(error) if isinstance(error, Lost) else "".join(traceback.format_exception(error))
+    """Write a sentence of labkit's own as it is, and of any other error all that is known."""
+    if isinstance(error, Lost):
+        return str(error)
+    if isinstance(error, SENTENCES) and str(error):
+        return f"{type(error).__name__}: {error}\n{TRACE}"
+    return "".join(traceback.format_exception(error))
 
 
 def _explain_hopeless(error: BaseException) -> str:
@@ -166,7 +176,7 @@ def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: s
     first, *others = failures
     lines = [f"{len(failures)} of {tasks} tasks failed; the first:", first]
     for other in others:
-        task, *_, last = other.splitlines()
+        task, *_, last = other.removesuffix(f"\n{TRACE}").splitlines()
         lines.append(f"also {task}: {last}")
     if hopeless:
         lines.append(f"{left} more were not begun: {hopeless}")

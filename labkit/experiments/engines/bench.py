@@ -17,10 +17,10 @@ import torch
 from labkit.corpora import Markov
 from labkit.costs.bench import compute_quartiles
 from labkit.experiments.engines.base import make_engine
-from labkit.experiments.lab import project_root
 from labkit.experiments.run import Run
 from labkit.model import ModelConfig
 from labkit.system.pool import count_cores
+from labkit.system.root import project_root
 from labkit.training import TrainConfig
 
 BASE = Run(ModelConfig(dim=64, depth=4), Markov(batch=16, time=64), TrainConfig(steps=100))

@@ -17,22 +17,16 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
+from labkit.experiments.engines.base import SENTENCES, Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import run_memory
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import CODE
 from labkit.system.share import limit_memory, read_fraction
+from labkit.system.threads import build_one_thread_environment
 from labkit.system.units import in_words
 
-# One thread a run: then its numbers are the same to the last bit wherever it trains.
-ALONE = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 KNOCK = 10  # seconds that the head of a cluster may take to answer
 TICK = 1.0  # seconds between two looks for an interruption
@@ -89,7 +83,11 @@ class OnRay(Engine):
                     self.ray.cancel(answer, force=True)
                     raise Interrupted
             return self.ray.get(answer)
-        except (errors.RayTaskError, errors.RuntimeEnvSetupError):
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, SENTENCES):
+                raise error.cause from None
+            raise
+        except errors.RuntimeEnvSetupError:
             raise
         except errors.RayError as error:
             raise Died(f"its worker died: {error}; {KEPT}") from error
@@ -112,7 +110,7 @@ class OnRay(Engine):
         options["runtime_env"] = {
             "py_modules": list_packages(),
             "excludes": ["**/__pycache__"],
-            "env_vars": ALONE,
+            "env_vars": build_one_thread_environment(),
         }
         if not self.address:
             options |= {"num_cpus": self.pool.slots, "include_dashboard": False}

@@ -3,12 +3,14 @@
 import contextlib
 import math
 import os
+import threading
 from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
 from loky import ProcessPoolExecutor
+from tqdm import tqdm
 
 from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import machine_memory, run_memory
@@ -17,6 +19,7 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.system.pool import end_with
 from labkit.system.share import NAME, divide_fraction, limit_memory, read_fraction
+from labkit.system.threads import build_one_thread_environment
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
@@ -91,7 +94,7 @@ class Processes(Engine):
         return self._workers[place]
 
     def _build_environment(self, place: int) -> dict[str, str]:
-        alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        alone = build_one_thread_environment()
         # Memory in large pages, where glibc has it: training takes a few per cent less time.
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         # Loky takes growth by 300 MB for a leak and starts another worker; a run may hold `memory`.
@@ -123,6 +126,8 @@ def initialize_worker(parent: int, device: str) -> None:
     """Begin a worker process: it gives way where it is told to, and ends with its parent."""
     end_with(parent)
     os.setsid()  # Ctrl-C reaches the parent alone
+    # Bars lock a semaphore of the system, which a worker that is killed would leave behind.
+    tqdm.set_lock(threading.RLock())
     if nice := os.environ.get("LABKIT_NICE"):
         # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
         # a worker is a session of its own.

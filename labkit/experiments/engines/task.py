@@ -1,26 +1,25 @@
 """Train a task in this process: what every engine does in the end, wherever it does it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
 from labkit.experiments.engines.limits import limit_run
-from labkit.experiments.memory import measure_usage
+from labkit.experiments.memory import measure_peak
 from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import Task
 from labkit.system.share import release_cache
 from labkit.training import Record
 
-# The records of a task, and what it took: see labkit.experiments.memory.
-Trained = tuple[list[Record], dict[str, Any]]
+# The records of a task, and the most memory that it held: see labkit.experiments.memory.
+Trained = tuple[list[Record], dict[str, int]]
 
 
 def train_here(task: Task, device: str) -> Trained:
     """Train a task in this process. A GPU's memory is given back, however it ends."""
     try:
-        with measure_usage(device) as taken:
+        with measure_peak(device) as taken:
             records = execute_together(task, device)
     finally:
         release_cache()

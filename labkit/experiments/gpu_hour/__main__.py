@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labkit.experiments.gpu_hour.commands import AT_ONCE, HERE, Hour
 from labkit.experiments.gpu_hour.slices import Clock, State, run_slice
-from labkit.experiments.records import make_slug
+from labkit.system.files import make_slug
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 from labkit.experiments.gpu_hour.slices import Clock, Outcome, Step
 from labkit.experiments.ladder.plan import DEEPER, MIDDLE
 from labkit.experiments.ladder.reading import PARTLESS
+from labkit.system.threads import build_one_thread_environment
 
 HERE = "labkit.experiments.gpu_hour"
 SET_UP = 8.0  # seconds in which a program imports torch
@@ -112,7 +113,8 @@ class Hour:
             "PYTHONWARNINGS": "ignore",
         }
         if self.rehearsal:
-            env |= {"CUDA_VISIBLE_DEVICES": "", "GPU_HOUR_REHEARSAL": "1", "OMP_NUM_THREADS": "1"}
+            env |= build_one_thread_environment()
+            env |= {"CUDA_VISIBLE_DEVICES": "", "GPU_HOUR_REHEARSAL": "1"}
         return env
 
     def start(self, *words: str, kernels: bool = False) -> Program:

@@ -27,11 +27,12 @@ import torch
 
 from labkit.experiments import ladder
 from labkit.experiments.ladder.rates import HIGHEST, LOWEST, QUARTER, find_place, name_rate
-from labkit.experiments.records import Records, Row, make_slug, to_row
+from labkit.experiments.records import Records, Row, to_row
 from labkit.experiments.replicates import estimate_need, execute_together, group_runs
 from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run, execute_run, get_gpu_name
 from labkit.experiments.store import CODE, Store
+from labkit.system.files import make_slug
 from labkit.training import Observer, Record
 
 EVERY = 60.0  # seconds after which a batch keeps its state
@@ -178,8 +179,9 @@ class Arm:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         rows: dict[str, Row] = dict(self.records.load_rows(self.name))
         for run, record in zip(runs, records, strict=True):
-            made = {"engine": "gpu-hour", "code": CODE, "commit": self.commit}
-            rows[run.key()] = to_row(run, record, now, **made)
+            rows[run.key()] = to_row(
+                run, record, now, engine="gpu-hour", code=CODE, commit=self.commit
+            )
         self.records.write_rows(self.name, rows.values())
 
 

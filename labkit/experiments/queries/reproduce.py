@@ -9,25 +9,28 @@ from typing import Any
 from labkit.experiments.records import from_row
 from labkit.experiments.replay import Replay, retrain_run
 from labkit.experiments.run import CPU, Run
-from labkit.experiments.store import Store, read_entry
+from labkit.experiments.store import Store
 from labkit.system.files import code_hash
 from labkit.system.provenance import collect_provenance
 
 
 def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
-    """Train a run again on the device of its record, and say what is not as it was then."""
-    store = Store(root)
-    path = store.folder / f"{key}.json"
-    kept = read_entry(path) if path.is_file() else store.records.find_row(key) or {}
+    """Train a run again on the device of its record, and say what is not as it was then.
+
+    Raises:
+        ValueError: there is no such run, or this code cannot read what it was.
+    """
+    row = Store(root).find_row(key)
+    if row is None:
+        raise ValueError(f"the run {key} has no record; `labkit runs list` says which have one")
     try:
-        run = Run.from_dict(kept["run"])
-        row = store.read_row(run) or {}
-        then = row["provenance"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        run = Run.from_dict(row["run"])
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"the run {key} was described by other code, and cannot be read by this ({error}); "
             f"check out the commit that `labkit runs show {key}` names"
         ) from error
+    then = row["provenance"]
     found = retrain_run(run, from_row(row), then.get("device") or CPU)
     return found, _list_changes(then)
 

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from labkit.system.threads import build_one_thread_environment
 from press import bubblewrap, control_groups
 from press.homework.sandbox import folder, modes, mount_plan, seccomp
 from press.homework.sandbox.limits import Limits
@@ -39,10 +40,7 @@ main(int(sys.argv[2]))
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
     "LANG": "C.UTF-8",
-    "MKL_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
+    **build_one_thread_environment(),
     "PATH": "/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
