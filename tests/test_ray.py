@@ -18,6 +18,7 @@ from labkit.experiments import Run, execute_run
 from labkit.experiments.engines import make_engine, on_ray
 from labkit.experiments.engines.base import Lost
 from labkit.experiments.engines.on_ray import OnRay
+from labkit.experiments.records import from_row
 from labkit.experiments.store import Store
 from labkit.model.vision import MLPConfig
 from tests.ray_cluster import Cluster
@@ -256,7 +257,7 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
     )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(p.read_text()) for p in (driver / "book/.labkit/runs").glob("*.json")]
-    losses = {row["run"]["seed"]: row["first"] for row in rows}
+    losses = {row["run"]["seed"]: from_row(row).losses for row in rows}
     assert losses == {run.seed: execute_run(run).losses for run in RUNS}
     assert not list(two_nodes.folder.rglob("*.json")), "a node kept what is the driver's"
 
