@@ -1256,8 +1256,8 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
-  training we cannot say yet, though ordinary tokens have hardly any mean: on the smallest rung, the only one that was run,
-  RMSNorm's loss lies slightly higher, and the interval leaves open both "equal" and "not".
+  training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one that was
+  run, the two losses are level within the margin that was set before the runs.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
   Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset is no reason to outgrow it: at one and the same
