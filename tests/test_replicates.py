@@ -75,11 +75,13 @@ def compare(models, others, records, together, rtol, atol=0.0):
     for record, other in zip(records, together, strict=True):
         assert other.diverged_at == record.diverged_at and other.steps == record.steps
         assert other.losses == pytest.approx(record.losses, rel=rtol)
-    for model, other in zip(models, others, strict=True):
+    for model, other, record in zip(models, others, records, strict=True):
         a, b = model.state_dict(), other.state_dict()
         assert a.keys() == b.keys()
+        # Weights that explode carry rounding along: by how much depends on the processor.
+        room = (100 if record.diverged_at is None else 10_000) * rtol
         for name in a:
-            torch.testing.assert_close(b[name], a[name], rtol=100 * rtol, atol=atol, equal_nan=True)
+            torch.testing.assert_close(b[name], a[name], rtol=room, atol=atol, equal_nan=True)
 
 
 def train_both(make, configs, draw, dtype=torch.float32, rtol=2e-6, atol=2e-4):

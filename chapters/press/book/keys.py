@@ -41,7 +41,7 @@ def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, st
         "installed versions": hash_text(json.dumps(read_versions(root), sort_keys=True)),
         "size or seed": hash_text(f"{size} {seed}"),
     }
-    if used is None or LEDGER in used["files"]:  # what other chapters recorded
+    if used is not None and LEDGER in used["files"]:  # what other chapters recorded
         parts["other chapters' verdicts"] = hash_text(list_verdicts(root, but=chapter.name))
     return parts
 
