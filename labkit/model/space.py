@@ -4,8 +4,6 @@
 enter, how logits leave, and what an optimizer step must not leave behind.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,10 +28,10 @@ class Anywhere:
 
     decays = True  # weight decay makes sense
 
-    def check_config(self, config: ModelConfig) -> None:
+    def check_config(self, config: "ModelConfig") -> None:
         """Refuse what this space has its own way for: nothing here."""
 
-    def make_attention(self, config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
+    def make_attention(self, config: "ModelConfig", place: Place, heads: str | None) -> nn.Module:
         """Make an attention sublayer, with the norms inside that `heads` names."""
         asked, cross = recipe(config.recipe), place.kind == "cross-attention"
         norms = config.norms_inside(heads)
@@ -53,7 +51,7 @@ class Anywhere:
             clip=config.qk_clip is not None,
         )
 
-    def make_feed_forward(self, config: ModelConfig) -> nn.Module:
+    def make_feed_forward(self, config: "ModelConfig") -> nn.Module:
         """Make a feed-forward sublayer: one for all tokens, or experts."""
         inner = None
         if recipe(config.recipe).inner_norm:
@@ -69,25 +67,25 @@ class Anywhere:
             inner_norm=inner,
         )
 
-    def add_scales(self, model: Transformer) -> None:
+    def add_scales(self, model: "Transformer") -> None:
         """Give the model its learned factor on the embedding, if the recipe has one."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             first = config.embedding_size * config.dim**0.5
             model.embedding_scale = nn.Parameter(torch.tensor(first))
 
-    def place_tokens(self, model: Transformer, x: Tensor) -> Tensor:
+    def place_tokens(self, model: "Transformer", x: Tensor) -> Tensor:
         """Bring embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             return x * model.embedding_scale
         return x * (config.embedding_size * config.dim**0.5)
 
-    def scale_logits(self, model: Transformer, logits: Tensor) -> Tensor:
+    def scale_logits(self, model: "Transformer", logits: Tensor) -> Tensor:
         """Return the logits as the output matrix makes them."""
         return logits
 
-    def restore_weights(self, model: Transformer) -> None:
+    def restore_weights(self, model: "Transformer") -> None:
         """Undo what an optimizer step may break: nothing here."""
 
 
@@ -99,7 +97,7 @@ class Sphere(Anywhere):
 
     decays = False
 
-    def check_config(self, config: ModelConfig) -> None:
+    def check_config(self, config: "ModelConfig") -> None:
         """Refuse what nGPT defines itself."""
         for field, fits in (
             ("kind", ("decoder", "encoder")),
@@ -117,27 +115,27 @@ class Sphere(Anywhere):
                     f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
                 )
 
-    def make_attention(self, config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
+    def make_attention(self, config: "ModelConfig", place: Place, heads: str | None) -> nn.Module:
         """Make attention between unit vectors."""
         return SphereAttention(config.dim, config.heads, place.is_causal)
 
-    def make_feed_forward(self, config: ModelConfig) -> nn.Module:
+    def make_feed_forward(self, config: "ModelConfig") -> nn.Module:
         """Make SwiGLU with learned scales on its two inner vectors."""
         return SphereFeedForward(config.dim, config.hidden_dim)
 
-    def add_scales(self, model: Transformer) -> None:
+    def add_scales(self, model: "Transformer") -> None:
         """Give the model s_z, the learned scale of each token's logit."""
         model.s_z = Scale(model.config.vocab, 1.0, model.config.dim**-0.5)
 
-    def place_tokens(self, model: Transformer, x: Tensor) -> Tensor:
+    def place_tokens(self, model: "Transformer", x: Tensor) -> Tensor:
         """Bring embeddings to length 1."""
         return unit(x)
 
-    def scale_logits(self, model: Transformer, logits: Tensor) -> Tensor:
+    def scale_logits(self, model: "Transformer", logits: Tensor) -> Tensor:
         """Multiply cosines by the scale that lets the model be sure."""
         return logits * model.s_z()
 
-    def restore_weights(self, model: Transformer) -> None:
+    def restore_weights(self, model: "Transformer") -> None:
         """Bring every matrix back to unit vectors."""
         normalize_weights(model, model.unit_rows_)
 
