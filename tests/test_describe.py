@@ -106,6 +106,16 @@ def test_show_prints_a_norm_lists_and_refuses(capsys):
     assert main(["show", "pre", "--dim", "30"]) == 2
 
 
+def test_show_takes_a_recipe_with_its_norm_as_the_leaderboard_writes_it(capsys):
+    assert main(["show", "pre", "--norm", "layer"]) == 0
+    written = capsys.readouterr().out
+    assert main(["show", "pre+layer"]) == 0
+    assert capsys.readouterr().out == written and "layer" in written
+    for wrong, why in (("pre+mean-abs", "unknown norm 'mean-abs'"), ("rms+layer", "recipe 'rms'")):
+        assert main(["show", wrong]) == 2
+        assert why in capsys.readouterr().err
+
+
 def test_a_description_reads_well_in_a_notebook():
     described = describe_recipe("hybrid*", SMALL)
     html = described._repr_html_()

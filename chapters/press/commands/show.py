@@ -10,7 +10,7 @@ app = Typer()
 @app.command("show")
 def show_recipe(
     recipe: Annotated[
-        str | None, Argument(help="its name; without one, all recipes are listed")
+        str | None, Argument(help="its name, or pre+layer; without one, all are listed")
     ] = None,
     dim: int = 64,
     depth: int = 4,
@@ -27,13 +27,16 @@ def show_recipe(
     from labkit.system.unknown import explain_unknown
 
     if recipe is not None:
-        if recipe not in (known := {*RECIPES, *ALIASES}) and recipe in NORMS:
+        recipe, _, other = recipe.partition("+")  # as the leaderboard writes it: pre+layer
+        norm = other or norm
+        recipes = [*RECIPES, *ALIASES]
+        if recipe not in recipes and other:
+            raise ValueError(explain_unknown("recipe", recipe, recipes))
+        if recipe not in recipes and recipe in NORMS:
             print(describe_norm(recipe, dim))
             return
-        if recipe not in known:
-            raise ValueError(
-                explain_unknown("recipe or norm", recipe, [*RECIPES, *ALIASES, *NORMS])
-            )
+        if recipe not in recipes:
+            raise ValueError(explain_unknown("recipe or norm", recipe, [*recipes, *NORMS]))
         config = ModelConfig(recipe, norm, dim, depth, heads, context=context, kind=kind)
         print(describe_recipe(recipe, config))
         return
