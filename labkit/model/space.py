@@ -41,7 +41,7 @@ class Anywhere:
             config.dim,
             config.heads,
             config.kv_heads or config.heads,
-            place.is_causal,
+            causal=place.stack == "decoder",
             norms=norms,
             norm_kw=config.options_of(norms.norm) if norms is not None else None,
             softcap=config.attention_cap,
@@ -117,7 +117,7 @@ class Sphere(Anywhere):
 
     def make_attention(self, config: "ModelConfig", place: Place, heads: str | None) -> nn.Module:
         """Make attention between unit vectors."""
-        return SphereAttention(config.dim, config.heads, place.is_causal)
+        return SphereAttention(config.dim, config.heads, causal=place.stack == "decoder")
 
     def make_feed_forward(self, config: "ModelConfig") -> nn.Module:
         """Make SwiGLU with learned scales on its two inner vectors."""

@@ -36,11 +36,6 @@ class Place:
         """Count the sublayers of its own stack: three a block where there is cross-attention."""
         return self.blocks * (3 if self.stack == "decoder" and self.encoder else 2)
 
-    @property
-    def is_causal(self) -> bool:
-        """Return whether a token sees only those before it: in the decoder, of its own sequence."""
-        return self.stack == "decoder" and self.kind != "cross-attention"
-
 
 ALONE = Place()
 Map = Callable[[Tensor], Tensor]  # a sublayer or a norm, as an equation writes it
