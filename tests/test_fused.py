@@ -233,7 +233,7 @@ def test_a_stream_changed_in_place_is_normalized_anew():
     model = small("pre")
     twin = fused_twin(model)
     for one in (model, twin):
-        one.blocks[0].attention.register_forward_hook(lambda m, a, out: out.add_(1.0))
+        one.blocks[0].register_forward_hook(lambda m, a, out: out.add_(1.0))
     t = tokens()
     with torch.no_grad():
         assert_same([model(t)], [twin(t)])
