@@ -21,7 +21,7 @@ mean do, when may it go, and what does the number format have to do with it?
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so there is little to miss; whether training misses it our runs leave open. Where tokens are mostly mean, RMSNorm wants a larger
+- Ordinary tokens have hardly any mean, so there is little to miss: at our smallest size the two norms end level. Where tokens are mostly mean, RMSNorm wants a larger
   learning rate, and ends higher even so.
 - In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
 """
