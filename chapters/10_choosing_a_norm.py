@@ -77,7 +77,7 @@ twins = {  # without norms on queries and keys, and with them
 }
 
 # %%
-climbed = lab.ladder([*ladder.ARMS])
+climbed = lab.ladder([*ladder.CHAPTERED], also=[*ladder.SHELVED])
 tuning = climbed.where(stage="tuning", rung=rung, seed=ladder.TUNING_SEED)
 by_rate = {
     arm: {rate: at.values("validation.loss")[0] for rate, at in part.by("lr").items()}

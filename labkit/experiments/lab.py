@@ -120,15 +120,16 @@ class Lab:
         self._report_runs(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
-    def ladder(self, arms: Sequence[str]) -> ladder.Ladder:
+    def ladder(self, arms: Sequence[str], also: Sequence[str] = ()) -> ladder.Ladder:
         """Read arms of the shared ladder: rows labelled with arm, rung, lr, seed and stage.
 
-        On rung S every arm has reported; of larger rungs and directions there is what was recorded.
+        On rung S every arm has reported; of larger rungs and directions there is what was
+        recorded. Arms that are read `also` may not have reported yet: then they are left out.
 
         Raises:
             MissingRuns: a run of rung S has no record, and nothing may be trained here.
         """
-        self._declare({"climbs": list(arms)})
+        self._declare({"climbs": [*arms, *also]})
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
             read = cache(self.store.read_record)  # to list the runs is to read many of them again
@@ -150,6 +151,8 @@ class Lab:
                 )
             with self._slot_lent():
                 train_and_read(missing, self.store, self._engine)
+        arms = [*arms, *(arm for arm in also if ladder.is_whole(first, arm, read))]
+        runs = ladder.list_wanted_runs(first, arms, read)
         more = [
             run
             for rung in (first, *larger)

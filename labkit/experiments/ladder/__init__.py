@@ -51,6 +51,7 @@ from labkit.experiments.ladder.reading import (
     Progress,
     has_reported,
     is_strict,
+    is_whole,
     list_all_runs,
     list_final_runs,
     list_first_finals,
@@ -68,10 +69,12 @@ from labkit.experiments.ladder.reading import (
 )
 from labkit.experiments.ladder.rungs import (
     ARMS,
+    CHAPTERED,
     CLIMBED,
     DIRECTIONS,
     LOOKS,
     RUNGS,
+    SHELVED,
     SIZES,
     Arm,
     Rung,
@@ -82,6 +85,7 @@ from labkit.experiments.ladder.rungs import (
 
 __all__ = [
     "ARMS",
+    "CHAPTERED",
     "CLIMBED",
     "COARSE",
     "DIRECTIONS",
@@ -90,6 +94,7 @@ __all__ = [
     "QUARTERS",
     "RUNGS",
     "SEEDS",
+    "SHELVED",
     "SIZES",
     "TUNING_SEED",
     "TUNING_SEEDS",
@@ -109,6 +114,7 @@ __all__ = [
     "fit_valley",
     "has_reported",
     "is_strict",
+    "is_whole",
     "lacking",
     "lacking_on",
     "lead",

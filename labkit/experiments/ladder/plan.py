@@ -12,7 +12,7 @@ from labkit.experiments.ladder.reading import (
     list_room_runs,
     list_strict_runs,
 )
-from labkit.experiments.ladder.rungs import ARMS
+from labkit.experiments.ladder.rungs import ARMS, CHAPTERED, SHELVED
 from labkit.experiments.run import Run
 
 BOARD = (
@@ -27,7 +27,8 @@ DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("first", tuple(ARMS)),  # five seeds of every arm on S: what no chapter can do without
+    ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
+    ("first", tuple(SHELVED)),
     ("S", ("deepnorm", "post", "pre", "qk", "lns")),
     ("W", ("pre", "qk")),
     ("D", ("pre", "post")),

@@ -89,6 +89,12 @@ def is_strict(rung: str, arm: str | Arm, read: Read) -> bool:
     return bool(runs) and all(read(run) is not None for run in runs)
 
 
+def is_whole(rung: str, arm: str | Arm, read: Read) -> bool:
+    """Return whether every run of an arm's report on a rung is there."""
+    runs = list_final_runs(rung, arm, read)
+    return bool(runs) and all(read(run) is not None for run in runs)
+
+
 def list_tuning_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
     """List the runs that chose, or will choose, the rate of an arm's report."""
     first = rates.list_first_runs(rung, arm, read) if rung in LOOKED else []
