@@ -9,6 +9,7 @@ from press.book.chapters import NUMBER, is_letter
 from press.book.citations import find_links, read_works
 from press.book.files import read_rows
 from press.site import guide, links
+from press.site.coverage import find_uncovered
 from press.site.links import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
 
@@ -141,6 +142,11 @@ def look_up_errata(around: Around) -> Iterator[str]:
         yield from around.wrong(where, map(place_of, filter(None, row["where"].split(";"))))
 
 
+def cover_the_sources(around: Around) -> Iterator[str]:
+    """Everything that the sources describe has its claims, or a reason."""
+    yield from (f"data/coverage.csv: {fault}" for fault in find_uncovered(around.root, around.book))
+
+
 def hold_the_bibliography(around: Around) -> Iterator[str]:
     """Every entry is cited, every citation has its entry; they are sorted, each once."""
     works = read_works(around.root / "chapters")
@@ -168,5 +174,6 @@ PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
     look_up_words,
     look_up_symbols,
     look_up_errata,
+    cover_the_sources,
     hold_the_bibliography,
 )
