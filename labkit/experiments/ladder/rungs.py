@@ -109,6 +109,9 @@ SHELVED: dict[str, Arm] = {
                           "pre-qkv-post", "pre-qkv-pre", "post-pre", "pre-post"]),
     **_build_recipe_arms(["embed-norm", "first-qkv-pre"]),
     **_build_recipe_arms(["gemma2", "gemma3", "sub-ln", "normformer"]),
+    # Gemma 2's bound of attention logits alone, where they grow past it and where norms hold them.
+    "pre, soft cap": Arm({"recipe": "pre", "softcap": 50.0}),
+    "qk, soft cap": Arm({"recipe": "qk", "softcap": 50.0}),
 }  # fmt: skip
 ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
 
