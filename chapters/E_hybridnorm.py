@@ -1,0 +1,907 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# HybridNorm's tables, again
+
+**Question.** Chapter 06 follows one lead through the HybridNorm paper ([Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), here always its early
+version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80,000. What becomes of
+each table and figure at our size?
+
+**In short.**
+
+| of the paper | at our size | look up |
+| --- | --- | --- |
+| Tables 1 and 2, benchmarks | out of range; what is printed is within two standard errors of its own counting | [[E#Tables 1 and 2: averages over eight benchmarks]] |
+| Table 2 and Figure 3, experts | a small mixture on rung S, two forecasts | [[E#A mixture of experts]] |
+| Table 3, first weights | the sign of HybridNorm's lead changes with them, there and here | [[E#Table 3: first weights]] |
+| Table 4, sixteen placements | all of them on rung S, row by row | [[E#Table 4: sixteen placements]] |
+| Table 5, depth | 6, 12 and 24 blocks; Post-Norm is behind Pre-Norm at 12 and does not diverge | [[E#Table 5: depth]] |
+| Figure 5, gradients at steps 1 and 100 | a matter of first weights and of how large tokens enter | [[E#Figure 5: gradients, block by block]] |
+| Figure 6, scaling | two sizes: a difference of exponents, and no exponent | [[E#Figure 6: a scaling law]] |
+| Tables 6 and 7, settings | two of their entries do not fit | [[E#Tables 6 and 7: the settings]] |
+"""
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
+# %%
+import math
+from dataclasses import replace
+from statistics import fmean, median
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
+from labkit.experiments import Experiment, Lab, Run, claim, ladder, proportion, published
+from labkit.experiments.locks import read_locks
+from labkit.experiments.regime import parameters
+from labkit.model import Perturbed
+from labkit.statistics.pooled import compare_samples
+from labkit.system.root import project_root
+
+# %%
+lab = Lab("E_hybridnorm", size=size, seed=seed, memory={"kernel": "900M", "run": "850M"})
+sizes = lab.sizes(
+    # smoke, book
+    deep=(3, 29),
+    last=(2, 100),
+)
+methods = {
+    "QKVC-Post": "qkvc-post", "QKC-Post": "qkc-post", "QK-Post": "qk-post", "KV-Post": "kv-post",
+    "KC-Post": "kc-post", "Pre-QKV-Post": "pre-qkv-post", "Pre-QKV-Pre": "pre-qkv-pre",
+    "Pre-QK-Pre": "qk", "QKV-Pre": "qkv-pre", "Post-Norm": "post", "Pre-Norm": "pre",
+    "Mix-LN": "mix-ln", "Post-Pre": "post-pre", "Pre-Post": "pre-post", "HybridNorm": "hybrid",
+    "HybridNorm*": "hybrid*",
+}  # fmt: skip
+old = ["qk", "qkv-pre", "post", "pre", "mix-ln", "hybrid", "hybrid*", "no attention"]
+starts = {"Megatron": "", "Depth-Scaled": ", depth-scaled", "Xavier": ", xavier"}
+of_start = [f"{arm}{of}" for arm in ("pre", "hybrid") for of in starts.values() if of]
+mixed = [f"{arm}, experts" for arm in ("pre", "hybrid", "hybrid*")]
+later = [arm for arm in methods.values() if arm not in old]
+climbed = lab.ladder([*old, *of_start], also=[*later, *mixed])
+first = next(iter(climbed.by("rung")))
+
+# %%
+PAPER = "Zhuo et al. 2025, arXiv 2503.04598 (early version)"
+THEIRS = "550M parameters and more, 400B tokens and more, one rate for all rows, one run a row"
+OURS = "80 thousand parameters, 20 characters a parameter, each arm at its own rate"
+locks = {lock.id: lock for lock in read_locks(project_root())}
+
+
+def answer(name, where, numbers=None):
+    """Answer a locked question about two arms, or say that its runs are still to come."""
+    lock = locks[name]
+    leads = ladder.lead(climbed, *lock.arms)
+    (rung,) = lock.rungs
+    if rung not in leads:
+        print(f"{name} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
+        return
+    claim(
+        name,
+        "On {rung} {one} ends {apart:.4f} nats {side} {other}.",
+        {rung: leads[rung]},
+        said=lock.said, one=lock.arms[0], other=lock.arms[1],
+        source=f"{PAPER}, {where}",
+        published=numbers,
+        criterion=lock.criterion,
+        kind="best",
+        lacking=ladder.lacking_on(climbed, rung, *lock.arms),
+        domain=THEIRS, ours=OURS,
+    )  # fmt: skip
+
+
+# %% [markdown]
+r"""
+## Table 4: sixteen placements
+
+A row's name has two halves, for attention and for the feed-forward layer ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), appendix E). Letters name what is normed
+*inside* attention, each head by itself: queries Q, keys K, values V, and C, what the head puts out. With $N$ for a norm and $\mathrm{MHA}_\#$ for attention with the norms
+$\#$ inside:
+
+| name | attention | feed-forward |
+| --- | --- | --- |
+| #-Post | $Y = X + \mathrm{MHA}_\#(X)$ | $X' = N(Y) + \mathrm{FFN}(N(Y))$ |
+| #-Pre | $Y = X + \mathrm{MHA}_\#(X)$ | $X' = Y + \mathrm{FFN}(N(Y))$ |
+| Pre-#-Post, Pre-#-Pre | $Y = X + \mathrm{MHA}_\#(N(X))$ | as above |
+| Pre-Post | $Y = X + \mathrm{MHA}(N(X))$ | $X' = N(Y) + \mathrm{FFN}(N(Y))$ |
+| Post-Pre | $Y = N(X) + \mathrm{MHA}(N(X))$ | $X' = Y + \mathrm{FFN}(N(Y))$ |
+
+HybridNorm is QKV-Post. HybridNorm\* has Pre-QKV-Pre for its first block. Pre-QK-Pre is Pre-Norm with QK-Norm. Mix-LN has Post-Norm in its first quarter of blocks and Pre-Norm in
+the others.
+
+The paper trains each row once ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of the ladder on rung S, with a
+rate of its own and five to twenty fresh seeds. If our order were theirs, the points below would move to the right from row to row:
+"""
+
+# %%
+table4 = {row["method"]: row for row in published("zhuo2025-table4")}
+ends = {
+    name: [*ladder.reported(climbed, arm)[first].values()]
+    for name, arm in methods.items()
+    if ladder.has_reported(climbed, arm, first)
+}
+by_paper = sorted(
+    (name for name in ends if table4[name]["c4"]), key=lambda name: table4[name]["c4"]
+)
+plots.dots(
+    {f"{name} ({table4[name]['c4']:.2f})": ends[name] for name in by_paper},
+    xlabel="test loss here (nats)",
+    caption="Rows of Table 4 in the order of the paper, the best at the top; in brackets the published perplexity on C4. A row whose runs have not reported is left out, and so is QK-Post, which has no published number.",
+    provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
+)  # fmt: skip
+
+
+# %%
+def describe_row(name):
+    """One row of Table 4: what was printed beside what we find."""
+    theirs = table4[name]
+    row = {
+        "row": name.replace("*", "\\*"),
+        "loss there": theirs["loss"],
+        "C4 there": theirs["c4"] or "",
+    }
+    if name not in ends:
+        return {**row, "test here": "waits", "n": 0, "below Pre-Norm": ""}
+    row |= {"test here": f"{fmean(ends[name]):.4f}", "n": len(ends[name])}
+    lead = ladder.lead(climbed, methods[name])[first]
+    low, high = lead.compute_interval()
+    return {
+        **row,
+        "below Pre-Norm": ""
+        if name == "Pre-Norm"
+        else f"{lead.mean:+.4f} [{low:+.4f}, {high:+.4f}]",
+    }
+
+
+plots.table([describe_row(name) for name in methods])
+
+# %% [markdown]
+r"""
+### Does one order go with the other?
+
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. Of random orders of fifteen rows, one in forty has
+a $\rho$ above $0.52$. The interval on the first card is for our seeds alone: each mean is drawn again, with what its runs scatter and what the choice of its rate leaves.
+"""
+
+
+# %%
+def correlate(draws=2000):
+    """Spearman's correlation of the paper's perplexities with our losses, and with drawn ones."""
+    sd = ladder.measure_scatter(climbed, first).sd
+    theirs = [table4[name]["c4"] for name in by_paper]
+    means = np.array([fmean(ends[name]) for name in by_paper])
+    left = [ladder.measure_tuning_left(climbed, first, methods[name], sd) for name in by_paper]
+    errors = [
+        math.hypot(sd / len(ends[name]) ** 0.5, of) for name, of in zip(by_paper, left, strict=True)
+    ]
+    drawn = means + np.random.default_rng(seed).normal(size=(draws, len(means))) * errors
+    cloud = [float(spearmanr(theirs, row).statistic) for row in drawn]
+    return float(spearmanr(theirs, means).statistic), tuple(
+        np.quantile(cloud, (0.025, 0.975)).tolist()
+    )
+
+
+together, between = correlate() if len(by_paper) > 2 else (0.0, (-1.0, 1.0))
+print(
+    f"{len(by_paper)} of 15 rows have reported; Spearman's correlation with the published order: {together:+.2f}"
+)
+
+# %%
+if len(by_paper) == 15:
+    of_all = {
+        "source": f"{PAPER}, Table 4",
+        "kind": "at",
+        "interval": between,
+        "since": climbed.where(arm=[methods[name] for name in by_paper], rung=first, stage="final").find_start(),
+        "domain": THEIRS,
+        "ours": OURS,
+    }  # fmt: skip
+    claim(
+        "E-order-of-table-4",
+        "Spearman's correlation of the two orders of fifteen rows is {mean:.2f}.",
+        [together],
+        said="The order of Table 4's rows here goes with the published order.",
+        criterion="> 0",
+        **of_all,
+    )
+    claim(
+        "E-order-of-table-4-beyond-chance",
+        "Spearman's correlation of the two orders is {mean:.2f}; random orders pass 0.521 once in forty.",
+        [together],
+        said="It does so more than one random order of fifteen rows in forty.",
+        criterion="> 0.521",
+        **of_all,
+    )
+
+# %% [markdown]
+r"""
+### What the paper concludes from the rows
+
+Of the first block, five ways to norm inside attention, it says that QKV is the most effective; of the third, that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each is a difference of two rows, locked before the runs of the new one:
+"""
+
+# %%
+for name, numbers in {
+    "E-pre-post-below-pre": "20.15 and 20.30 (C4 perplexity)",
+    "E-hybrid-below-pre-post": "20.00 and 20.15",
+    "E-pre-post-below-post-pre": "20.15 and 20.26",
+    "E-hybrid-below-kc-post": "20.00 and 20.34",
+    "E-hybrid-below-kv-post": "20.00 and 20.11",
+    "E-hybrid-below-qkc-post": "20.00 and 20.00; loss 2.74 and 2.73",
+    "E-hybrid-below-qkvc-post": "20.00 and 20.05",
+}.items():
+    answer(name, "Table 4", numbers)
+
+# %% [markdown]
+r"""
+**Rows that are one function.** Where queries, keys and values are normed, a norm on what attention reads changes nothing that the block can compute (`06-rows-that-are-one-function`). The paper has
+$20.13$ against $20.00$ for one such pair ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If that were more than chance, training would have to feel an idle gain:
+"""
+
+# %%
+answer("E-one-norm-more-costs-hybrid", "Table 4", "20.13 and 20.00 (C4 perplexity)")
+answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexity)")
+
+# %% [markdown]
+r"""
+**A norm on the stream.** Four pairs of rows have the same norms inside attention and differ in the second half, -Post against -Pre. In the paper the stream's norm costs 0.002 and 0.008 nats in two of them, gains 0.007 in
+one, and diverges in the last ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here they are taken together, with equally many seeds of each row:
+"""
+
+# %%
+halves = {"HybridNorm": "QKV-Pre", "Pre-QKV-Post": "Pre-QKV-Pre", "Pre-Post": "Pre-Norm", "QK-Post": "Pre-QK-Pre"}  # fmt: skip
+if {*halves, *halves.values()} <= {*ends}:
+    fewest = min(len(ends[name]) for name in (*halves, *halves.values()))
+    sd = ladder.measure_scatter(climbed, first).sd
+    left = [
+        ladder.measure_tuning_left(climbed, first, methods[n], sd)
+        for n in (*halves, *halves.values())
+    ]
+    claim(
+        "E-norm-on-the-stream-costs",
+        "Over four pairs of rows of Table 4 a norm on the stream costs {mean:+.4f} nats; pair by pair {pairs}.",
+        compare_samples(
+            [loss for name in halves.values() for loss in ends[name][:fewest]],
+            [loss for name in halves for loss in ends[name][:fewest]],
+            ladder.measure_scatter(climbed, first),
+            tuned=math.hypot(*left) / 4,
+            since=climbed.where(arm=["qk-post", "qk", "pre"], rung=first, stage="final").find_start(),
+        ),
+        said="With equal norms inside attention, rows of Table 4 with a norm on the stream end above rows without.",
+        pairs=", ".join(f"{fmean(ends[a]) - fmean(ends[b]):+.4f}" for a, b in halves.items()),
+        source=f"{PAPER}, Table 4", criterion="> 0", kind="best", domain=THEIRS, ours=OURS,
+        lacking=ladder.lacking_on(climbed, first, "hybrid", "qkv-pre"),
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+**QK-Post diverges there.** In the paper it is the one row without a number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. At which of our rates does it fail?
+"""
+
+# %%
+answer("E-hybrid-below-qk-post", "Table 4", "20.00, and QK-Post diverges")
+if "QK-Post" in ends:
+    of_it = climbed.where(arm="qk-post", rung=first)
+    claim(
+        "E-qk-post-diverges",
+        "At its own rate {k} of {n} runs of QK-Post diverge; of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
+        proportion([record.diverged_at is not None for _, record in of_it.where(stage="final")]),
+        said="At its own rate QK-Post diverges.",
+        all_of_them=sum(record.diverged_at is not None for _, record in of_it),
+        source=f"{PAPER}, Table 4", published="diverge", criterion=">= 0.5", kind="best",
+        since=of_it.where(stage="final").find_start(), domain=THEIRS, ours=OURS,
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+## Table 3: first weights
+
+The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$; *Megatron* divides what writes to the stream by $\sqrt{2L}$, in $L$ blocks;
+*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Chapter 06 tries two of them and Xavier's larger weights, and has the cards: `06-depth-scaled-lead`, `06-hybrid-behind-from-xavier`. In one table:
+"""
+
+# %%
+table3 = {(row["method"], row["init"]): row["c4"] for row in published("zhuo2025-table3")}
+theirs = {
+    init: math.log(table3["Pre-Norm", init] / table3["HybridNorm", init])
+    for init in ("Normal", "Depth-Scaled", "Megatron")
+}
+
+
+def describe_lead(init):
+    """HybridNorm's lead from one initialization, printed and ours."""
+    row = {
+        "first weights": init,
+        "lead there, one run": f"{theirs[init]:+.4f}" if init in theirs else "",
+    }
+    if init not in starts:
+        return {**row, "lead here": "not trained"}
+    lead = ladder.lead(climbed, "hybrid" + starts[init], "pre" + starts[init])[first]
+    return {
+        **row,
+        "lead here": "{:+.4f} [{:+.4f}, {:+.4f}]".format(lead.mean, *lead.compute_interval()),
+    }
+
+
+plots.table([describe_lead(init) for init in (*theirs, "Xavier")])
+claim(
+    "E-table-3-lead-turns",
+    "From Normal weights HybridNorm's published lead is {mean:+.4f} nats, from Depth-Scaled {scaled:+.4f}, from Megatron {megatron:+.4f}; best against best {best:+.4f}.",
+    theirs["Normal"],
+    scaled=theirs["Depth-Scaled"], megatron=theirs["Megatron"],
+    best=math.log(table3["Pre-Norm", "Normal"] / table3["HybridNorm", "Megatron"]),
+    said="From one of Table 3's initializations HybridNorm is behind Pre-Norm.",
+    source=f"{PAPER}, Table 3", criterion="< 0", kind="exact",
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+## Table 5: depth
+
+With 29 narrower blocks in place of 16 the paper keeps the parameters. Post-Norm diverges, and HybridNorm's lead over Pre-Norm shrinks a little, from 0.015 to 0.011 nats
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our directions D and D24 are rung S with 12 and 24 blocks: more blocks, more parameters, as many batches. Both use Megatron's weights, and embeddings of RMS 1.
+"""
+
+# %%
+blocks = {ladder.RUNGS[rung].depth: rung for rung in (first, "D", "D24")}
+compared = {"Post-Norm": "post", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
+deeper = {name: ladder.lead(climbed, arm) for name, arm in compared.items()}
+table5 = {(row["method"], row["layers"]): row["c4"] for row in published("zhuo2025-table5")}
+printed = {
+    f"{name}, published": {
+        layers: [math.log(table5["Pre-Norm", layers] / table5[name, layers])]
+        for layers in (16.0, 29.0)
+        if table5[name, layers]
+    }
+    for name in compared
+}
+plots.curves(
+    {
+        name: {depth: [*leads[rung].values] for depth, rung in blocks.items() if rung in leads}
+        for name, leads in deeper.items()
+    }
+    | printed,
+    xlabel="blocks",
+    ylabel="test loss below Pre-Norm's (nats)",
+    reference={"Pre-Norm": 0.0},
+    caption="Lead over Pre-Norm by depth, as far as the ladder has it; published: one run a point. Post-Norm has no published point at 29 layers: it diverged.",
+    provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
+)  # fmt: skip
+
+# %%
+answer("E-hybrid-below-pre-at-12-blocks", "Table 5", "19.67 and 19.88 at 29 layers (C4 perplexity)")
+answer("E-star-below-pre-at-24-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
+answer("E-post-above-pre-at-24-blocks", "Table 5", "diverge at 29 layers")
+if "D" in ladder.lead(climbed, "post"):
+    claim(
+        "E-post-above-pre-at-12-blocks",
+        "With twelve blocks Post-Norm ends {apart:.4f} nats {side} Pre-Norm; {mean_post:.2f} nats is far from diverging.",
+        {"D": ladder.lead(climbed, "post")["D"]},
+        mean_post=fmean(ladder.reported(climbed, "post")["D"].values()),
+        said="With twelve blocks Post-Norm ends above Pre-Norm.",
+        source=f"{PAPER}, Table 5", published="20.43 and 20.30 at 16 layers; diverge at 29",
+        criterion="< 0", kind="best", lacking=ladder.lacking_on(climbed, "D", "post"), domain=THEIRS, ours=OURS,
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+## A mixture of experts
+
+The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.3).
+HybridNorm leads it in all eight benchmarks. With experts $E_i$ and $G$ the router's weights for the chosen ones,
+
+$$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
+
+in Pre-Norm and in HybridNorm alike: the router reads what the norm gives it. So the size of the stream does not reach the router. (Without norms it would leave the choice of experts as it is, and sharpen their weights.)
+"""
+
+# %%
+routed = ModelConfig(
+    recipe="pre", norm="rms", dim=32, depth=2, heads=4, context=32, experts=4, norm_eps=0.0
+)
+
+
+@torch.no_grad()
+def change_routing(recipe, factor=1000.0):
+    """Largest change of a routing weight when the stream is multiplied by a factor."""
+    torch.manual_seed(seed)
+    half = replace(routed, recipe=recipe).build().double().blocks[1].feed_forward
+    stream, weights = torch.randn(1, 256, 32).double(), []
+    route = half.sublayer.route_tokens
+    half.sublayer.route_tokens = lambda tokens: weights.append(route(tokens)[0]) or route(tokens)
+    for times in (1.0, factor):
+        half(times * stream)
+    return (weights[0] - weights[1]).abs().max().item()
+
+
+claim(
+    "E-stream-size-does-not-route",
+    "With the stream multiplied by 1,000 a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, by up to {bare:.2f} without norms.",
+    max(change_routing("pre"), change_routing("hybrid")),
+    bare=change_routing("none"),
+    said="The size of the stream changes no routing weight under Pre-Norm and HybridNorm.",
+    source="scale invariance of RMS norm (ε = 0)",
+    criterion="< 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %% [markdown]
+r"""
+On rung S four experts share the parameters of a plain feed-forward layer, and each token uses two. (A mixture with more parameters would need more text to be ranked by this book's rules.) The weights of the losses that balance the router are the
+paper's, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), Table 7).
+"""
+
+# %%
+print(*(f"{parameters(ladder.build_base_run(first, arm)):,} parameters: {arm}" for arm in ("pre", mixed[0])), sep="\n")  # fmt: skip
+answer(
+    "E-hybrid-below-pre-with-experts",
+    "Table 2 and Figure 3",
+    "ahead in loss and in eight benchmarks",
+)
+answer(
+    "E-star-below-pre-with-experts", "Table 2 and Figure 3", "which of the two forms is not said"
+)
+
+# %% [markdown]
+r"""
+## Figure 5: gradients, block by block
+
+The paper plots the norm of each layer's gradient at steps 1 and 100. It says that Pre-Norm's gradients explode in deeper models, that Post-Norm's vanish, and that HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.5).
+Its Pre-Norm starts from Normal weights and its HybridNorm from Megatron's, so two things differ.
+
+What should one expect? At the first step a block under Pre-Norm reads $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, that is in the first blocks, if tokens enter small and writes are large. Post-Norm
+divides the skip path by $\sqrt{1+w^2}$ for each write of RMS $w$. HybridNorm divides by the size of token and first write *once*, in its first block.
+
+We take the paper's 29 layers, tokens drawn at RMS 0.02 (its rule at its width), and first weights as it has them. Forecasts were locked before; nothing here is tuned, since a first gradient has no rate.
+"""
+
+# %%
+deep = Run(
+    model=Perturbed(recipe="pre", norm="rms", dim=32, depth=sizes.deep, heads=4, context=32, init="normal", embedding_drawn=0.02),
+    data=ladder.build_text(first),
+    train=TrainConfig(steps=sizes.last, lr=1e-3, betas=(0.9, 0.95), warmup=sizes.last, schedule="linear", clip=1.0),
+    probes=("gradient-profile",),
+)  # fmt: skip
+megatron, large = {"model.init": "megatron"}, {"model.embedding_drawn": 1.0}
+settings = {
+    "Pre-Norm": {"model.recipe": "pre"},
+    "Post-Norm": {"model.recipe": "post"},
+    "HybridNorm": {"model.recipe": "hybrid", **megatron},
+    "HybridNorm*": {"model.recipe": "hybrid*", **megatron},
+    "Pre-Norm, Megatron": {"model.recipe": "pre", **megatron},
+    "Post-Norm, Megatron": {"model.recipe": "post", **megatron},
+    "Pre-Norm, tokens of RMS 1": {"model.recipe": "pre", **large},
+    "HybridNorm, tokens of RMS 1": {"model.recipe": "hybrid", **megatron, **large},
+}
+begun = lab.run(Experiment(deep, {"arm": settings, "seed": lab.seeds(5)}))
+profiles = {
+    arm: {step: [r.probes["gradient-profile"][step]["block"] for _, r in part] for step in ("1", str(sizes.last))}
+    for arm, part in begun.by("arm").items()
+}  # fmt: skip
+
+# %%
+plots.by_depth(
+    {name: profiles[name]["1"] for name in ("Pre-Norm", "Post-Norm", "HybridNorm", "HybridNorm*")},
+    ylabel="norm of the first gradient", xlabel="block", logy=True,
+    caption=f"The first gradient in {sizes.deep} blocks, tokens drawn at RMS 0.02, Pre-Norm and Post-Norm from Normal weights, HybridNorm from Megatron's. Follow each line from right to left, as backpropagation does.",
+    provenance=lab.provenance(begun),
+)  # fmt: skip
+
+# %%
+plots.by_depth(
+    {name: profiles[name]["1"] for name in settings if "," in name},
+    ylabel="norm of the first gradient", xlabel="block", logy=True,
+    caption="The controls: the same first gradient with one thing changed. Megatron's weights for Pre-Norm and Post-Norm; tokens of RMS 1 for Pre-Norm and HybridNorm.",
+    provenance=lab.provenance(begun),
+)  # fmt: skip
+
+
+# %%
+def compare_blocks(arm, one=1, other=-1, step="1"):
+    """Log ratio of the gradients of two blocks, run by run (the second block is 1)."""
+    return [math.log(run[one] / run[other]) for run in profiles[arm][step]]
+
+
+def raise_mean(logs):
+    """The geometric mean of ratios, of which these are the logarithms."""
+    return math.exp(fmean(logs))
+
+
+def measure_range(runs):
+    """Log ratio of the largest gradient of a block to the smallest, run by run."""
+    return [math.log(max(run) / min(run)) for run in runs]
+
+
+of_first = {"source": f"{PAPER}, section 4.5 and Figure 5", "kind": "at", "since": begun.find_start()}  # fmt: skip
+if size != "smoke":
+    claim(
+        "E-pre-norm-amplifies-at-29-blocks",
+        "Under Pre-Norm the second block's first gradient is {ratio:.2f} times the last one's; from Megatron's weights {megatron:.2f} times, with tokens of RMS 1 {large:.2f} times.",
+        compare_blocks("Pre-Norm"),
+        ratio=raise_mean(compare_blocks("Pre-Norm")),
+        megatron=raise_mean(compare_blocks("Pre-Norm, Megatron")),
+        large=raise_mean(compare_blocks("Pre-Norm, tokens of RMS 1")),
+        said="At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
+        published="gradient explosion in deeper models", criterion="> 0",
+        tried={"second value": "tokens of RMS 1", "control": "Megatron's weights", "last step": "step 1 alone"},
+        **of_first,
+    )  # fmt: skip
+    claim(
+        "E-post-norm-diminishes-at-29-blocks",
+        "Under Post-Norm the second block's first gradient is {ratio:.3f} times the last one's; from Megatron's weights {megatron:.2f} times.",
+        compare_blocks("Post-Norm"),
+        ratio=raise_mean(compare_blocks("Post-Norm")),
+        megatron=raise_mean(compare_blocks("Post-Norm, Megatron")),
+        said="At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
+        published="vanishing gradients", criterion="< 0",
+        tried={"control": "Megatron's weights", "last step": "step 1 alone"},
+        **of_first,
+    )  # fmt: skip
+
+# %%
+if size != "smoke":
+    pre, hybrid = (measure_range(profiles[arm]["1"]) for arm in ("Pre-Norm", "HybridNorm"))
+    entries = {
+        arm: [math.log(run[0] / median(run)) for run in profiles[arm]["1"]] for arm in settings
+    }
+    rest = [
+        measure_range([run[1:] for run in profiles[arm]["1"]]) for arm in ("Pre-Norm", "HybridNorm")
+    ]
+    claim(
+        "E-hybrid-even-at-29-blocks",
+        "From the smallest to the largest first gradient of a block it is a factor {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without their first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
+        [a - b for a, b in zip(hybrid, pre, strict=True)],
+        hybrid=raise_mean(hybrid), pre=raise_mean(pre), pre_rest=raise_mean(rest[0]), hybrid_rest=raise_mean(rest[1]),
+        said="At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
+        published="a well-balanced gradient flow", criterion="< 0",
+        tried={"control": "without first blocks", "last step": "step 1 alone"},
+        **of_first,
+    )  # fmt: skip
+    claim(
+        "E-hybrid-first-block-stands-out",
+        "HybridNorm's first block has {ratio:.1f} times the first gradient of its median block; with tokens of RMS 1 {large:.2f} times, in HybridNorm* {star:.1f} times.",
+        entries["HybridNorm"],
+        ratio=raise_mean(entries["HybridNorm"]),
+        large=raise_mean(entries["HybridNorm, tokens of RMS 1"]),
+        star=raise_mean(entries["HybridNorm*"]),
+        said="At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
+        criterion="> 0.693",
+        tried={"second value": "tokens of RMS 1", "control": "HybridNorm*", "last step": "step 1 alone"},
+        **of_first,
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+So both words of the paper are right about *where*, and neither is a property of the recipe alone: scale the writes down, or let tokens enter large, and Pre-Norm's slope is flat. HybridNorm's first block has the large gradient instead: one division by a small number. That is the block that HybridNorm\* changes.
+
+**At step 100** rates matter, so we look at runs of the ladder, each arm at its own rate, with tokens of RMS 1 and Megatron's weights for all:
+"""
+
+# %%
+profiled = {"Pre-Norm": "pre", "Post-Norm": "post", "HybridNorm": "hybrid"}
+deepest = "D" if "D" in ladder.lead(climbed, "hybrid") else first
+later_on = {
+    name: [
+        r.probes["gradient-profile"]["100" if size != "smoke" else "2"]["block"]
+        for _, r in climbed.where(arm=arm, rung=deepest, stage="final")
+    ]
+    for name, arm in profiled.items()
+}
+plots.by_depth(
+    later_on,
+    ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
+    caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. Pre-Norm's gradients are larger in the first blocks, those of Post-Norm and HybridNorm in the last.",
+    provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
+)  # fmt: skip
+
+# %%
+if deepest == "D":
+    for other, name in (
+        ("Pre-Norm", "E-hybrid-evener-than-pre-at-step-100"),
+        ("Post-Norm", "E-hybrid-evener-than-post-at-step-100"),
+    ):
+        both = {each: measure_range(later_on[each]) for each in ("HybridNorm", other)}
+        claim(
+            name,
+            "At step 100 of twelve blocks the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm, {others:.2f} times under {other}.",
+            [a - b for a, b in zip(both["HybridNorm"], both[other], strict=False)],
+            hybrid=raise_mean(both["HybridNorm"]), others=raise_mean(both[other]), other=other,
+            said=locks[name].said,
+            source=f"{PAPER}, section 4.5 and Figure 5", criterion="< 0", kind="best",
+            since=climbed.where(arm=["hybrid", profiled[other]], rung="D", stage="final").find_start(),
+        )  # fmt: skip
+else:
+    print("Two forecasts about twelve blocks wait for their runs; the figure has rung", deepest)
+
+# %% [markdown]
+r"""
+## Figure 6: a scaling law
+
+The paper trains four sizes of Pre-Norm and HybridNorm and draws a line through each; HybridNorm's lies lower, and no exponent is printed ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
+
+$$\mathcal L(n) = E + A\,n^{-\alpha}$$
+
+for $n$ parameters has three unknowns. Two sizes give $\alpha$ only for an $E$ that somebody chose:
+
+$$\alpha(E) = \frac{\ln(\mathcal L_1 - E) - \ln(\mathcal L_2 - E)}{\ln n_2 - \ln n_1}.$$
+
+And a size should be the only thing that changes. In the paper the tokens change, too:
+"""
+
+# %%
+points = {151e6: 200e9, 285e6: 200e9, 550e6: 300e9, 1.27e9: 1000e9}  # parameters: tokens read
+shares = {n: tokens / n for n, tokens in points.items()}
+claim(
+    "E-figure-6-changes-two-things",
+    "The four sizes read {low:,.0f} to {high:,.0f} tokens a parameter: a factor of {mean:.1f}, not in the order of size.",
+    max(shares.values()) / min(shares.values()),
+    low=min(shares.values()),
+    high=max(shares.values()),
+    said="The four sizes of Figure 6 differ twofold in the tokens that they read a parameter.",
+    source=f"{PAPER}, section 4.6",
+    published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens",
+    criterion="> 2",
+    kind="exact",
+)
+
+# %%
+scaled = {"Pre-Norm": "pre", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
+losses = {name: ladder.reported(climbed, arm) for name, arm in scaled.items()}
+climbs = [rung for rung in ("smoke", *ladder.SIZES) if all(rung in of for of in losses.values())]
+counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climbs}
+plots.curves(
+    {name: {counts[rung]: [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
+    xlabel="parameters", ylabel="test loss (nats)", logx=True, logy=True,
+    caption="Every size that the ladder has, each arm at its own rate, 20 tokens a parameter. With width, window and steps change as well, and the window of text makes a part of the fall.",
+    provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
+)  # fmt: skip
+
+
+# %%
+def find_exponent(name, floor=0.0):
+    """The exponent between the two smallest sizes, for a chosen floor E."""
+    one, two = (fmean(losses[name][rung].values()) - floor for rung in climbs[:2])
+    return math.log(one / two) / math.log(counts[climbs[1]] / counts[climbs[0]])
+
+
+if len(climbs) > 1:
+    plots.table([
+        {"recipe": name, **{f"exponent, E = {floor:g}": f"{find_exponent(name, floor):.3f}" for floor in (0, 0.5, 0.9)}}
+        for name in scaled
+    ])  # fmt: skip
+
+# %%
+if len(climbs) > 1:
+    small, larger = climbs[:2]
+    leads = ladder.lead(climbed, "hybrid")
+    span = math.log(counts[larger] / counts[small])
+    middle = {rung: fmean(losses["Pre-Norm"][rung].values()) for rung in climbs}
+    error = math.hypot(*(leads[rung].error / middle[rung] for rung in (small, larger))) / span
+    gained = find_exponent("HybridNorm") - find_exponent("Pre-Norm")
+    claim(
+        "E-hybrid-scales-steeper",
+        "From S to M HybridNorm's exponent is {mean:+.4f} larger than Pre-Norm's, whose own is {own:.3f} for E = 0 and {floored:.3f} for E = 0.9; with that floor the difference is {other:+.4f}.",
+        [gained + (value - leads[larger].mean) / middle[larger] / span for value in leads[larger].values],
+        interval=(gained - 1.96 * error, gained + 1.96 * error),
+        own=find_exponent("Pre-Norm"), floored=find_exponent("Pre-Norm", 0.9),
+        other=find_exponent("HybridNorm", 0.9) - find_exponent("Pre-Norm", 0.9),
+        said="From rung S to M HybridNorm's loss falls by a larger exponent than Pre-Norm's.",
+        source=f"{PAPER}, section 4.6 and Figure 6", published="superior scaling properties",
+        criterion="> 0", kind="best", tried={"second value": "a floor of 0.9 nats"},
+        lacking=ladder.lacking(climbed, "hybrid"), domain=THEIRS, ours=OURS,
+        since=climbed.where(arm=["pre", "hybrid"], rung=climbs[:2], stage="final").find_start(),
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+A positive difference says that the lead, as a share of the loss, is larger on M than on S. It does not say that it would go on: from two points nobody can see a line bend.
+
+## Tables 1 and 2: averages over eight benchmarks
+
+The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, its mixtures 64.95 and 66.12 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer a single question of these: **out of range**.
+What can be computed is the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
+
+$$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
+
+where $r$ is the correlation of two models' answers to the same questions, which was not published. Numbers of questions are those of [Gu et al. (2024)](https://arxiv.org/abs/2406.08446), of [Wang et al. (2019)](https://arxiv.org/abs/1905.00537) for COPA, and of [Welbl et al. (2017)](https://arxiv.org/abs/1707.06209) for SciQ; for BasicArithmetic we know none, and count it as endless.
+"""
+
+# %%
+questions = {
+    "hellaswag": 10_042, "sciq": 1_000, "arc_c": 1_172, "arc_e": 2_376, "piqa": 1_838, "winogrande": 1_267,
+    "openbookqa": 500, "boolq": 3_270, "copa": 100, "basic_arithmetic": math.inf,
+}  # fmt: skip
+tables = {
+    f"Table {n}": {row["method"]: row for row in published(f"zhuo2025-table{n}")} for n in (1, 2)
+}
+
+
+def find_error(row):
+    """Standard error of an average over benchmarks, in points, and COPA's share of its square."""
+    parts = {
+        task: row[task] * (100 - row[task]) / n for task, n in questions.items() if task in row
+    }
+    return math.sqrt(sum(parts.values())) / len(parts), parts["copa"] / sum(parts.values())
+
+
+won, odds = {}, {}
+for table, rows in tables.items():
+    for method in ("HybridNorm", "HybridNorm*"):
+        if method in rows:
+            error = math.hypot(find_error(rows["Pre-Norm"])[0], find_error(rows[method])[0])
+            won[table, method] = rows[method]["average"] - rows["Pre-Norm"]["average"]
+            odds[table, method] = won[table, method] / error
+plots.table([
+    {"table": table, "against Pre-Norm": method.replace("*", "\\*"), "points won": f"{won[table, method]:+.2f}",
+     "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r for two errors": f"{max(0.0, 1 - z * z / 4):.2f}"}
+    for (table, method), z in odds.items()
+])  # fmt: skip
+
+# %%
+claim(
+    "E-benchmark-averages-are-within-two-errors",
+    "The largest lead of Tables 1 and 2 is {mean:.1f} standard errors of counting for unrelated answers, {half:.1f} for a correlation of a half. COPA's hundred questions make {copa:.0%} of the variance.",
+    max(odds.values()),
+    half=max(odds.values()) * math.sqrt(2),
+    copa=find_error(tables["Table 1"]["Pre-Norm"])[1],
+    said="No average of Tables 1 and 2 leads by two standard errors of counting, unless answers correlate by more than a half.",
+    source=f"{PAPER}, Tables 1 and 2; numbers of questions: Gu et al. 2024, arXiv 2406.08446",
+    published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
+    criterion=f"< {2 / math.sqrt(2):.4f}", kind="exact",
+)  # fmt: skip
+odd = [row["copa"] for rows in tables.values() for row in rows.values() if row["copa"] % 1]
+claim(
+    "E-copa-is-no-count",
+    "COPA is given as {dense:.2f} % and {mixed:.2f} %: off by {mean:.2f} questions or more from a whole number of its hundred.",
+    min(abs(score - round(score)) for score in odd),
+    dense=odd[0], mixed=odd[1],
+    said="The benchmark scores are not those of one evaluation of one model: COPA has scores that a hundred questions cannot give.",
+    source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
+    criterion="> 0.1", kind="exact",
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+Runs add an error of their own, and there was one run a row. What decides more than an average is that most tasks agree in sign.
+
+## Tables 6 and 7: the settings
+
+Table 7 stands beside our settings in chapter 06 ([[06#The setting, line by line]]). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices a feed-forward layer) and keys and values for fewer heads, a block has
+
+$$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
+
+weights, for $e$ experts. Do six rows count up to their names?
+"""
+
+
+# %%
+def count_weights(row, width=None):
+    """Parameters of a row of Table 6, gains left out."""
+    d, f = row["dim"], width or row["ffn"]
+    experts = 64 if row["experts"] else 1
+    attention = 2 * d * d * (1 + row["kv_heads"] / row["heads"])
+    block = attention + 3 * d * f * experts + (d * experts if experts > 1 else 0)
+    return row["layers"] * block + row["vocab"] * d * (1 if row["tied"] == "True" else 2)
+
+
+table6 = {row["model"]: row for row in published("zhuo2025-table6")}
+names = {"Dense-151M": 151e6, "Dense-285M": 285e6, "Dense-550M": 550e6, "Dense-543M": 543e6, "MoE-1B-7B": 6.9e9}  # fmt: skip
+off = {name: abs(count_weights(table6[name]) / n - 1) for name, n in names.items()}
+as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in (9192, 8192))
+claim(
+    "E-table-6-counts-up",
+    "Five models count up to their names within {mean:.1%}. The sixth has {printed:.2f} billion parameters with the printed 9192, and {coded:.2f} billion with the code's 8192; the text says 1.27.",
+    max(off.values()),
+    printed=as_printed / 1e9,
+    coded=as_coded / 1e9,
+    said="Five of Table 6's models count up to their names within a hundredth.",
+    source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
+    criterion="< 0.01",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+So 9192 is a slip only if the released code trained the paper's model: its text and its table agree with each other, its name 1.2B with the code. Table 7's smallest rate of the mixture, 5e-5, is not a tenth of 4e-4, as the dense model's is and as the released configuration has it ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+
+## Exercises
+
+**1 (by hand).** Model B has four times the parameters of model A. A ends at 1.4 nats, B at 1.2. What is the exponent of $\mathcal L = E + A\,n^{-\alpha}$ for $E = 0$, and for $E = 0.8$?
+"""
+
+# %% tags=["exercise"]
+yours = {"E = 0": ..., "E = 0.8": ...}
+
+# %%
+truth = {
+    f"E = {floor:g}": math.log((1.4 - floor) / (1.2 - floor)) / math.log(4) for floor in (0, 0.8)
+}
+check.answer(yours, truth, name="1", rtol=0.02, hint="subtract E first; the ratio of sizes is 4")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Subtract $E$ from both losses, take logarithms, divide the differences.
+
+</details>
+<details><summary>Solution</summary>
+
+$\alpha(0) = \ln(1.4/1.2)/\ln 4 \approx 0.111$; $\alpha(0.8) = \ln(0.6/0.4)/\ln 4 \approx 0.292$. The same two losses: the exponent is chosen with the floor.
+
+</details>
+
+**2 (in code).** Write the block of the row Pre-Post. `attention` and `feed_forward` are functions of the stream, `norm_attention` and `norm_feed_forward` the two norms.
+"""
+
+
+# %% tags=["exercise"]
+def my_pre_post(x, attention, feed_forward, norm_attention, norm_feed_forward):
+    """One block of the row Pre-Post."""
+    return ...
+
+
+# %%
+def check_pre_post(given):
+    """Hold a block against the equations of Pre-Post."""
+    same = lambda x: x  # noqa: E731
+    return check.block(
+        ... if given(torch.ones(1, 1, 4), same, same, same, same) is ... else given, "pre-post"
+    )
+
+
+check_pre_post(my_pre_post)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Only the branch reads the first norm. Both skip and branch start from the second.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_pre_post(x, attention, feed_forward, norm_attention, norm_feed_forward):
+    """Return the block of the table above."""
+    y = norm_feed_forward(x + attention(norm_attention(x)))
+    return y + feed_forward(y)
+
+
+assert check_pre_post(solved_pre_post).ok
+
+# %% [markdown]
+r"""
+**3 (open).** In both tables of benchmarks COPA makes more than half of the variance of an average of eight. How should eight benchmarks of different size be averaged, if one wants to tell two models apart? What does that average no longer say?
+"""
+
+# %% tags=["exercise"]
+my_answer = "…"
+dense = tables["Table 1"]["Pre-Norm"]
+variances = {
+    task: dense[task] * (100 - dense[task]) / n for task, n in questions.items() if task in dense
+}
+print({task: round(variance, 2) for task, variance in variances.items()})  # in points squared
+
+# %% [markdown]
+r"""
+## References
+
+Works cited: [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Gu et al. (2024)](https://arxiv.org/abs/2406.08446), [Wang et al. (2019)](https://arxiv.org/abs/1905.00537), [Welbl et al. (2017)](https://arxiv.org/abs/1707.06209). Full entries are on the book's page of references.
+"""
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

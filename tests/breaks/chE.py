@@ -1,0 +1,27 @@
+"""Breaks that shelf E, HybridNorm's tables, must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        idea="a published number loses what stands after its point",
+        path="labkit/experiments/papers.py",
+        old="return float(text) if text else None",
+        new="return float(round(float(text))) if text else None",
+        claim="E-copa-is-no-count",
+    ),
+    Break(
+        idea="a lead has the wrong sign: who ends above is said to end below",
+        path="labkit/statistics/pooled.py",
+        old="return tuple(middle - value for value in self.one)",
+        new="return tuple(value - middle for value in self.one)",
+        claim="E-post-above-pre-at-12-blocks",
+    ),
+    Break(
+        idea="the norm before the router keeps a part of its input's size",
+        path="labkit/norms/rms_norm.py",
+        old="torch.rsqrt(mean_square + eps)",
+        new="torch.rsqrt(mean_square + eps).sqrt()",
+        claim="E-stream-size-does-not-route",
+    ),
+]
