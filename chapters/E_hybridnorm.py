@@ -23,7 +23,7 @@ each table and figure at our size?
 | Table 3, first weights | the sign of HybridNorm's lead changes with them, there and here | [[E#Table 3: first weights]] |
 | Table 4, sixteen placements | all of them on rung S, row by row | [[E#Table 4: sixteen placements]] |
 | Table 5, depth | 6, 12 and 24 blocks; Post-Norm is behind Pre-Norm at 12 and does not diverge | [[E#Table 5: depth]] |
-| Figure 5, gradients at steps 1 and 100 | a matter of first weights and of how large tokens enter | [[E#Figure 5: gradients, block by block]] |
+| Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks if tokens enter small; HybridNorm's are even but for its first | [[E#Figure 5: gradients, block by block]] |
 | Figure 6, scaling | two sizes: a difference of exponents, and no exponent | [[E#Figure 6: a scaling law]] |
 | Tables 6 and 7, settings | two of their entries do not fit | [[E#Tables 6 and 7: the settings]] |
 """
@@ -50,7 +50,7 @@ from labkit.statistics.pooled import compare_samples
 from labkit.system.root import project_root
 
 # %%
-lab = Lab("E_hybridnorm", size=size, seed=seed, memory={"kernel": "900M", "run": "850M"})
+lab = Lab("E_hybridnorm", size=size, seed=seed, memory={"kernel": "1000M", "run": "850M"})
 sizes = lab.sizes(
     # smoke, book
     deep=(3, 29),
@@ -78,6 +78,7 @@ OURS = "80 thousand parameters, 20 characters a parameter, each arm at its own r
 locks = {lock.id: lock for lock in read_locks(project_root())}
 
 
+# %%
 def name_arm(arm):
     """Name an arm of the ladder as the paper names its row."""
     recipe, _, change = arm.partition(", ")
@@ -85,6 +86,7 @@ def name_arm(arm):
     return f"{row} with {change}" if change else row
 
 
+# %%
 def answer(name, where, numbers=None):
     """Answer a locked question about two arms, or say that its runs are still to come."""
     lock = locks[name]
@@ -342,7 +344,9 @@ def describe_lead(init):
     }
 
 
+# %%
 plots.table([describe_lead(init) for init in (*theirs, "Xavier")])
+# %%
 claim(
     "E-table-3-lead-turns",
     "From Normal weights HybridNorm's published lead is {mean:+.4f} nats, from Depth-Scaled {scaled:+.4f}, from Megatron {megatron:+.4f}; best against best {best:+.4f}.",
@@ -433,6 +437,7 @@ def change_routing(recipe, factor=1000.0):
     return (weights[0] - weights[1]).abs().max().item()
 
 
+# %%
 claim(
     "E-stream-size-does-not-route",
     "With the stream multiplied by 1,000 a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, by up to {bare:.2f} without norms.",
@@ -536,6 +541,7 @@ def measure_range(runs):
     return [math.log(max(run) / min(run)) for run in runs]
 
 
+# %%
 of_first = {"source": f"{PAPER}, section 4.5 and Figure 5", "kind": "at", "since": begun.find_start()}  # fmt: skip
 if size != "smoke":
     claim(
@@ -550,6 +556,9 @@ if size != "smoke":
         tried={"second value": "tokens of RMS 1", "control": "Megatron's weights", "last step": "step 1 alone"},
         **of_first,
     )  # fmt: skip
+
+# %%
+if size != "smoke":
     claim(
         "E-post-norm-diminishes-at-29-blocks",
         "Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, and at step 100 {later:.2f} times; from Megatron's weights the first is {megatron:.2f} times.",
@@ -574,7 +583,7 @@ if size != "smoke":
     ]
     claim(
         "E-hybrid-even-at-29-blocks",
-        "From the smallest to the largest first gradient of a block it is a factor {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without their first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
+        "Largest over smallest first gradient of a block: {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
         [a - b for a, b in zip(hybrid, pre, strict=True)],
         hybrid=raise_mean(hybrid), pre=raise_mean(pre), pre_rest=raise_mean(rest[0]), hybrid_rest=raise_mean(rest[1]),
         said="At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
@@ -582,6 +591,9 @@ if size != "smoke":
         tried={"control": "without first blocks", "last step": "step 1 alone"},
         **of_first,
     )  # fmt: skip
+
+# %%
+if size != "smoke":
     claim(
         "E-hybrid-first-block-stands-out",
         "HybridNorm's first block has {ratio:.1f} times the first gradient of its median block; with tokens of RMS 1 {large:.2f} times, in HybridNorm* {star:.1f} times.",
@@ -615,6 +627,7 @@ def pass_on(of_seed):
     return (below.norm() / above.norm() / (y.norm() / x.norm())).item()
 
 
+# %%
 claim(
     "E-gated-layer-passes-on-more-than-it-writes",
     "A fresh gated layer passes a random gradient on {mean:.2f} times as large as it writes.",
@@ -734,7 +747,7 @@ if len(climbs) > 1:
     gained = find_exponent("HybridNorm") - find_exponent("Pre-Norm")
     claim(
         "E-hybrid-scales-steeper",
-        "From S to M HybridNorm's exponent is {mean:+.4f} larger than Pre-Norm's, whose own is {own:.3f} for E = 0 and {floored:.3f} for E = 0.9; with that floor the difference is {other:+.4f}.",
+        "From S to M HybridNorm's exponent is {mean:+.4f} above Pre-Norm's {own:.3f} for E = 0, and {other:+.4f} above {floored:.3f} for E = 0.9.",
         [gained + (value - leads[larger].mean) / middle[larger] / span for value in leads[larger].values],
         interval=(gained - 1.96 * error, gained + 1.96 * error),
         own=find_exponent("Pre-Norm"), floored=find_exponent("Pre-Norm", 0.9),
@@ -770,6 +783,7 @@ tables = {
 }
 
 
+# %%
 def find_error(row):
     """Standard error of an average over benchmarks, in points, and COPA's share of its square."""
     parts = {
@@ -794,7 +808,7 @@ plots.table([
 # %%
 claim(
     "E-benchmark-averages-are-within-two-errors",
-    "The largest lead of Tables 1 and 2 is {mean:.1f} standard errors of counting for unrelated answers, {half:.1f} for a correlation of a half. COPA's hundred questions make {copa:.0%} of the variance.",
+    "The largest lead is {mean:.1f} standard errors of counting for unrelated answers, {half:.1f} for a correlation of a half; COPA makes {copa:.0%} of the variance.",
     max(odds.values()),
     half=max(odds.values()) * math.sqrt(2),
     copa=find_error(tables["Table 1"]["Pre-Norm"])[1],
@@ -804,6 +818,7 @@ claim(
     criterion=f"< {2 / math.sqrt(2):.4f}", kind="exact",
 )  # fmt: skip
 odd = [row["copa"] for rows in tables.values() for row in rows.values() if row["copa"] % 1]
+# %%
 claim(
     "E-copa-is-no-count",
     "COPA is given as {dense:.2f} % and {mixed:.2f} %: off by {mean:.2f} questions or more from a whole number of its hundred.",
@@ -842,9 +857,10 @@ table6 = {row["model"]: row for row in published("zhuo2025-table6")}
 names = {"Dense-151M": 151e6, "Dense-285M": 285e6, "Dense-550M": 550e6, "Dense-543M": 543e6, "MoE-1B-7B": 6.9e9}  # fmt: skip
 off = {name: abs(count_weights(table6[name]) / n - 1) for name, n in names.items()}
 as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in (9192, 8192))
+# %%
 claim(
     "E-table-6-counts-up",
-    "Five models count up to their names within {mean:.1%}. The sixth has {printed:.2f} billion parameters with the printed 9192, and {coded:.2f} billion with the code's 8192; the text says 1.27.",
+    "Five models count up to their names within {mean:.1%}; the sixth has {printed:.2f} billion with the printed 9192, {coded:.2f} billion with the code's 8192.",
     max(off.values()),
     printed=as_printed / 1e9,
     coded=as_coded / 1e9,
@@ -856,7 +872,7 @@ claim(
 
 # %% [markdown]
 r"""
-So 9192 is a slip only if the released code trained the paper's model: its text and its table agree with each other, its name 1.2B with the code. Table 7's smallest rate of the mixture, 5e-5, is not a tenth of 4e-4, as the dense model's is and as the released configuration has it ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+So 9192 is a slip only if the released code trained the paper's model: text (1.27 billion) and table agree with each other, the name 1.2B with the code ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Table 7's smallest rate of the mixture, 5e-5, is not a tenth of 4e-4, as the dense model's is and as the released configuration has it ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
 
 ## Exercises
 
