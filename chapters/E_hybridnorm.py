@@ -18,14 +18,14 @@ each table and figure at our size?
 
 | of the paper | at our size | look up |
 | --- | --- | --- |
-| Tables 1 and 2, benchmarks | out of range; what is printed is within two standard errors of its own counting | [[E#Tables 1 and 2: averages over eight benchmarks]] |
-| Table 2 and Figure 3, experts | a small mixture on rung S, two forecasts | [[E#A mixture of experts]] |
-| Table 3, first weights | the sign of HybridNorm's lead changes with them, there and here | [[E#Table 3: first weights]] |
-| Table 4, sixteen placements | all of them on rung S, row by row | [[E#Table 4: sixteen placements]] |
-| Table 5, depth | 6, 12 and 24 blocks; Post-Norm is behind Pre-Norm at 12 and does not diverge | [[E#Table 5: depth]] |
-| Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks if tokens enter small; HybridNorm's are even but for its first | [[E#Figure 5: gradients, block by block]] |
-| Figure 6, scaling | two sizes: a difference of exponents, and no exponent | [[E#Figure 6: a scaling law]] |
-| Tables 6 and 7, settings | two of their entries do not fit | [[E#Tables 6 and 7: the settings]] |
+| Tables 1 and 2, benchmarks | out of range; what is printed is within two standard errors of its own counting | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
+| Table 2 and Figure 3, experts | a small mixture on rung S, two forecasts | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 3, first weights | the sign of HybridNorm's lead changes with them, there and here | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 4, sixteen placements | all of them on rung S, row by row | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| Table 5, depth | 6, 12 and 24 blocks; Post-Norm is behind Pre-Norm at 12 and does not diverge | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
+| Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks if tokens enter small; HybridNorm's are even but for its first | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Figure 6, scaling | two sizes: a difference of exponents, and no exponent | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Tables 6 and 7, settings | two of their entries do not fit | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
 # %% tags=["parameters"]
@@ -835,7 +835,7 @@ Runs add an error of their own, and there was one run a row. What decides more t
 
 ## Tables 6 and 7: the settings
 
-Table 7 stands beside our settings in chapter 06 ([[06#The setting, line by line]]). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices a feed-forward layer) and keys and values for fewer heads, a block has
+Table 7 stands beside our settings in chapter 06 ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices a feed-forward layer) and keys and values for fewer heads, a block has
 
 $$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
 
