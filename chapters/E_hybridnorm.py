@@ -158,7 +158,7 @@ def describe_row(name):
     row = {
         "row": name.replace("*", "\\*"),
         "loss there": theirs["loss"],
-        "C4 there": theirs["c4"] or "",
+        "C4 there": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
     }
     if name not in ends:
         return {**row, "test here": "waits", "n": 0, "below Pre-Norm": ""}
@@ -830,7 +830,7 @@ for table, rows in tables.items():
             odds[table, method] = won[table, method] / error
 plots.table([
     {"table": table, "against Pre-Norm": method.replace("*", "\\*"), "points won": f"{won[table, method]:+.2f}",
-     "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r for two errors": f"{max(0.0, 1 - z * z / 4):.2f}"}
+     "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r that makes it two": f"{max(0.0, 1 - z * z / 4):.2f}"}
     for (table, method), z in odds.items()
 ])  # fmt: skip
 
