@@ -131,7 +131,7 @@ def recipes_table() -> str:
         if found.final_norm:
             besides.append("final norm")
         equations = "<br>".join(map(typeset_equation, found.equations))
-        place = f"[[{TREATED[key]}]]"
+        place = f"[[{TREATED[key]}]]" if key in TREATED else ""
         rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source), place))
     head = ("name", "attention, feed-forward", "besides", "source", "treated in")
     return format_table(head, rows)
