@@ -860,7 +860,7 @@ claim(
 
 # %% [markdown]
 r"""
-Runs add an error of their own, and there was one run a row. What decides more than an average is that most tasks agree in sign.
+Smoothing over checkpoints adds no questions. Runs have an error of their own, and there was one run a row. More telling than the average are signs: in Table 2 HybridNorm is ahead in eight tasks of eight, which a fair coin does in one case of 128 (either way); in Table 1 in five of seven, with a tie, and its variant in six of eight ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ## Tables 6 and 7: the settings
 
