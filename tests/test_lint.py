@@ -367,6 +367,13 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
     )
 
 
+def test_a_shelf_has_as_few_words_as_one_looks_up():
+    toy = SimpleNamespace(name="A_toy", twin=chapter_of(2501, 16, 3, 150, 400))
+    assert [*chapter.keep_budgets(toy)] == [
+        "has 2501 words, 1 more than the 2500 of a shelf's budget"
+    ]
+
+
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [

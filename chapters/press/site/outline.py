@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from press.book.chapters import read_number
 from press.book.citations import strip_citations
 from press.book.declared import sum_costs
 from press.book.facts import Json, join_text, output_kind, title_of
@@ -44,8 +45,8 @@ class Outline:
 
     @property
     def number(self) -> str:
-        """The two digits by which the book calls its chapters."""
-        return self.name[:2]
+        """The two digits, or the letter, by which the book calls it."""
+        return read_number(self.name)
 
     @property
     def minutes(self) -> int:
