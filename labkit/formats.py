@@ -74,9 +74,7 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
         return x
     # The distance of two neighbours at x, which below the normal numbers stays what it is there.
     exponent = torch.frexp(x).exponent - 1
-    step = torch.ldexp(
-        torch.ones_like(x), exponent.clamp(min=kind.lowest) - kind.significant + 1
-    )
+    step = torch.ldexp(torch.ones_like(x), exponent.clamp(min=kind.lowest) - kind.significant + 1)
     rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)
     beyond = rounded.abs() > kind.largest
     return torch.where(beyond, torch.copysign(torch.full_like(x, kind.overflow), x), rounded)
