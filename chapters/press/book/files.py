@@ -13,7 +13,7 @@ TABLES = {
     "glossary.csv": ("term", "said", "where", "meaning"),
     "notation.csv": ("group", "symbol", "meaning", "shape", "code", "where"),
     "coverage.csv": ("row", "source", "what", "state", "claims", "note"),
-    "errata.csv": ("source", "at", "says", "right", "where"),
+    "errata.csv": ("source", "at", "says", "right", "where", "words"),
     "crossrefs.csv": ("at", "to", "thread"),
     "decisions.csv": ("table", "when", "choose", "role", "claim", "work", "says", "scale"),
 }

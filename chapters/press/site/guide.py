@@ -25,8 +25,8 @@ from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
 GUIDE = ("index.md", "paths.md", "claims.md", "cabinet.md", "running.md", "package.md",
-         "house.md", "tables.md", "placements.md", "course.md", "server.md", "notation.md", "glossary.md",
-         "errata.md")  # fmt: skip
+         "house.md", "tables.md", "placements.md", "course.md", "server.md", "notation.md",
+         "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
     r"<!-- (claims|sizes|lesson|sizing|glossary|notation|errata|coverage)((?: \d+[KMGT]?)*) -->"
 )
