@@ -1,4 +1,4 @@
-"""The census of norms is what the pinned transformers say, and the rule reads what it says it reads."""
+"""The census of norms is what the pinned transformers say; its rule reads what it says."""
 
 import ast
 from pathlib import Path

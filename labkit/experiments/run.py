@@ -28,7 +28,8 @@ from labkit.training import Record, TrainConfig, train
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 _MODELS = (
-    ModelConfig, Departure, Perturbed, ScaledGradients, MLPConfig, CNNConfig, StackConfig, ViTConfig,
+    ModelConfig, Departure, Perturbed, ScaledGradients,
+    MLPConfig, CNNConfig, StackConfig, ViTConfig,
 )  # fmt: skip
 _PARTS = {"model": _MODELS, "data": (Text, Digits, Markov), "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
