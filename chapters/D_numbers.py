@@ -122,7 +122,8 @@ is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; 20 dB 
 $0.4\cdot2^{-p}$ of it, whatever its size; errors of both operands add, and width cancels. So each bit is worth $20\log_{10}2 = 6.02$ dB.
 
 To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each
-16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it; no GPU is asked.
+16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it; no GPU is asked. To train whole models in FP8 or NVFP4 is out of
+range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
 """
 
 # %%
@@ -201,6 +202,8 @@ mended = {
     ]
     for way in ways
 }
+
+# %%
 claim(
     "D-a-norm-mends-tokens-of-unlike-size",
     "With sizes over six powers of ten a norm lifts the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} in NVFP4, "
@@ -261,6 +264,8 @@ given = average(
         - count_decibels(*draw(s, outlier=f), way)
     ),
 )
+
+# %%
 claim(
     "D-a-norm-leaves-an-outlier-channel",
     "A channel of 100 costs the others {lost:.1f} dB, by the formula {formula:.1f}; RMSNorm gives back {mean:.1f}.",
@@ -317,6 +322,7 @@ slopes = {
     ]
     for rho in (0.0, 0.1, 0.5)
 }
+# %%
 claim(
     "D-width-lifts-a-signal-that-adds-up",
     "In NVFP4, twice the width adds {mean:.1f} dB at a correlation of a tenth, {none:.1f} dB at none, {half:.1f} dB at a half.",
@@ -413,6 +419,7 @@ def error_of_rms(seed, width):
     return (stored.square().mean(-1) / x.square().mean(-1)).sqrt().sub(1).abs().mean().item()
 
 
+# %%
 claim(
     "D-statistics-of-fp8-are-unreliable",
     "RMS of a token that is stored in E4M3 is off by {mean:.2%} at width 4,096, if its squares are added in float32.",
@@ -554,6 +561,8 @@ claim(
     tried={"second value": "five scales below 1", "control": "the same rate in float32"},
     since=half.find_start(),
 )
+
+# %%
 claim(
     "D-no-scale-is-needed-here",
     "Unscaled, float16 gradients end {mean:+.4f} nats from float32's.",
@@ -580,6 +589,8 @@ claim(
     tried={"second value": "three scales", "control": "the same rate in float32"},
     since=half.find_start(),
 )
+
+# %%
 claim(
     "D-too-large-a-scale-ends-the-run",
     "At the constant scale 2^18, {k} of {n} runs end in an overflow; at 2^16, {below}.",
@@ -648,6 +659,8 @@ for true in torch.randn(200, 8):
     theirs.step(sgd)
     theirs.update()
     apart += theirs.get_scale() != mine.scale
+
+# %%
 claim(
     "D-a-dozen-lines-are-the-grad-scaler",
     "In 200 steps, of which {skipped} overflow, the scale differs from PyTorch's GradScaler's at {mean:.0f}.",
@@ -770,7 +783,7 @@ Its norms are right, but for what a column of names cannot show: Gemma 2 has a n
 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). Its note goes further: no major model since Llama 1 (February 2023) uses LayerNorm. The models that we hold against it are Falcon
 ([2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
 ([2024](https://arxiv.org/abs/2402.16819)), OLMo 1 ([2024](https://arxiv.org/abs/2402.00838)), Phi-3.5-MoE ([2024](https://arxiv.org/abs/2404.14219)), and Cohere's Command R and Command A
-([2025](https://arxiv.org/abs/2504.00698)). What their layers construct, a program reads from transformers 5.23.0 (`tests/norm_census.py` has its rule).
+([2025](https://arxiv.org/abs/2504.00698)). What their layers construct, a program reads from transformers 5.23.0 (`tests/norm_census.py` has its rule). The series says *full* LayerNorm: Cohere's has no shift, OLMo 1's neither gain nor shift, the other five are whole.
 """
 
 # %%
@@ -787,6 +800,7 @@ claim(
     criterion="in [0, 0]",
     kind="exact",
 )
+# %%
 counts = {
     word: sum(row["norms"] == word for row in census)
     for word in ("rms", "layer", "both", "none found")
