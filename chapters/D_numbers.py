@@ -66,8 +66,8 @@ r"""
 ## What each format holds
 
 A format has $p$ significant bits and a range. Rounding is off by $2^{-p}$ of a number at most, as long as the number is *normal*; below, digits
-go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 has none: its
-hardware saturates. E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
+go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 has
+none: what is too large becomes the largest number (or NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
 NVFP4 is made of.
 """
 
@@ -505,7 +505,7 @@ r"""
 ### Trained with rounded gradients
 
 The same model trains for 150 steps. Gradients are rounded wherever they pass from module to module and at the weights; weights, moments and the
-forward pass stay float32. Scales below 1 stand for means over more tokens.
+forward pass stay float32. Scales below 1 stand for means over more tokens: exactly so between modules, too severely at the weights, where tokens are added up again.
 """
 
 # %%
