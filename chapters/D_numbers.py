@@ -17,12 +17,12 @@ format breaks where, and what does a norm cost at inference?
 
 | you look up | in short | section |
 | --- | --- | --- |
-| the ends of each format, and what of a norm breaks there | range ends float16, digits end all others; an ε of $10^{-8}$ is 0 in float16 | [[D#What each format holds]] |
-| FP8 and NVFP4, with and without a norm | a norm mends tokens of unlike size; an outlier channel it leaves | [[D#A dot product in eight bits, and in four]] |
-| RMSNorm's sum, by width | sum in float32 and every format will do; a running sum in bfloat16 stops | [[D#The sum of squares, by width]] |
-| loss scaling | at our size float16 needs none; averaging over 4,096 times the tokens would change that | [[D#Loss scaling]] |
-| who uses LayerNorm, who RMSNorm | two of three decoders have RMSNorm; LayerNorm did not end with Llama | [[D#Who uses which norm]] |
-| the price in a decoding step, an estimate | what the start of a kernel costs; the formula hardly counts | [[D#What a norm costs at inference]] |
+| the ends of each format, and what of a norm breaks there | range ends float16, digits end all others; an ε of $10^{-8}$ is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
+| FP8 and NVFP4, with and without a norm | a norm mends tokens of unlike size; an outlier channel it leaves | [A dot product in eight bits, and in four](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| RMSNorm's sum, by width | sum in float32 and every format will do; a running sum in bfloat16 stops | [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width) |
+| loss scaling | at our size float16 needs none; averaging over 4,096 times the tokens would change that | [Loss scaling](D_numbers.ipynb#loss-scaling) |
+| who uses LayerNorm, who RMSNorm | two of three decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
+| the price in a decoding step, an estimate | what the start of a kernel costs; the formula hardly counts | [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 
 *The series* is always *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name.
 """
@@ -87,8 +87,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns are a norm's. The cliff of the one-pass variance, in standard deviations, is [[03#Numbers that run out]]'s; how often a
-token's result is rounded is in [[03#Small print: ε and the last rounding]]. In E2M1 a square above 6 is not overflow but 6.
+The last three columns are a norm's. The cliff of the one-pass variance, in standard deviations, is derived in chapter 03, [Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out); the
+order of casts in T5's and Llama's code is in its [Small print: ε and the last rounding](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding). In E2M1 a square above 6 is not overflow but 6.
 
 **An ε can vanish.** What stands under the root must be a number of the format that computes it:
 """
@@ -297,7 +297,7 @@ claim(
 r"""
 ### Why unit vectors may do with four bits
 
-[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([[08]]) in NVFP4 without the usual precautions. Their reason: on the sphere products of
+[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason: on the sphere products of
 entries lean weakly to one side, so the signal adds up over channels, and the noise does not. With correlation $\rho$ the signal's power is
 $d + (\rho d)^2$, the noise's grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. Where the correlation
 is strong the noise leans, too, for E2M1's errors are not independent of its values. Which $\rho$ trained models have we did not measure.
@@ -345,7 +345,7 @@ RMSNorm squares $d$ numbers and adds. *The series* says of FP8 (l. 440) that mea
 wrong, and only one has to do with how tokens are *stored*.
 
 - **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. In float16 it overflows from $r = \sqrt{65504/d}$ on: 4 at width 4,096,
-  2 at 16,384. The *mean* of squares overflows only with the squares, from 256 on ([[03#Numbers that run out]]).
+  2 at 16,384. The *mean* of squares overflows only with the squares, from 256 on ([Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out)).
 - **A running sum.** A sum of $2^p$ times its terms no longer takes them.
 - **Rounded tokens.** Their errors average out: RMS is off by about $2^{-p}/\sqrt d$ of itself.
 """
@@ -518,7 +518,7 @@ bench = Run(
 fresh = [s + 1 for s in lab.seeds(5)]  # seed 0 was the pilot
 narrow = replace(bench, model=ScaledGradients(**vars(whole)))
 in_e5m2 = replace(narrow, model=replace(narrow.model, gradient_format="e5m2"))
-scales = [2.0**k for k in (-14, -12, -10, -8, -4, 0, 8, 16, 18)]
+scales = [2.0**k for k in (-14, -12, -10, -8, -4, 0, 8, 16, 18, 20, 22)]
 exact = lab.run(Experiment(bench, {"seed": fresh}))
 half = lab.run(Experiment(narrow, {"model.loss_scale": scales, "seed": fresh}))
 eight = lab.run(Experiment(in_e5m2, {"model.loss_scale": [1.0, 2.0**8], "seed": fresh}))
@@ -565,7 +565,7 @@ claim(
 # %%
 claim(
     "D-no-scale-is-needed-here",
-    "Unscaled, float16 gradients end {mean:+.4f} nats from float32's.",
+    "Unscaled, float16 gradients end {mean:+.5f} nats from float32's.",
     cost[1.0],
     said="At this size float16 gradients need no loss scale.",
     source="this shelf",
@@ -591,26 +591,47 @@ claim(
 )
 
 # %%
+gone = {
+    k: proportion(half.where(loss_scale=2.0**k).values(lambda r: r.diverged_at is not None))
+    for k in (16, 18, 20, 22)
+}
 claim(
     "D-too-large-a-scale-ends-the-run",
-    "At the constant scale 2^18, {k} of {n} runs end in an overflow; at 2^16, {below}.",
-    proportion(
-        half.where(loss_scale=2.0**18).values(lambda record: record.diverged_at is not None)
-    ),
+    "At the constant scale 2^18, {k} of {n} runs end in an overflow.",
+    gone[18],
     said="A constant scale of 2^18 ends the run within 150 steps.",
-    below=sum(loss != loss for loss in ended[2.0**16]),
-    source="the largest float16 number",
+    source="the largest float16 number; in the pilot 2^18 ended the run at once",
     criterion="> 0.4",
     kind="at",
+    tried={"second value": "2^16, 2^20 and 2^22"},
     since=half.find_start(),
 )
 
 # %%
 claim(
+    "D-sixteen-times-that-scale-ends-every-run",
+    "At 2^22, {k} of {n} runs end in an overflow; at 2^20, {twenty:.0%}; at 2^16, {sixteen:.0%}.",
+    gone[22],
+    said="A constant scale of 2^22 ends the run within 150 steps.",
+    twenty=gone[20].mean,
+    sixteen=gone[16].mean,
+    source="the largest float16 number",
+    criterion="> 0.4",
+    kind="at",
+    tried={"second value": "2^16, 2^18 and 2^20"},
+    since=half.where(loss_scale=2.0**22).find_start(),
+)
+
+# %%
+lower = minus(ended_e5m2[1.0], ended_e5m2[2.0**8])
+claim(
     "D-e5m2-gradients-want-a-scale",
-    "E5M2 gradients end {mean:.3f} nats lower at the scale 2^8 than at 1, and then {left:.3f} above float32.",
-    minus(ended_e5m2[1.0], ended_e5m2[2.0**8]),
+    "E5M2 gradients end {mean:.3f} nats lower at the scale 2^8 than at 1, in {signs} of {n} seeds lower, in one of them by "
+    "{most:.2f}; then {left:.3f} above float32.",
+    lower,
     said="E5M2 gradients end lower at the scale 2^8 than at 1.",
+    signs=sum(one > 0 for one in lower),
+    most=max(lower),
     left=fmean(minus(ended_e5m2[2.0**8], full)),
     source="E5M2's smallest number is 2^-16; Micikevicius et al. 2022, arXiv 2209.05433",
     criterion="> 0",
@@ -677,7 +698,7 @@ r"""
 ### And the norms?
 
 *The series* (l. 442–446) ties loss scaling to norms: their division by σ amplifies small gradients, and they are often what overflows. The first half
-is half of a law. A norm's Jacobian has the factor $1/r$ ([[03#Small print: ε and the last rounding]]): it *amplifies* gradients where tokens are small and *shrinks* them where they are
+is half of a law. A norm's Jacobian has the factor $1/r$ ([Small print: ε and the last rounding](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)): it *amplifies* gradients where tokens are small and *shrinks* them where they are
 large, as deep in a Pre-Norm stream. The second half can be measured:
 """
 
@@ -834,7 +855,7 @@ For one token of width $d$, in one kernel, with bfloat16 everywhere:
 
 At $d = 8192$ that is 48 and 64 KiB; *the series* (l. 474–488) has 64 and 96, with float32 parameters. On an H100 they take $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns of memory's time, where the start of any
 kernel takes microseconds. So with one sequence both cost a start. With many, activations decide, and these are equal.
-[[09#A whole model]] derives the **estimate** used here and [[09#What the sources say, and what we measured]] checks the series' times. No GPU has measured them for this book.
+[A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here and [What the sources say, and what we measured](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured) checks the series' times. No GPU has measured them for this book.
 """
 
 # %%
