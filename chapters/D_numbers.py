@@ -17,7 +17,7 @@ format breaks where, and what does a norm cost at inference?
 
 | you look up | in short | section |
 | --- | --- | --- |
-| the ends of each format, and what of a norm breaks there | range ends float16, digits end all others; an ε of $10^{-8}$ is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
+| the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
 | FP8 and NVFP4, with and without a norm | a norm mends tokens of unlike size; an outlier channel it leaves | [A dot product in eight bits, and in four](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | RMSNorm's sum, by width | sum in float32 and every format will do; a running sum in bfloat16 stops | [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width) |
 | loss scaling | at our size float16 needs none; averaging over 4,096 times the tokens would change that | [Loss scaling](D_numbers.ipynb#loss-scaling) |
@@ -536,14 +536,14 @@ def by_scale(results):
 full, ended, ended_e5m2 = exact.values("test.loss"), by_scale(half), by_scale(eight)
 plots.curves(
     {
-        name: {int(np.log2(scale)): losses for scale, losses in at.items()}
+        name: {f"{np.log2(scale):.0f}": losses for scale, losses in at.items()}
         for name, at in (("float16", ended), ("e5m2", ended_e5m2))
     },
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": fmean(full)},
     caption="Test loss after training with rounded gradients. A plateau between two cliffs: at the left gradients vanish, at the right they "
-    "overflow. E5M2 has float16's range and less at its lower end.",
+    "overflow. E5M2 has float16's largest numbers and not its smallest. (The scales that were tried are not evenly spaced.)",
     provenance=lab.provenance(exact, half, eight),
 )
 
@@ -644,7 +644,7 @@ claim(
 r"""
 ### Dynamic scaling
 
-Nobody knows the right cliff beforehand. So: halve the scale and skip the step when anything overflows; double it after a number of good steps
+The plateau is wide, but nobody knows its right end beforehand, and the seeds above do not agree on it. So: halve the scale and skip the step when anything overflows; double it after a number of good steps
 (2,000 in PyTorch). That is all:
 """
 
@@ -699,7 +699,7 @@ r"""
 
 *The series* (l. 442–446) ties loss scaling to norms: their division by σ amplifies small gradients, and they are often what overflows. The first half
 is half of a law. A norm's Jacobian has the factor $1/r$ ([Small print: ε and the last rounding](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)): it *amplifies* gradients where tokens are small and *shrinks* them where they are
-large, as deep in a Pre-Norm stream. The second half can be measured:
+large, as deep in a Pre-Norm stream. The second half can be measured, on gradients of weights, for those are what PyTorch's check looks at:
 """
 
 
