@@ -10,10 +10,10 @@ TINY = ScaledGradients(dim=16, depth=2, heads=2, context=8, vocab=16, loss_scale
 
 BREAKS = [
     Break(
-        idea="rounding keeps half of the bits",
+        idea="E5M2 rounds as finely as E4M3",
         path="labkit/formats.py",
         old="exponent.clamp(min=kind.lowest) - kind.significant + 1",
-        new="exponent.clamp(min=kind.lowest) - kind.significant // 2 + 1",
+        new="exponent.clamp(min=kind.lowest) - max(kind.significant, 4) + 1",
         claim="D-six-decibels-a-bit",
     ),
     Break(
