@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.model import Departure, ModelConfig, Perturbed
+from labkit.model import Departure, ModelConfig, Perturbed, ScaledGradients
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.model.vit import ViTConfig
@@ -27,7 +27,10 @@ from labkit.training import Record, TrainConfig, train
 
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
-_MODELS = (ModelConfig, Departure, Perturbed, MLPConfig, CNNConfig, StackConfig, ViTConfig)
+_MODELS = (
+    ModelConfig, Departure, Perturbed, ScaledGradients,
+    MLPConfig, CNNConfig, StackConfig, ViTConfig,
+)  # fmt: skip
 _PARTS = {"model": _MODELS, "data": (Text, Digits, Markov), "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
 # Fields that configs had once, at the one value that records have.

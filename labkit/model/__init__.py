@@ -4,6 +4,15 @@ from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.model.departures import DEPARTURES, Departure
 from labkit.model.perturbed import Perturbed
+from labkit.model.scaled_gradients import ScaledGradients
 from labkit.model.transformer import Transformer
 
-__all__ = ["DEPARTURES", "Block", "Departure", "ModelConfig", "Perturbed", "Transformer"]
+__all__ = [
+    "DEPARTURES",
+    "Block",
+    "Departure",
+    "ModelConfig",
+    "Perturbed",
+    "ScaledGradients",
+    "Transformer",
+]

@@ -42,6 +42,7 @@ PROBES: dict[str, str] = {
     "gradient-at-start": "gradients",
     "gradient-by-steps": "gradients",
     "gradient-profile": "gradients",
+    "gradient-extremes": "gradients",
     "token-share": "tokens",
     "fluctuation": "fluctuation",
     "step-response": "updates",

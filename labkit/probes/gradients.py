@@ -51,6 +51,28 @@ class GradientProfile(Watcher):
         }
 
 
+class GradientExtremes(Watcher):
+    """Largest gradient entry, by kind of parameter: which of them overflows first?
+
+    Result: {"step": {"norms": …, "matrices": …, "embedding": …, "output": …}}, before clipping. Of
+    a layer's parameters, vectors are its norms' gains and shifts. Steps count from 1.
+    """
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Read the gradients at the chosen steps."""
+        if step + 1 not in self.steps:
+            return
+        largest: dict[str, float] = {}
+        for path, weight in model.named_parameters():
+            if weight.grad is None:
+                continue
+            first = path.split(".")[0]
+            ends = first if first in ("embedding", "output") else "matrices"
+            kind = "norms" if weight.ndim < 2 else ends
+            largest[kind] = max(largest.get(kind, 0.0), weight.grad.abs().max().item())
+        self.seen[str(step + 1)] = largest
+
+
 # The first steps of a run, one by one; then fewer.
 EARLY = (*range(11), *range(12, 21, 2), 24, 28, 32, 40, 50, 60, 80, 100, 120, 140)
 
@@ -58,4 +80,5 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
     "gradient-by-steps": lambda corpus: GradientNorms("gradient-by-steps", EARLY),
     "gradient-profile": lambda corpus: GradientProfile("gradient-profile", (1, 2, 5, 20, 100)),
+    "gradient-extremes": lambda corpus: GradientExtremes("gradient-extremes", (1, 5, 20, 100, 150)),
 }

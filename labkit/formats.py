@@ -1,0 +1,153 @@
+"""Number formats: what each can hold, rounding to it, and how much noise rounding is.
+
+    round_to_format     the nearest number of a format, ties to even
+    scale_to_format     x → s · round(x / s),  s = max |x| / largest: one scale for a tensor
+    emulate_nvfp4       the same for e2m1, with a scale for each block of 16 that is itself e4m3
+    signal to noise     10 log₁₀(Σ exact² / Σ (rounded − exact)²), in decibels
+
+Everything is emulated: results come back in float32, as numbers that the format has. Sources:
+Micikevicius et al. 2022, arXiv 2209.05433 (e4m3, e5m2); NVIDIA 2025, arXiv 2509.25149 (NVFP4).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from labkit.system.unknown import explain_unknown
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "emulate_nvfp4",
+    "measure_signal_to_noise",
+    "round_to_format",
+    "scale_to_format",
+    "sum_in_format",
+]
+BLOCK = 16  # values that share a scale in NVFP4
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating-point format: significant bits p, exponents of its normal numbers, its end."""
+
+    bits: int  # all of them
+    significant: int  # p, the implicit one included
+    lowest: int  # exponent of the smallest normal number
+    largest: float
+    overflow: float  # what comes of a number that is too large: inf, or the largest (saturation)
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest number with all significant bits."""
+        return 2.0**self.lowest
+
+    @property
+    def smallest(self) -> float:
+        """Smallest positive number, a subnormal one; half of it and less is rounded to 0."""
+        return 2.0 ** (self.lowest - self.significant + 1)
+
+
+FORMATS = {
+    "float32": Format(32, 24, -126, (2 - 2.0**-23) * 2.0**127, float("inf")),
+    "bfloat16": Format(16, 8, -126, (2 - 2.0**-7) * 2.0**127, float("inf")),
+    "float16": Format(16, 11, -14, 65504.0, float("inf")),
+    "e5m2": Format(8, 3, -14, 57344.0, float("inf")),
+    "e4m3": Format(8, 4, -6, 448.0, 448.0),
+    "e2m1": Format(4, 2, 0, 6.0, 6.0),
+}
+
+
+def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*shape"]:
+    """Round each value to the nearest number of a format, ties to even; the result is float32.
+
+    Beyond the largest number float16, bfloat16 and e5m2 have infinity. e4m3 and e2m1 have none:
+    they saturate, as hardware does. What is wider than float32 is rounded to that first.
+
+    Raises:
+        ValueError: the format is none of FORMATS.
+    """
+    kind, x = _find_format(name), x.to(torch.float32)
+    if name == "float32":
+        return x
+    # The distance of two neighbours at x, which below the normal numbers stays what it is there.
+    exponent = torch.frexp(x).exponent - 1
+    step = torch.ldexp(torch.ones_like(x), exponent.clamp(min=kind.lowest) - kind.significant + 1)
+    rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)
+    beyond = rounded.abs() > kind.largest
+    return torch.where(beyond, torch.copysign(torch.full_like(x, kind.overflow), x), rounded)
+
+
+def scale_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*shape"]:
+    """Round a tensor with one scale: x → s · round(x / s), so that the largest value just fits.
+
+    Raises:
+        ValueError: the format is none of FORMATS.
+    """
+    scale = _divide_or_one(x.abs().amax().to(torch.float32), _find_format(name).largest)
+    return scale * round_to_format(x / scale, name)
+
+
+def emulate_nvfp4(x: Float[Tensor, "*leading width"]) -> Float[Tensor, "*leading width"]:
+    """Round a tensor to NVFP4: blocks of 16 along the last axis, e2m1 values, e4m3 scales.
+
+    A scale t in float32 for the tensor, t = max |x| / (6 · 448), brings the scale of each block,
+    round_e4m3(max |block| / (6 t)), into e4m3's range. A block whose scale is rounded to 0 is 0.
+
+    Raises:
+        ValueError: the last axis is no multiple of 16.
+    """
+    if x.ndim == 0 or x.shape[-1] % BLOCK:
+        raise ValueError(
+            f"NVFP4 has blocks of {BLOCK} along the last axis, got a tensor of shape "
+            f"{tuple(x.shape)}; pad it with zeros"
+        )
+    blocks = x.to(torch.float32).unflatten(-1, (-1, BLOCK))
+    six = FORMATS["e2m1"].largest
+    whole = _divide_or_one(x.abs().amax().to(torch.float32), six * FORMATS["e4m3"].largest)
+    scale = whole * round_to_format(blocks.abs().amax(-1, keepdim=True) / (six * whole), "e4m3")
+    values = round_to_format(blocks / torch.where(scale > 0, scale, 1.0), "e2m1")
+    return (values * scale).flatten(-2)
+
+
+def sum_in_format(x: Float[Tensor, "*leading width"], name: str) -> Float[Tensor, "*leading"]:
+    """Add up the last axis one value after another, and round after every sum.
+
+    Raises:
+        ValueError: the format is none of FORMATS.
+    """
+    total = torch.zeros(x.shape[:-1])
+    for column in round_to_format(x, name).unbind(-1):
+        total = round_to_format(total + column, name)
+    return total
+
+
+def measure_signal_to_noise(
+    exact: Float[Tensor, "*leading width"], rounded: Float[Tensor, "*leading width"]
+) -> Float[Tensor, "*leading"]:
+    """Return 10 log₁₀(Σ exact² / Σ (rounded − exact)²) over the last axis; inf where they agree.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if exact.shape != rounded.shape:
+        raise ValueError(
+            f"signal and noise have one shape, got {tuple(exact.shape)} and {tuple(rounded.shape)}"
+        )
+    exact, rounded = exact.double(), rounded.double()
+    noise = (rounded - exact).square().sum(-1)
+    return 10 * torch.log10(exact.square().sum(-1) / noise)
+
+
+def _find_format(name: str) -> Format:
+    if name not in FORMATS:
+        raise ValueError(explain_unknown("format", name, FORMATS))
+    return FORMATS[name]
+
+
+def _divide_or_one(largest: Tensor, limit: float) -> Tensor:
+    """Return largest / limit, or 1 where all is 0 and no scale is needed."""
+    scale = largest / limit
+    return torch.where(scale > 0, scale, torch.ones_like(scale))

@@ -1,0 +1,40 @@
+"""Breaks that shelf D, numbers and formats, must notice."""
+
+from labkit.corpora import Markov
+from labkit.experiments import Run
+from labkit.model import ScaledGradients
+from labkit.training import TrainConfig
+from tests.breaks import Break
+
+TINY = ScaledGradients(dim=16, depth=2, heads=2, context=8, vocab=16, loss_scale=2.0**-8)
+
+BREAKS = [
+    Break(
+        idea="E5M2 rounds as finely as E4M3",
+        path="labkit/formats.py",
+        old="exponent.clamp(min=kind.lowest) - kind.significant + 1",
+        new="exponent.clamp(min=kind.lowest) - max(kind.significant, 4) + 1",
+        claim="D-six-decibels-a-bit",
+    ),
+    Break(
+        idea="NVFP4's blocks share one scale",
+        path="labkit/formats.py",
+        old='round_to_format(blocks.abs().amax(-1, keepdim=True) / (six * whole), "e4m3")',
+        new='round_to_format(blocks.abs().amax() / (six * whole), "e4m3")',
+        claim="D-blocks-keep-an-outlier-local",
+    ),
+    Break(
+        idea="noise is measured against itself",
+        path="labkit/formats.py",
+        old="10 * torch.log10(exact.square().sum(-1) / noise)",
+        new="20 * torch.log10(exact.square().sum(-1) / noise)",
+        claim="D-width-lifts-a-signal-that-adds-up",
+    ),
+    Break(
+        idea="gradients are not rounded between modules",
+        path="labkit/model/scaled_gradients.py",
+        old="return round_to_format(gradients[0] * ctx.scale, ctx.name), None, None",
+        new="return gradients[0] * ctx.scale, None, None",
+        run=Run(TINY, Markov(batch=2, time=8), TrainConfig(steps=20)),
+    ),
+]
