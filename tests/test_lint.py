@@ -182,6 +182,13 @@ def copied(tmp_path_factory) -> Path:
         (pages.look_up_words, "data/glossary.csv", "BatchNorm", "ZNorm", "terms are sorted"),
         (pages.look_up_symbols, "data/notation.csv", "gamma", "digamma", "does not use it"),
         (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
+        (pages.look_up_errata, "data/errata.csv", "That is a loose bound", "That is no bound",
+         "'The row, twice' does not say 'That is no bound'"),
+        (pages.cover_the_sources, "data/coverage.csv", "works,00-growth-by-a-tenth", "works,",
+         "row 1 works, and names no claim"),
+        (pages.cover_the_sources, "data/coverage.csv", "00-growth-by-a-tenth", "00-growth",
+         "row 1 names 00-growth, which no chapter makes"),
+        (pages.cover_the_sources, "data/coverage.csv", "\n80,", "\n81,", "1 to 80, in order"),
         (pages.hold_the_bibliography, "chapters/references.bib", "1910.07467", "1910.07468",
          "has no work [Zhang"),
         (pages.hold_the_bibliography, "chapters/references.bib", "{2016a}", "{2016c}",
@@ -365,6 +372,13 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
         ("claim()", ["solution"], claims),
         ("def f():\n" + "    x\n" * (lines - 1), [], []),
     )
+
+
+def test_a_shelf_has_as_few_words_as_one_looks_up():
+    toy = SimpleNamespace(name="A_toy", twin=chapter_of(2501, 16, 3, 150, 400))
+    assert [*chapter.keep_budgets(toy)] == [
+        "has 2501 words, 1 more than the 2500 of a shelf's budget"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class Lab:
             raise MissingRuns(
                 f"chapter {self.chapter} reads records, but {len(missing)} of "
                 f"{len(found) + len(missing)} runs have none; train them with: "
-                f"make runs ONLY={self.chapter[:2]}"
+                f"make runs ONLY={self.chapter.partition('_')[0]}"
             )
         began = time.perf_counter()
         if missing:

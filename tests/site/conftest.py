@@ -1,6 +1,7 @@
 """Serve the built site on this machine only and open it in Chromium."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from press.book.chapters import NUMBER
 from press.site.pdf import serve_folder
 
 # Another folder with build/site in it, to try these tests on a book that is not this one.
@@ -87,6 +89,6 @@ def pages(site: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def chapters(pages: list[str]) -> list[str]:
-    names = [name for name in pages if name[:2].isdigit()]
+    names = [name for name in pages if re.match(rf"{NUMBER}_", name)]
     assert names
     return names

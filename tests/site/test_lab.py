@@ -16,13 +16,14 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from press.book.chapters import find_chapters
 from tests import in_jupyterlab
 from tests.in_jupyterlab import NOTEBOOK, ended, errors, images
 
 pytestmark = pytest.mark.site
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("[0-9][0-9]_*.py"))
+CHAPTERS = [chapter.name for chapter in find_chapters(ROOT)]
 PATIENCE = 20 * 60  # seconds; with a filled store a chapter needs less than one minute
 
 

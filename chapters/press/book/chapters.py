@@ -1,4 +1,8 @@
-"""Find the chapters of a book and read them: a text in percent format and its executed twin."""
+"""Find the chapters of a book and read them: a text in percent format and its executed twin.
+
+chapters/03_rmsnorm.py    a chapter, by its number
+chapters/A_skips.py       a shelf of the cabinet, an appendix, by its letter
+"""
 
 import ast
 import hashlib
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 PARAMETERS = ("size", "seed")
+NUMBER = r"(?:\d\d|[A-Z])"  # of a chapter, or of a shelf of the cabinet
 # Where the labkit lies that a kernel will import.
 CODE = folder_of("labkit").resolve().parent
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -27,6 +32,31 @@ class Chapter:
     name: str
     source: Path
     twin: Path
+
+    @property
+    def number(self) -> str:
+        """Its two digits, or its letter."""
+        return read_number(self.name)
+
+    @property
+    def is_shelf(self) -> bool:
+        """Whether it is a shelf of the cabinet: for looking up, not one question long."""
+        return is_letter(self.number)
+
+
+def read_number(name: str) -> str:
+    """Read the number in a chapter's name: 03 of 03_rmsnorm, A of A_skips."""
+    return name.partition("_")[0]
+
+
+def is_letter(number: str) -> bool:
+    """Return whether a number is the letter of a shelf."""
+    return number.isalpha()
+
+
+def format_number(number: str) -> str:
+    """Write a number as a title has it: 3, A."""
+    return number.lstrip("0") or "0"
 
 
 def find_root(start: Path = Path()) -> Path:
@@ -41,8 +71,9 @@ def find_root(start: Path = Path()) -> Path:
 
 
 def find_chapters(root: Path) -> list[Chapter]:
-    """List the chapters, in the order of their numbers."""
-    sources = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
+    """List the chapters in the order of their numbers, then the shelves by their letters."""
+    folder = root / "chapters"
+    sources = sorted([*folder.glob("[0-9][0-9]_*.py"), *folder.glob("[A-Z]_*.py")])
     return [Chapter(path.stem, path, path.with_suffix(".ipynb")) for path in sources]
 
 
@@ -54,7 +85,7 @@ def choose_chapters(chapters: Iterable[Chapter], names: Iterable[str] | None) ->
     chosen = set()
     for name in names:
         stem = re.sub(r"\.(py|ipynb)$", "", Path(name).name)
-        hits = [key for key in known if key == stem or key.split("_")[0] == stem]
+        hits = [key for key in known if key == stem or read_number(key) == stem]
         if not hits:
             listing = ", ".join(known) or "none yet"
             raise ValueError(f"unknown chapter {name!r}; choose one of {listing}")

@@ -48,14 +48,14 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
             others = {
                 key
                 for name in store.records.list_names()
-                if name not in (LADDER, chapter.name[:2])
+                if name not in (LADDER, chapter.number)
                 for key in store.records.load_rows(name)
             }
             if asked_for or asked.is_whole(root, size, chapter.name):
-                rest = store.records.load_rows(chapter.name[:2]).keys() - on_ladder - others
+                rest = store.records.load_rows(chapter.number).keys() - on_ladder - others
                 stays = rest if wanted is None else rest & wanted
                 own = asked_for - on_ladder - others
-                done.append(_write_records(store, chapter.name[:2], own, stays))
+                done.append(_write_records(store, chapter.number, own, stays))
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
         if total > LIMIT:
             raise ValueError(

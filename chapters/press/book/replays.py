@@ -146,7 +146,7 @@ def count_stale(
     """Count the stale runs that each chapter asks for."""
     stale = verdict["stale"]
     return [
-        (c.name[:2], sum(key in stale for key in asked.read_run_keys(root, size, c.name)))
+        (c.number, sum(key in stale for key in asked.read_run_keys(root, size, c.name)))
         for c in chosen
     ]
 

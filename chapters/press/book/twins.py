@@ -102,7 +102,8 @@ def list_mismatches(root: Path) -> list[str]:
         lines = chapters.differing_cells(chapter, nbformat.v4.upgrade(twin))
         problems += [f"{chapter.name}: {line}" for line in lines]
     known = {chapter.twin for chapter in found}
-    strays = sorted(set((root / "chapters").glob("[0-9]*.ipynb")) - known)
+    twins = (root / "chapters").glob("*_*.ipynb")
+    strays = sorted(set(twins) - known)
     return problems + [f"{path.stem}: no text {path.stem}.py for {path.name}" for path in strays]
 
 

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from press.book.chapters import find_chapters
+
 BRANCH = "main"
 _WHO = ("-c", "user.name=labkit course", "-c", "user.email=course@localhost")
 
@@ -69,18 +71,18 @@ def find_unreadable(folder: Path) -> Path | None:
 
 
 def _choose_chapters(root: Path, chapters: Sequence[str]) -> list[Path]:
-    there = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
-    stems = [path.stem for path in there]
+    there = find_chapters(root)
+    stems = [chapter.name for chapter in there]
     if not stems:
         raise ValueError(
             f"the chapters are taken from the book's clone, and {root} holds none; call this in it"
         )
     for name in chapters:
-        if name not in stems and name not in [stem[:2] for stem in stems]:
+        if name not in stems and name not in [chapter.number for chapter in there]:
             raise ValueError(f"there is no chapter {name!r}; choose from {', '.join(stems)}")
-    taken = [p for p in there if not chapters or p.stem in chapters or p.stem[:2] in chapters]
-    twins = [path.with_suffix(".ipynb") for path in taken]
-    return [*taken, *(twin for twin in twins if twin.exists())]
+    taken = [c for c in there if not chapters or c.name in chapters or c.number in chapters]
+    twins = [chapter.twin for chapter in taken if chapter.twin.exists()]
+    return [*(chapter.source for chapter in taken), *twins]
 
 
 def _run_git(folder: Path, *words: str) -> str:

@@ -1,8 +1,13 @@
-"""What a chapter may ask of its reader at once: of words there is no limit, of parts there is."""
+"""What a page may ask of its reader at once.
+
+A chapter's words have no limit, its parts do. A shelf of the cabinet is for looking up: its words
+have one, too.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from press.book.chapters import is_letter
 from press.book.facts import join_text, output_kind
 from press.site.outline import count_prose_words, read_outline
 
@@ -12,23 +17,31 @@ BUDGETS = {
     "open lines of code": range(151),
     "words before the first figure": range(301),
 }
+SHELF_BUDGETS = {
+    "words": range(2_501),
+    "figures": range(3, 10),
+    "open lines of code": range(251),
+}
 
 
 def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
-    """Return which budgets a chapter breaks, and by how much."""
+    """Return which budgets a chapter or a shelf breaks, and by how much."""
     outline = read_outline(name, dict(twin))
     counts = {
+        "words": outline.words,
         "cards of findings": sum(c["sort"] == "finding" for c in outline.claims.values()),
         "figures": outline.figures,
         "open lines of code": outline.lines,
         "words before the first figure": count_words_before_a_figure(twin),
     }
-    for what, count in counts.items():
-        low, high = BUDGETS[what].start, BUDGETS[what].stop - 1
+    shelf = is_letter(outline.number)
+    kind = "shelf" if shelf else "chapter"
+    for what, allowed in (SHELF_BUDGETS if shelf else BUDGETS).items():
+        count, low, high = counts[what], allowed.start, allowed.stop - 1
         if count > high:
-            yield f"has {count} {what}, {count - high} more than the {high} of a chapter's budget"
+            yield f"has {count} {what}, {count - high} more than the {high} of a {kind}'s budget"
         elif count < low:
-            yield f"has {count} {what}, {low - count} fewer than the {low} that a chapter has"
+            yield f"has {count} {what}, {low - count} fewer than the {low} that a {kind} has"
 
 
 def count_words_before_a_figure(twin: Mapping[str, Any]) -> int:

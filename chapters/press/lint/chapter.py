@@ -22,7 +22,8 @@ from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import find_questions, list_exercises
 
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
-CLAIMS, EXERCISES, HELPED = 6, 3, 3
+CLAIMS = 6
+EXERCISES, ON_A_SHELF = 3, 2  # and as many with a hint, a solution, and a cell that checks them
 BONES = (
     "**Question.**",
     "**In short.**",
@@ -32,6 +33,7 @@ BONES = (
     "## What you now know",
     "## References",
 )
+SHELF_BONES = ("**Question.**", "**In short.**", "## Exercises", "## References")
 MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.explore\(")
@@ -98,7 +100,7 @@ def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
 
 
 def keep_budgets(text: Text) -> Iterator[str]:
-    """Half an hour is half an hour."""
+    """Half an hour is half an hour, and what is looked up is found."""
     yield from list_excesses(text.name, text.twin)
 
 
@@ -118,12 +120,13 @@ def measure_cells(text: Text) -> Iterator[str]:
 
 
 def find_bones(text: Text) -> Iterator[str]:
-    """The parts that every chapter has, in one order."""
+    """The parts that every chapter has, in one order; a shelf has fewer."""
     whole = "\n".join(text.prose).casefold()
-    at = {bone: whole.find(bone.casefold()) for bone in BONES}
+    bones = SHELF_BONES if text.chapter.is_shelf else BONES
+    at = {bone: whole.find(bone.casefold()) for bone in bones}
     yield from (f"lacks {bone!r}" for bone, place in at.items() if place < 0)
     if (places := list(at.values())) != sorted(places):
-        yield f"its parts stand in another order than {', '.join(BONES)}"
+        yield f"its parts stand in another order than {', '.join(bones)}"
 
 
 def ask_something(text: Text) -> Iterator[str]:
@@ -133,29 +136,31 @@ def ask_something(text: Text) -> Iterator[str]:
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
-    """A chapter claims, asks, proves, helps, and has something to move."""
+    """A chapter claims, asks, proves, helps, and has something to move; a shelf claims and asks."""
+    shelf = text.chapter.is_shelf
+    fewest = ON_A_SHELF if shelf else EXERCISES
     made = {card["id"] for card in collect_claims(text.twin, text.name)} | {
         *claim_cells(text.chapter)
     }
     if len(made) < CLAIMS:
         yield f"makes {len(made)} claims; {CLAIMS} at least"
     for name in sorted(made):
-        if not name.startswith(f"{text.name[:2]}-"):
-            yield f"the id of a claim begins with {text.name[:2]}-, got {name}"
+        if not name.startswith(f"{text.chapter.number}-"):
+            yield f"the id of a claim begins with {text.chapter.number}-, got {name}"
     numbers = [number for number, _ in list_exercises(text.prose)]
     if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
         yield f"exercise {', '.join(twice)} is there twice"
-    if len(numbers) < EXERCISES:
-        yield f"has {len(numbers)} exercises; {EXERCISES} at least"
+    if len(numbers) < fewest:
+        yield f"has {len(numbers)} exercises; {fewest} at least"
     whole = "\n".join(text.prose)
     task = re.sub(r"(?s)<details>.*?</details>", "", whole.partition("## Exercises")[2])
-    if not PROOF.search(task):
+    if not shelf and not PROOF.search(task):
         yield "no exercise asks for a proof"
     solved = whole.count("<summary>Solution</summary>") + text.source.count('tags=["solution"]')
     helped = {"hints": whole.count("<summary>Hint</summary>"), "solutions": solved,
               "cells that check an exercise": text.source.count('tags=["exercise"]')}  # fmt: skip
-    yield from (f"has {n} {what}; {HELPED} at least" for what, n in helped.items() if n < HELPED)
-    if not any(SLIDER.search(cell.source) for cell in text.code):
+    yield from (f"has {n} {what}; {fewest} at least" for what, n in helped.items() if n < fewest)
+    if not shelf and not any(SLIDER.search(cell.source) for cell in text.code):
         yield "has nothing to move; plots.explore(…)"
 
 

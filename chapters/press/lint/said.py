@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from press.book.chapters import NUMBER
 from press.book.percent import cells_of
 
 Claims = Mapping[str, Mapping[str, Any]]
@@ -35,7 +36,7 @@ SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\n+|\n(?=\|)")
 
 def made_in(code: str, claims: Claims) -> list[str]:
     """Name the recorded claims that a code cell makes."""
-    ids = re.findall(r"""["'](\d\d-[a-z0-9*.-]+)(\{?)""", code)
+    ids = re.findall(rf"""["']({NUMBER}-[a-z0-9*.-]+)(\{{?)""", code)
     return [
         name
         for name in claims
@@ -61,7 +62,7 @@ def misstatements(text: str, claims: Claims) -> list[str]:
 
 def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
     """Return what a sentence gets wrong; nothing where it is right, or speaks of no card."""
-    named = [name for name in re.findall(r"`(\d\d-[a-z0-9*.-]+)`", sentence) if name in claims]
+    named = [name for name in re.findall(rf"`({NUMBER}-[a-z0-9*.-]+)`", sentence) if name in claims]
     about = named or near
     verdicts = [claims[name]["verdict"] for name in about]
     if match := PREDICTIONS.search(sentence):

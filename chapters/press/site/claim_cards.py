@@ -16,6 +16,7 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, draw_card, typeset
+from press.book.chapters import format_number, is_letter, read_number
 from press.book.facts import Json
 from press.book.holm import read_criterion, rebuild_estimate
 from press.site.links import claim_address
@@ -58,7 +59,7 @@ def draw_in_scoreboard(
     """Draw a card of the scoreboard: it says what it can be found by, and links to its chapter."""
     label, chapter = html.escape(name), claim["chapter"]
     facets = {
-        "chapter": chapter[:2],
+        "chapter": read_number(chapter),
         "verdict": claim["verdict"],
         "kind": claim["kind"],
         "sort": claim["sort"],
@@ -115,15 +116,19 @@ def draw_cover(book: Book) -> str:
 
 
 def draw_row(chapter: Outline) -> str:
-    """Draw a chapter's row: number, title, minutes, tally, marks, and what it asks."""
+    """Draw a chapter's row: number, title, minutes, tally, marks, and what it asks.
+
+    A shelf of the cabinet is for looking up: its row has no question.
+    """
     marks = "".join(draw_mark(chapter, name, claim) for name, claim in chapter.claims.items())
     asks = re.sub(r"\*(.+?)\*", r"<em>\1</em>", html.escape(" ".join(chapter.questions)))
+    question = "" if is_letter(chapter.number) else f"<p>{asks}</p>"
     return (
-        f'<li><a class="title" href="{chapter.name}.html">{int(chapter.number)} · '
+        f'<li><a class="title" href="{chapter.name}.html">{format_number(chapter.number)} · '
         f'{html.escape(chapter.title)}</a> <span class="minutes">{chapter.minutes} min</span>'
         f' <a class="tally" href="scoreboard.html#f:chapter={chapter.number}">'
         f"{draw_tally(chapter.claims.values())}</a>"
-        f'<span class="marks">{marks}</span><p>{asks}</p></li>'
+        f'<span class="marks">{marks}</span>{question}</li>'
     )
 
 

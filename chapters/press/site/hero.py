@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from press.book.chapters import format_number
 from press.book.declared import sum_costs
 from press.book.facts import Json
 from press.book.folds import is_fold, merge_folds
@@ -60,7 +61,7 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
     def markdown(part: str, source: str) -> Json:
         return {**start, "id": f"{start['id']}-{part}", "source": source.strip()}
 
-    heading = f"# {int(number)} · {title}"
+    heading = f"# {format_number(number)} · {title}"
     box = f'<div class="labkit-hero">\n\n{facts}\n\n'
     if not short:
         source = f"{heading}\n\n{box}</div>\n\n{question}"

@@ -1,8 +1,9 @@
 """Places in the book, and links to them: in its text, in its tables, and between its chapters.
 
 A place is written "NN", "NN#A heading", "NN!claim-id", "NN.6" (an exercise) or "NN~words that its
-text has". In a page's Markdown, [[NN#A heading]] is such a link, with [[NN|words]] under other
-words; "chapter 02" and `02-a-claim` become links by themselves.
+text has"; NN is the number of a chapter or the letter of a shelf. In a page's Markdown,
+[[NN#A heading]] is such a link, with [[NN|words]] under other words; "chapter 02", "shelf A" and
+`02-a-claim` become links by themselves.
 
 data/crossrefs.csv   at,to,thread: two places of different chapters, and the thread that runs
                      between them, in words that fit both ends
@@ -16,11 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from press.book.chapters import NUMBER, is_letter
 from press.book.facts import Json, escape_markdown
 from press.book.files import read_rows
 from press.site.outline import Book, Outline
 
-PLACE = re.compile(r"(?P<number>\d\d)(?:(?P<mark>[#!.~])(?P<what>.+))?", re.S)
+PLACE = re.compile(rf"(?P<number>{NUMBER})(?:(?P<mark>[#!.~])(?P<what>.+))?", re.S)
 KINDS = {"#": "heading", "!": "claim", ".": "exercise", "~": "words"}
 # What stays as it is: code, math, links, tags, headings, directives.
 KEEP = r"""
@@ -28,13 +30,15 @@ KEEP = r"""
     | (?<!\\)\$(?!\s)[^$]+?(?<!\s)\$ | ``[^`]+`` | !?\[[^\[\]]*\]\([^)]*\)
     | </?[A-Za-z][^>]*> | ^\#{1,6}[ ][^\n]*$ | https?://\S+
 """
-TARGETS = r"""
+TARGETS = rf"""
     \[\[(?P<wiki>[^\[\]]+)\]\]
     | `(?P<code>[^`\n]+)`
-    | \b(?P<chapters>[Cc]hapters?\s\d\d(?:(?:,\s|,?\sand\s|\sto\s|–)\d\d)*)\b
+    | \b(?P<chapters>(?:[Cc]hapters?|[Ss]hel(?:f|ves))\s
+        {NUMBER}(?:(?:,\s|,?\sand\s|\sto\s|–){NUMBER})*)\b
 """
 TOKEN = re.compile(rf"(?P<keep>{KEEP})|{TARGETS}", re.X | re.S | re.M)
-CLAIM = re.compile(r"(\d\d)-[a-z0-9]+(?:-[a-z0-9]+)*")
+ONE_NUMBER = re.compile(rf"\b{NUMBER}\b")
+CLAIM = re.compile(rf"({NUMBER})-[a-z0-9]+(?:-[a-z0-9]+)*")
 END = "## References"
 TITLE = "## Elsewhere in this book"
 
@@ -80,7 +84,8 @@ def link_place(place: Place, book: Book, shown: str = "") -> str:
     """Write a Markdown link to a place, as far as it is there."""
     chapter = book.get(place.number)
     if chapter is None:
-        return f"{shown} (chapter {place.number})" if shown else f"chapter {place.number}"
+        kind = "shelf" if is_letter(place.number) else "chapter"
+        return f"{shown} ({kind} {place.number})" if shown else f"{kind} {place.number}"
     if place.kind == "claim" and place.what in chapter.claims:
         words = html.escape(shown) if shown else f"<code>{html.escape(place.what)}</code>"
         return f'<a href="{html.escape(claim_address(chapter, place.what))}">{words}</a>'
@@ -118,7 +123,7 @@ def link_references(markdown: str, book: Book) -> str:
             place, _, shown = match["wiki"].partition("|")
             return link_place(place_of(place), book, shown.strip())
         if match["chapters"]:
-            return re.sub(r"\d\d", lambda m: link_chapter(m.group(), book), match["chapters"])
+            return ONE_NUMBER.sub(lambda m: link_chapter(m.group(), book), match["chapters"])
         if match["code"] and (claim := CLAIM.fullmatch(match["code"])):
             chapter = book.get(claim[1])
             if chapter and match["code"] in chapter.claims:
@@ -139,7 +144,7 @@ def find_places(markdown: str) -> Iterator[Place]:
         if match["wiki"]:
             yield place_of(match["wiki"].partition("|")[0])
         elif match["chapters"]:
-            yield from (Place(number) for number in re.findall(r"\d\d", match["chapters"]))
+            yield from (Place(number) for number in ONE_NUMBER.findall(match["chapters"]))
         elif match["code"] and (claim := CLAIM.fullmatch(match["code"])):
             yield Place(claim[1], "claim", match["code"])
 

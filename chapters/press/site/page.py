@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from labkit.display import CLAIM
+from press.book.chapters import NUMBER
 from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
@@ -155,7 +156,7 @@ def shown_output(output: Json) -> Json | None:
     if output_kind(output) == "claim":
         content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))
     if mime == "text/html":  # a notebook that links to another links to its page
-        content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", join_text(content))
+        content = re.sub(rf'(href="{NUMBER}_\w+)\.ipynb#', r"\1.html#", join_text(content))
     size = output.get("metadata", {}).get(mime)
     metadata = {mime: size} if size else {}
     return {

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
+from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
 from press.book.forecasts import Forecast, score_forecasts
 from press.book.holm import LEVEL, compute_p_values, find_survivors
@@ -91,7 +92,8 @@ def draw_filter(titles: Mapping[str, str]) -> str:
         for value, words in values.items()
     )
     options = "".join(
-        f'<option value="{name[:2]}">{int(name[:2])} · {html.escape(title)}</option>'
+        f'<option value="{read_number(name)}">{format_number(read_number(name))} · '
+        f"{html.escape(title)}</option>"
         for name, title in titles.items()
     )
     return (
@@ -117,8 +119,9 @@ def draw_claims(claims: Mapping[str, Json], titles: Mapping[str, str], row: str 
             for name, claim in own.items()
         )
         # The chapter's own address: the link finds its fold without script, too.
-        anchor = f' id="f:chapter={chapter[:2]}"' if row == "row" else ""
-        title = f"{int(chapter[:2])} · {html.escape(titles.get(chapter, chapter))}"
+        number = read_number(chapter)
+        anchor = f' id="f:chapter={number}"' if row == "row" else ""
+        title = f"{format_number(number)} · {html.escape(titles.get(chapter, chapter))}"
         folds.append(
             f'<details class="labkit-chapter"{anchor}><summary><span>{title}</span> '
             f'<span class="tally">{draw_tally(own.values())}</span></summary>\n{cards}</details>'

@@ -132,7 +132,7 @@ def read_needs(
 
 def recorded_seconds(root: Path, name: str) -> float:
     """Add up the processor time of a chapter's recorded runs."""
-    path = root / "data" / "records" / f"{name[:2]}.jsonl.gz"
+    path = root / "data" / "records" / f"{chapters.read_number(name)}.jsonl.gz"
     if not path.is_file():
         return 0.0
     with gzip.open(path, "rt", encoding="utf-8") as lines:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from labkit.system.files import code_hash
 from press.book import ledger, replays
-from press.book.chapters import find_chapters
+from press.book.chapters import find_chapters, read_number
 from press.book.facts import Json, escape_markdown
 from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
@@ -58,7 +58,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     book, stale = read_outlines(notebooks), replays.read_stale(root, size)
     titles = {one.name: one.title for one in book.values()}
     for name, notebook in notebooks.items():
-        chapter = book[name[:2]]
+        chapter = book[read_number(name)]
         marks, stale_line = mark_notebook(notebook, stale)
         facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
         shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])

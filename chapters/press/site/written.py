@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 
 from labkit.plots.figure import Figure
-from press.book.chapters import KERNEL, find_chapters
+from press.book.chapters import KERNEL, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
 from press.site.outline import Book, read_outlines
@@ -201,7 +201,7 @@ def format_start(book: Book) -> str:
     """Write what the book is, its chapters with their minutes, and how to run them."""
     rows = []
     for one in book.values():
-        link = f"[{int(one.number)} · {one.title}]({one.name}.ipynb)"
+        link = f"[{format_number(one.number)} · {one.title}]({one.name}.ipynb)"
         rows.append((link, one.minutes, " ".join(one.questions)))
     chapters = f"## Chapters\n\n{format_table(('chapter', 'minutes', 'it asks'), rows)}"
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": KERNEL})
