@@ -92,7 +92,7 @@ def claim(
     chapter's family of tests. `tolerance` is how far a later mean may lie from the recorded one,
     `rtol` the same as a share of it; by default the larger of half the interval's width and 5 %.
     """
-    if not re.fullmatch(r"[a-z0-9][a-z0-9*.-]*", id):
+    if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
         raise ValueError(explain_unknown("kind", kind, KINDS))
