@@ -18,16 +18,16 @@ statistics, and what do they cost?
 
 | you look up | the short answer | section |
 | --- | --- | --- |
-| who is averaged | a page of all books, a book, a page, a booklet | [books and pages](#who-is-averaged-books-and-pages) |
-| what a norm must do | bound, keep examples apart, be smooth: BatchNorm breaks a demand in each mode | [three demands](#three-demands-measured) |
-| BatchNorm or LayerNorm | one needs company, a memory and a mask; the other nothing | [line by line](#batchnorm-v-layernorm-line-by-line) |
-| padding and small batches | padding inflates what is real; $m$ neighbours bring an error of $1/\sqrt m$ | [lengths](#lengths-padding-one-token-at-a-time) |
-| batch noise as a regularizer | here it did not help | [noise](#the-noise-of-a-batch) |
-| whitening | removes what BatchNorm leaves, for a matrix a batch | [whitening](#whitening-what-batchnorm-leaves-undone) |
-| PowerNorm, RepBN, PRepBN | trained on text beside LayerNorm | [repairs](#batch-statistics-repaired-and-trained) |
-| keys that no query selects | many in few dimensions, none after a norm | [keys](#keys-that-no-query-selects) |
-| LayerNorm as the only nonlinearity | it classifies what no line separates | [LN-Net](#linear-layers-and-layernorm) |
-| InstanceNorm and style | a channel's mean and deviation are thrown away, or exchanged | [style](#instancenorm-contrast-brightness-style) |
+| who is averaged | a page of all books, a book, a page, a booklet | [[B#Who is averaged: books and pages]] |
+| what a norm must do | bound, keep examples apart, be smooth: BatchNorm breaks a demand in each mode | [[B#Three demands, measured]] |
+| BatchNorm or LayerNorm | one needs company, a memory and a mask; the other nothing | [[B#BatchNorm v LayerNorm, line by line]] |
+| padding and small batches | padding inflates what is real; $m$ neighbours bring an error of $1/\sqrt m$ | [[B#Lengths, padding, one token at a time]] |
+| batch noise as a regularizer | here it did not help | [[B#The noise of a batch]] |
+| whitening | removes what BatchNorm leaves, for a matrix a batch | [[B#Whitening: what BatchNorm leaves undone]] |
+| PowerNorm, RepBN, PRepBN | trained on text beside LayerNorm | [[B#Batch statistics, repaired and trained]] |
+| keys that no query selects | many in few dimensions, none after a norm | [[B#Keys that no query selects]] |
+| LayerNorm as the only nonlinearity | it classifies what no line separates | [[B#Linear layers and LayerNorm]] |
+| InstanceNorm and style | a channel's mean and deviation are thrown away, or exchanged | [[B#InstanceNorm: contrast, brightness, style]] |
 """
 
 # %% tags=["parameters"]
@@ -98,7 +98,7 @@ averages = {
     "batch": (lambda x: batch_norm(x, training=True), 4 * 2 * 2),
     "layer": (lambda x: group_norm(x, 1), 6 * 2 * 2),
     "instance": (instance_norm, 2 * 2),
-    "group, G = 3": (lambda x: group_norm(x, 3), 6 // 3 * 2 * 2),
+    "group": (lambda x: group_norm(x, 3), 6 // 3 * 2 * 2),
 }
 
 
@@ -109,15 +109,13 @@ def count_heard(norm, x):
     return int((gradient != 0).sum())
 
 
+# %%
 heard = {name: count_heard(norm, shelf) for name, (norm, _) in averages.items()}
 claim(
     "B-books-share-means",
     "A character's output hears {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm; {mean:.0f} counts differ from the analogy.",
     sum(heard[name] != count for name, (_, count) in averages.items()),
-    batch=heard["batch"],
-    layer=heard["layer"],
-    instance=heard["instance"],
-    group=heard["group, G = 3"],
+    **heard,
     said="BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet.",
     source="a survey's analogy, itself without a source; the norms' definitions",
     criterion="<= 0",
@@ -145,6 +143,8 @@ for _ in range(60):
 power = PowerNorm(8, groups=2, warmup=0).double()
 for _ in range(60):
     power(tokens)
+
+# %%
 maps = {
     "no norm": lambda x: x,
     "BatchNorm, training": lambda x: batch_norm(x, training=True),
@@ -156,6 +156,7 @@ maps = {
 }
 
 
+# %%
 def measure_demands(norm):
     """Measure the three demands on one map of (tokens, features)."""
     with torch.no_grad():
@@ -166,8 +167,9 @@ def measure_demands(norm):
     return {"growth": growth.item(), "heard": moved.item(), "slope": max(slopes).item()}
 
 
-# %%
 demands = {name: measure_demands(norm) for name, norm in maps.items()}
+
+# %%
 plots.table(
     [
         {
@@ -222,6 +224,11 @@ An article's table of six rows, filled by code where code can fill it. Sixteen t
 padded = torch.cat([tokens, torch.zeros(16, 8).double()])
 
 
+def move(norm, x):
+    """Measure how far the first token moves when `x` stands in place of all tokens."""
+    return (norm(x)[0] - norm(tokens)[0]).abs().max().item()
+
+
 def fill_rows(norm, module):
     """Fill the article's rows for one norm."""
     try:
@@ -237,11 +244,7 @@ def fill_rows(norm, module):
     }
 
 
-def move(norm, x):
-    """Measure how far the first token moves when `x` stands in place of all tokens."""
-    return (norm(x)[0] - norm(tokens)[0]).abs().max().item()
-
-
+# %%
 filled = {
     "BatchNorm": fill_rows(maps["BatchNorm, training"], batch_in_use),
     "LayerNorm": fill_rows(layer_norm, torch.nn.LayerNorm(8)),
@@ -253,7 +256,7 @@ plots.table(
 # %%
 claim(
     "B-layer-norm-needs-nobody",
-    "Alone, in a quarter of the batch or among padding a token's LayerNorm moves by {mean:.1g} at most; BatchNorm's moves by {cut:.1f} in a quarter of the batch.",
+    "Alone, among padding or in a quarter of the batch a token's LayerNorm moves by {mean:.1g}; BatchNorm's by {cut:.1f} in the quarter.",
     max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded)),
     cut=move(maps["BatchNorm, training"], tokens[:4]),
     said="LayerNorm depends on neither batch size nor padding, BatchNorm on both.",
@@ -288,8 +291,8 @@ for share, pads in ((0.5, 10), (0.75, 30)):
         spread = (1 - share) * variance + share * (1 - share) * (mean - c).square()
         law = (real - moved[:, None]) / (spread[:, None] + 1e-5).sqrt()
         error[share, c] = (batch_norm(x, training=True)[:, :, :10] - law).abs().max().item()
-mask = torch.arange(x.shape[2]).expand(4, -1) < 10
-masked = batch_norm(x, training=True, mask=mask)[:, :, :10]
+
+# %%
 sentences = [s for s in decode_tokens(training_text(200_000)).split(". ") if len(s) > 1]
 batches = [sentences[i : i + 16] for i in range(0, len(sentences) - 15, 16)]
 shares = [1 - fmean(map(len, of)) / max(map(len, of)) for of in batches]
@@ -307,6 +310,8 @@ claim(
 )
 
 # %%
+mask = torch.arange(x.shape[2]).expand(4, -1) < 10
+masked = batch_norm(x, training=True, mask=mask)[:, :, :10]
 claim(
     "B-a-mask-mends-padding",
     "With a mask padding moves no real value by more than {mean:.1g}.",
@@ -324,7 +329,7 @@ r"""
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
-Sixteen neighbours give a typical value an error of a quarter; one in a thousand, 3 deviations out, of more than half.
+Among sixteen values a typical one has an error of a quarter. For far values the law holds in large batches only: among $m$ values none comes out above $(m-1)/\sqrt m$, below $2.5$ for $m = 8$, so what lies far out is pulled in, and scatters less.
 """
 
 # %%
@@ -336,6 +341,8 @@ for z in (0, 3):
         values[0] = z
         scatter[z, m] = batch_norm(values, training=True)[0].std().item()
         law[z, m] = ((1 + z * z / 2) / m) ** 0.5
+
+# %%
 plots.curves(
     {
         f"z = {z}, {what}": {m: [of[z, m]] for m in counts}
@@ -347,7 +354,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="scatter of one standardized value",
-    caption="What a batch's statistics add to one value: an error that falls as the root of m. Below some twenty neighbours a far value scatters less than the law says.",
+    caption="What a batch's statistics add to one value: an error that falls as the root of m. A value three deviations out (z = 3) meets the law in large batches; in small ones it is pulled in.",
 )
 
 # %%
@@ -418,6 +425,12 @@ def standardize(x, axis, eps=1e-5):
     return centred / (centred.square().mean(axis, keepdim=True) + eps).sqrt()
 
 
+def by_training_images(z):
+    """Standardize by the statistics of the first 128 rows."""
+    mean = z[:, :128].mean(1, keepdim=True)
+    return (z - mean) / (z[:, :128].var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+
 # %%
 def learn_digits(size, rates, seeds):
     """Train on 128 images a seed; return loss and accuracy of each model on three splits."""
@@ -428,10 +441,6 @@ def learn_digits(size, rates, seeds):
         draw_bank([64, 64, 64, 10], seeds), x, classes, rates, sizes.noise_steps, in_groups(size),
         torch.relu, shuffled=True,
     )  # fmt: skip
-
-    def by_training_images(z):
-        mean = z[:, :128].mean(1, keepdim=True)
-        return (z - mean) / (z[:, :128].var(1, correction=0, keepdim=True) + 1e-5).sqrt()
 
     found = {}
     for split, (pixels, right) in held.items():
@@ -452,6 +461,7 @@ for name, group in groups.items():
 at_one_rate = learn_digits(8, [own["all 128"]] * 10, ten)
 
 
+# %%
 def read_gap(found):
     """Read how far each model's test loss lies above its training loss."""
     return minus(found["test"][0], found["train"][0])
@@ -491,7 +501,7 @@ claim(
 # %%
 claim(
     "B-batch-noise-lowers-the-test-loss",
-    "Each at its own rate, groups of 8 end {mean:+.3f} nats below statistics of all 128 images; they read {accuracy:.1%} of the test digits, and {whole:.1%}.",
+    "Each at its own rate, the lead of groups of 8 over all 128 images is {mean:+.3f} nats; accuracies are {accuracy:.1%} and {whole:.1%}.",
     minus(noisy["all 128"]["test"][0], noisy["groups of 8"]["test"][0]),
     accuracy=fmean(noisy["groups of 8"]["test"][1]),
     whole=fmean(noisy["all 128"]["test"][1]),
@@ -552,15 +562,17 @@ for name, x in inputs.items():
         losses.append((far.square().sum() / best.square().sum()).item())
         weight = weight - x.T @ (x @ weight - goal) / len(x) / values[-1]
     left[name] = losses
+
+# %%
 marks = [1, 3, 10, 30, 100, 300, 1000]
 plots.curves(
-    {name: {n: [max(losses[n], 1e-12)] for n in marks} for name, losses in left.items()},
+    {name: {n: [max(losses[n], 1e-5)] for n in marks} for name, losses in left.items()},
     logx=True,
-    ylim=(-0.02, 0.9),
+    logy=True,
     counted=True,
     xlabel="steps of gradient descent",
     ylabel="share of the way that is left",
-    caption="Least squares from 16 features of digits to their classes, gradient descent with the largest stable-and-monotone rate, one over the top eigenvalue. Whitened features need one step.",
+    caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue. Drawn at 0.00001 where less is left. Whitened features need one step.",
 )
 
 # %%
@@ -587,9 +599,10 @@ few = whiten(pooled[:8], eps=1e-5)
 rank = torch.linalg.matrix_rank(few, atol=1e-2).item()
 claim(
     "B-whitened-features-need-one-step",
-    "To come within a hundredth, gradient descent takes {mean:.0f} step on whitened features, {batch} on BatchNorm's. Of eight rows with 16 features whitening leaves {rank} directions.",
+    "Gradient descent comes within a hundredth in {mean:.0f} step on whitened features, {batch} on BatchNorm's, {centred} on centred ones; eight rows leave {rank} directions.",
     steps_to["whitened"],
     batch=steps_to["BatchNorm"],
+    centred=steps_to["centred"],
     rank=rank,
     said="Least squares on whitened features needs one step.",
     source="Σ = I makes the Hessian a multiple of the identity",
@@ -607,7 +620,7 @@ r"""
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. Before that, each token is divided by its own RMS, group by group. In its warm-up $\phi$ is the batch's; the backward pass is approximate.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned $\eta$.
-- **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and [folds into the next matrix](01_batchnorm_vs_layernorm.ipynb).
+- **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and folds into the next matrix ([[01#Batch statistics, repaired]]).
 
 All stand at every place of a norm in the book's language model of 80,000 parameters, 3,200 steps on text. Five rates and one seed choose, five seeds report. PowerNorm warms up for a tenth of the steps, with a group for each head; PRepBN arrives after three quarters.
 """
@@ -627,6 +640,8 @@ arms = {
     "PowerNorm": build_arm("power", groups=4, warmup=every // 10),
     "PRepBN": build_arm("prep-batch", steps=every * 3 // 4),
 }
+
+# %%
 looks = ("validation", "test", "test-batch-statistics", "leakage", "fluctuation")
 searched, reported, chosen = {}, {}, {}
 for name, arm in arms.items():
@@ -638,6 +653,8 @@ for name, arm in arms.items():
         final = replace(final, probes=looks)  # chapter 01's runs
     searched[name] = found
     reported[name] = lab.run(Experiment(final, {"arm": {name: {}}, "seed": five}))
+
+# %%
 rep = replace(build_arm("rep-batch"), train=replace(base.train, lr=chosen["BatchNorm"]))
 reported["RepBN"] = lab.run(Experiment(rep, {"arm": {"RepBN": {}}, "seed": five}))
 climbed = lab.ladder(["pre", "pre, layer", "no attention"])
@@ -685,10 +702,11 @@ def tell_lacks(one, other):
     )
 
 
+# %%
 encoder = "encoders for translation, and language models on PTB and WikiText-103"
 claim(
     "B-power-norm-ends-below-layer-norm",
-    "Each at its own rate, PowerNorm's test loss lies {mean:+.4f} nats below LayerNorm's.",
+    "Each at its own rate, PowerNorm's lead over LayerNorm is {mean:+.4f} nats.",
     minus(losses["LayerNorm"], losses["PowerNorm"]),
     said="With each at its own rate, PowerNorm ends below LayerNorm in a language model.",
     source="Shen et al. 2020, arXiv 2003.07845",
@@ -704,7 +722,7 @@ claim(
 # %%
 claim(
     "B-power-norm-ends-below-batch-norm",
-    "Each at its own rate, PowerNorm's test loss lies {mean:+.4f} nats below BatchNorm's.",
+    "Each at its own rate, PowerNorm's lead over BatchNorm is {mean:+.4f} nats.",
     minus(losses["BatchNorm"], losses["PowerNorm"]),
     said="With each at its own rate, PowerNorm ends below BatchNorm in a language model.",
     source="Shen et al. 2020, arXiv 2003.07845",
@@ -720,7 +738,7 @@ claim(
 # %%
 claim(
     "B-prep-keeps-up-with-layer-norm",
-    "Each at its own rate, PRepBN's test loss lies {mean:+.4f} nats below LayerNorm's.",
+    "Each at its own rate, PRepBN's lead over LayerNorm is {mean:+.4f} nats.",
     minus(losses["LayerNorm"], losses["PRepBN"]),
     said="With each at its own rate, PRepBN ends at most 0.01 nats above LayerNorm in a language model.",
     source="Guo et al. 2024, arXiv 2405.11582",
@@ -736,7 +754,7 @@ claim(
 # %%
 claim(
     "B-rep-skip-helps-batch-norm",
-    "At BatchNorm's best rate RepBN's test loss lies {mean:+.4f} nats below BatchNorm's.",
+    "At BatchNorm's best rate RepBN's lead over BatchNorm is {mean:+.4f} nats.",
     minus(losses["BatchNorm"], losses["RepBN"]),
     said="At the rate that is best for BatchNorm, RepBN ends below it in a language model.",
     source="Guo et al. 2024, arXiv 2405.11582",
@@ -818,7 +836,7 @@ treatments = {
     "centred only": lambda x: x - x.mean(-1, keepdim=True),
     "LayerNorm": lambda x: layer_norm(x, eps=0.0),
 }
-dims, hidden = (3, 4, 6, 8, 12), {}
+dims, hidden, by_eps = (3, 4, 6, 8, 12), {}, []
 for s in five:
     generator = torch.Generator().manual_seed(s)
     for d in dims:
@@ -827,9 +845,9 @@ for s in five:
             share = 1 - can_be_selected(treat(keys).numpy()).mean()
             hidden.setdefault(name, {}).setdefault(d, []).append(share)
         if d == 3:
-            by_eps = can_be_selected(layer_norm(keys).numpy())
-            hidden.setdefault("with ε", []).append(1 - by_eps.mean())
-with_eps = hidden.pop("with ε")
+            by_eps.append(1 - can_be_selected(layer_norm(keys).numpy()).mean())
+
+# %%
 plots.curves(
     hidden,
     xlabel="dimensions of a key",
@@ -857,9 +875,9 @@ claim(
 # %%
 claim(
     "B-a-norm-frees-every-key",
-    "After LayerNorm with ε = 0 the largest share of keys that no query selects, over all draws and widths, is {mean:.0%}; with the usual ε in three dimensions it is {usual:.1%}.",
+    "LayerNorm without ε leaves at most {mean:.0%} of the keys unselected, with the usual ε {usual:.1%} in three dimensions.",
     max(share for of in hidden["LayerNorm"].values() for share in of),
-    usual=max(with_eps),
+    usual=max(by_eps),
     said="After LayerNorm every key is selected by some query.",
     source="Brody et al. 2023, arXiv 2305.02582; on a sphere nobody lies between",
     published="0 %",
@@ -894,6 +912,7 @@ def draw_random_labels(s, rows=32):
     return torch.randn(rows, 2, generator=generator), torch.arange(rows) % 2
 
 
+# %%
 def fit_points(draw, norm, depth, rates, seeds):
     """Fit a stack of linear layers; return loss and accuracy of each seed on its points."""
     x, classes = (torch.stack(part) for part in zip(*map(draw, seeds), strict=True))
@@ -912,6 +931,8 @@ for task, draw in (("rings", draw_rings), ("random labels", draw_random_labels))
         tuning = [ladder.TUNING_SEED] * len(sizes.rates)
         rate = sizes.rates[int(np.argmin(fit_points(draw, norm, depth, sizes.rates, tuning)[0]))]
         fitted[task, name, depth] = fit_points(draw, norm, depth, [rate] * 10, ten)[1]
+
+# %%
 plots.curves(
     {
         task: {n: fitted[task, "LayerNorm", n] for n in (1, 2, 4, 8)}
@@ -984,6 +1005,8 @@ unlike = max(
     (mixed.mean(**axes) - style.mean(**axes)).abs().max().item(),
     (mixed.std(**axes, correction=0) - spread).abs().max().item(),
 )
+
+# %%
 claim(
     "B-instance-norm-drops-two-numbers",
     "A quarter of the contrast and more brightness move InstanceNorm's output by {mean:.1g} at most; AdaIN meets the style's means and deviations up to {unlike:.1g}.",
@@ -1028,6 +1051,8 @@ for norm, name in (("batch", "BatchNorm"), ("instance", "InstanceNorm")):
     best = min(looked[name], key=lambda rate, of=looked[name]: of[rate][0])
     nets = [learn_to_read(norm, best, s) for s in five]
     reading[name] = {c: [judge_contrast(net, c)[1] for net in nets] for c in contrasts}
+
+# %%
 plots.curves(
     reading,
     logx=True,
