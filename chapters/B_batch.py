@@ -622,7 +622,7 @@ r"""
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned $\eta$.
 - **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and folds into the next matrix ([[01#Batch statistics, repaired]]).
 
-All stand at every place of a norm in the book's language model of 80,000 parameters, 3,200 steps on text. Five rates and one seed choose, five seeds report. PowerNorm warms up for a tenth of the steps, with a group for each head; PRepBN arrives after three quarters.
+All stand at every place of a norm in the book's language model of 80,000 parameters, 3,200 steps on text. (PowerNorm's authors put it into encoders, and keep LayerNorm in the decoder.) Five rates and one seed choose, five seeds report. PowerNorm warms up for a tenth of the steps, with a group for each head; PRepBN arrives after three quarters.
 """
 
 # %%
