@@ -18,16 +18,16 @@ statistics, and what do they cost?
 
 | you look up | the short answer | section |
 | --- | --- | --- |
-| who is averaged | a page of all books, a book, a page, a booklet | [[B#Who is averaged: books and pages]] |
-| what a norm must do | bound, keep examples apart, be smooth: BatchNorm breaks a demand in each mode | [[B#Three demands, measured]] |
-| BatchNorm or LayerNorm | one needs company, a memory and a mask; the other nothing | [[B#BatchNorm v LayerNorm, line by line]] |
-| padding and small batches | padding inflates what is real; $m$ neighbours bring an error of $1/\sqrt m$ | [[B#Lengths, padding, one token at a time]] |
-| batch noise as a regularizer | here it did not help | [[B#The noise of a batch]] |
-| whitening | removes what BatchNorm leaves, for a matrix a batch | [[B#Whitening: what BatchNorm leaves undone]] |
-| PowerNorm, RepBN, PRepBN | trained on text beside LayerNorm | [[B#Batch statistics, repaired and trained]] |
-| keys that no query selects | many in few dimensions, none after a norm | [[B#Keys that no query selects]] |
-| LayerNorm as the only nonlinearity | it classifies what no line separates | [[B#Linear layers and LayerNorm]] |
-| InstanceNorm and style | a channel's mean and deviation are thrown away, or exchanged | [[B#InstanceNorm: contrast, brightness, style]] |
+| who is averaged | a page of all books, a book, a page, a booklet | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
+| what a norm must do | bound, keep examples apart, be smooth: BatchNorm breaks a demand in each mode | [three demands](B_batch.ipynb#three-demands-measured) |
+| BatchNorm or LayerNorm | one needs company, a memory and a mask; the other nothing | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
+| padding and small batches | padding inflates what is real; $m$ neighbours bring an error of $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
+| batch noise as a regularizer | here it did not help | [noise](B_batch.ipynb#the-noise-of-a-batch) |
+| whitening | removes what BatchNorm leaves, for a matrix a batch | [whitening](B_batch.ipynb#whitening-what-batchnorm-leaves-undone) |
+| PowerNorm, RepBN, PRepBN | trained on text beside LayerNorm | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
+| keys that no query selects | many in few dimensions, none after a norm | [keys](B_batch.ipynb#keys-that-no-query-selects) |
+| LayerNorm as the only nonlinearity | it classifies what no line separates | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
+| InstanceNorm and style | a channel's mean and deviation are thrown away, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
 """
 
 # %% tags=["parameters"]
@@ -125,7 +125,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What the source said* holds for images. For text it goes astray: a transformer's LayerNorm averages one *character position* through all pages, a row of its own in [[01#One tensor, four averages]].
+*What the source said* holds for images. For text it goes astray: a transformer's LayerNorm averages one *character position* through all pages, a row of its own in [chapter 01, One tensor, four averages](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
 
 ## Three demands, measured
 
@@ -620,7 +620,7 @@ r"""
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. Before that, each token is divided by its own RMS, group by group. In its warm-up $\phi$ is the batch's; the backward pass is approximate.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned $\eta$.
-- **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and folds into the next matrix ([[01#Batch statistics, repaired]]).
+- **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and folds into the next matrix ([chapter 01, Batch statistics, repaired](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired)).
 
 All stand at every place of a norm in the book's language model of 80,000 parameters, 3,200 steps on text. (PowerNorm's authors put it into encoders, and keep LayerNorm in the decoder.) Five rates and one seed choose, five seeds report. PowerNorm warms up for a tenth of the steps, with a group for each head; PRepBN arrives after three quarters.
 """
@@ -784,7 +784,7 @@ claim(
 r"""
 *Training length and divergence as published* are out of range: their $\lambda$ falls over 60,000 steps and more ([code](https://github.com/xinghaochen/SLAB)), ours over 2,400.
 
-One property of PowerNorm is worth more than its loss. BatchNorm in training hears later tokens ([[01#What leaks]]). PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ is the past's.
+One property of PowerNorm is worth more than its loss. BatchNorm in training hears later tokens ([chapter 01, What leaks](01_batchnorm_vs_layernorm.ipynb#what-leaks)). PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ is the past's.
 """
 
 # %%
@@ -813,7 +813,7 @@ r"""
 ## Keys that no query selects
 
 A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. A key inside the convex hull of the others is an average of them, and no query selects it. Whether one does is a linear program: the largest $t$ for which some bounded $q$ has
-$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm all keys have one length, and each is selected by the query that points at it ([[01#What the sphere does for attention]]).
+$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm all keys have one length, and each is selected by the query that points at it ([chapter 01, What the sphere does for attention](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
 [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count them.
 """
 
@@ -893,7 +893,7 @@ What frees a key is its *length*, not its mean; RMSNorm does it, too. (A token o
 ## Linear layers and LayerNorm
 
 Dividing by one's own deviation bends. So linear layers with LayerNorm between them, and nothing else, are a nonlinear network; with enough of them it labels any points in any way
-([Ni et al., 2024](https://arxiv.org/abs/2406.01255), width 3). With BatchNorm the same stack is one affine map for a given batch. [[01#LayerNorm as geometry]] solves XOR by hand. Does training find such solutions?
+([Ni et al., 2024](https://arxiv.org/abs/2406.01255), width 3). With BatchNorm the same stack is one affine map for a given batch. [chapter 01, LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) solves XOR by hand. Does training find such solutions?
 Two tasks in the plane: three rings, the middle one of the other class (guessing its commoner class is right for two thirds); and 32 points with random labels. Width 8, each depth at its own rate, ten seeds.
 """
 
