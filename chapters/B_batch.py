@@ -893,7 +893,7 @@ What frees a key is its *length*, not its mean; RMSNorm does it, too. (A token o
 ## Linear layers and LayerNorm
 
 Dividing by one's own deviation bends. So linear layers with LayerNorm between them, and nothing else, are a nonlinear network; with enough of them it labels any points in any way
-([Ni et al., 2024](https://arxiv.org/abs/2406.01255), width 3). With BatchNorm the same stack is one affine map for a given batch. [chapter 01, LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) solves XOR by hand. Does training find such solutions?
+([Ni et al., 2024](https://arxiv.org/abs/2406.01255), width 3). With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand. Does training find such solutions?
 Two tasks in the plane: three rings, the middle one of the other class (guessing its commoner class is right for two thirds); and 32 points with random labels. Width 8, each depth at its own rate, ten seeds.
 """
 
