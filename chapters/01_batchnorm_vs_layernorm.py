@@ -807,7 +807,7 @@ claim(
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode.
+Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. (A skip, by contrast, leaks nothing: [Does a skip leak what the mask hides?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).)
 """
 
 # %%

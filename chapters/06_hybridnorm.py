@@ -528,7 +528,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Suspect 4: the first block.** It is the last stretch of each line in the first figure, the star against plain HybridNorm. All steps in one table:
+**Suspect 4: the first block.** It is the last stretch of each line in the first figure, the star against plain HybridNorm. (Other first blocks: [shelf C](C_zoo.ipynb#first-blocks).) All steps in one table:
 """
 
 

@@ -672,7 +672,7 @@ claim(
 # %% [markdown]
 r"""
 Where norms stand seems to matter more than their bytes: QK-Norm moves what Sandwich moves, and its lead over Pre-Norm has a card in [chapter 04](04_qk_norm.ipynb).
-(Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters.) A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
+(Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters; what output norms do to the stream: [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written).) A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
 [chapter 10](10_choosing_a_norm.ipynb) has the card. So what else do Pre-Norm's norms buy? Room:
 """
 
