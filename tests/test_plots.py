@@ -105,6 +105,7 @@ PICTURES = {
         caption="It gets sharper.",
     ),
     "axes_cube": lambda: plots.axes_cube(["batch", "layer", "instance", "group-2"]),
+    "bookshelf": lambda: plots.bookshelf(["batch", "layer", "instance"], caption="Books."),
     "sphere_paths": lambda: plots.sphere_paths(
         {"lerp": [[1, 0, 0], [0, 1, 0]], "chord": [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]]},
         marks={"h": [1, 0, 0]},
@@ -346,6 +347,7 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
         (plots.grid_map, [], GRID | {"panels": {"a": {}}}, "panel 'a' has none"),
         (plots.axes_cube, [["rmsnorm"]], {}, "instance"),
         (plots.axes_cube, [["group-4"]], {}, "divisor of the 6 channels"),
+        (plots.bookshelf, [["rmsnorm"]], {"caption": "Books."}, "instance"),
         (plots.placement_diagram, ["deepnorm"], {}, "hybrid"),
         (plots.sphere_paths, [{"a": [[1, 2]]}], CAPTION | {"marks": {}, "title": ""}, "points × 3"),
         (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
@@ -367,6 +369,13 @@ def test_what_cannot_be_drawn_is_refused_with_its_reason(draw, given, more, said
 def test_the_cube_takes_the_number_of_groups():
     sizes = plots.axes_cube(["layer", "group-1", "group-2", "group-6", "instance"]).data
     assert sizes == [24, 24, 12, 4, 4]
+
+
+def test_a_shelf_of_books_colours_as_many_as_the_cube():
+    norms = ["batch", "layer", "token", "instance", "group-3"]
+    shelf = plots.bookshelf(norms, caption="Books.")
+    assert shelf.data == plots.axes_cube(norms).data == [16, 24, 6, 4, 8]
+    assert "4 books, each of 6 pages with 4 characters" in shelf.alt
 
 
 def test_divergences_are_drawn_and_said():

@@ -1,4 +1,5 @@
 from .attention import attention_maps
+from .books import bookshelf
 from .cube import axes_cube
 from .figure import Figure
 from .groups import dots, histograms, paired, share_bars
@@ -19,6 +20,7 @@ __all__ = [
     "Table",
     "attention_maps",
     "axes_cube",
+    "bookshelf",
     "by_depth",
     "curves",
     "dots",

@@ -48,7 +48,7 @@ def axes_cube(
 
     "group-3" is GroupNorm with three groups.
     """
-    shares = [_find_share(norm) for norm in norms]
+    shares = [find_share(norm) for norm in norms]
     picture = make_canvas(height=2.35)
     picture.set_layout_engine("none")
     sizes, parts = [], []
@@ -75,7 +75,7 @@ def axes_cube(
     return Figure(picture, text, caption, sizes)
 
 
-def _find_share(norm: str) -> Share:
+def find_share(norm: str) -> Share:
     """Find what a norm pools."""
     if norm in SHARES:
         return SHARES[norm]

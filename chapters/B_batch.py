@@ -1,0 +1,1172 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# Statistics of the batch
+
+**Question.** BatchNorm asks the whole batch what is usual, and answers each example by it. A network learns fast that way, and every
+weakness of BatchNorm comes from the same place: padding, small batches, one token at a time. Its successors keep the batch and try to lose the weakness. What can be saved of the batch's
+statistics, and what do they cost?
+
+**In short.**
+
+| you look up | the short answer | section |
+| --- | --- | --- |
+| who is averaged | a page of all books, a book, a page, a booklet | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
+| what a norm must do | bound, keep examples apart, be smooth: BatchNorm breaks a demand in each mode | [three demands](B_batch.ipynb#three-demands-measured) |
+| BatchNorm or LayerNorm | one needs company, a memory and a mask; the other nothing | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
+| padding and small batches | padding inflates what is real; $m$ neighbours bring an error of $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
+| batch noise as a regularizer | here it did not help | [noise](B_batch.ipynb#the-noise-of-a-batch) |
+| whitening | removes what BatchNorm leaves, for a matrix a batch | [whitening](B_batch.ipynb#whitening-what-batchnorm-leaves-undone) |
+| PowerNorm, RepBN, PRepBN | trained on text: none was seen below LayerNorm | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
+| keys that no query selects | many in few dimensions, none after a norm | [keys](B_batch.ipynb#keys-that-no-query-selects) |
+| LayerNorm as the only nonlinearity | it classifies what no line separates | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
+| InstanceNorm and style | a channel's mean and deviation are thrown away, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
+"""
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
+# %%
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.optimize import linprog
+
+from labkit import TrainConfig, check, plots, train  # pip install the book's folder
+from labkit.corpora import Digits
+from labkit.corpora.text import decode_tokens, training_text
+from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion, regime
+from labkit.model import ModelConfig
+from labkit.model.bank import draw_bank, judge_bank, run_bank, train_bank
+from labkit.model.vision import CNNConfig
+from labkit.norms import (
+    BatchNorm,
+    PowerNorm,
+    batch_norm,
+    dynamic_tanh,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
+
+# %%
+lab = Lab("B_batch", size=size, seed=seed, memory={"kernel": "1150M", "run": "1000M"})
+sizes = lab.sizes(
+    # smoke, book
+    rung=("smoke", "S"),
+    text_rates=([1e-2], list(ladder.COARSE)),
+    rates=([1e-2], [1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1]),
+    image_rates=([1e-1], [1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0]),
+    noise_steps=(3, 400),
+    net_steps=(3, 500),
+    image_steps=(3, 200),
+    draws=(2_000, 200_000),
+)
+rung, five, ten = sizes.rung, lab.seeds(5), lab.seeds(10)
+
+# %% [markdown]
+r"""
+## Who is averaged: books and pages
+
+A stack of $N$ books, each of $C$ pages, each page of $H$ lines with $W$ characters. (The analogy goes round without an author.) A book is an example, a page a channel, a character
+one number. Then **BatchNorm** averages page 6 of *all* books, $N H W$ characters, and writes one average book. **LayerNorm** of images averages a whole book, $C H W$. **InstanceNorm** averages one page of one book, $H W$. **GroupNorm** cuts a book
+into $G$ booklets of $C/G$ pages and averages each.
+"""
+
+# %%
+plots.bookshelf(
+    ["batch", "layer", "instance", "group-3"],
+    caption="Four books of six pages, four characters a page. A row is a book. Coloured characters share one mean with the last one. "
+    "Only BatchNorm's colour crosses from book to book.",
+)
+
+# %%
+shelf = torch.randn(4, 6, 2, 2, generator=torch.Generator().manual_seed(seed)).double()
+averages = {
+    "batch": (lambda x: batch_norm(x, training=True), 4 * 2 * 2),
+    "layer": (lambda x: group_norm(x, 1), 6 * 2 * 2),
+    "instance": (instance_norm, 2 * 2),
+    "group": (lambda x: group_norm(x, 3), 6 // 3 * 2 * 2),
+}
+
+
+def count_heard(norm, x):
+    """Count the inputs that move the last output."""
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(norm(x).flatten()[-1], x)
+    return int((gradient != 0).sum())
+
+
+# %%
+heard = {name: count_heard(norm, shelf) for name, (norm, _) in averages.items()}
+claim(
+    "B-books-share-means",
+    "A character's output hears {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm; {mean:.0f} counts differ from the analogy.",
+    sum(heard[name] != count for name, (_, count) in averages.items()),
+    **heard,
+    said="BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet.",
+    source="a survey's analogy, itself without a source; the norms' definitions",
+    criterion="<= 0",
+    kind="exact",
+    tolerance=0.0,
+)
+
+# %% [markdown]
+r"""
+*What the source said* holds for images. For text it goes astray: a transformer's LayerNorm averages one *character position* through all pages, a row of its own in [chapter 01, One tensor, four averages](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
+
+## Three demands, measured
+
+A blog asks three things of a norm: (1) outputs of bounded size whatever the input's, (2) no dependence on other examples, (3) a derivative. Here they are as
+numbers. *Growth*: how much larger is the output of an input a thousand times as large? *Heard*: how far does a token move when the others change? *Slope*: the largest
+entry of the Jacobian, over tokens whose spread goes from 1 down to $10^{-4}$.
+"""
+
+# %%
+torch.manual_seed(seed)
+tokens, others = torch.randn(2, 16, 8).double()
+batch_in_use = BatchNorm.on_last_axis(8).double()
+for _ in range(60):
+    batch_in_use(tokens)
+power = PowerNorm(8, groups=2, warmup=0).double()
+for _ in range(60):
+    power(tokens)
+
+# %%
+maps = {
+    "no norm": lambda x: x,
+    "BatchNorm, training": lambda x: batch_norm(x, training=True),
+    "BatchNorm, evaluation": batch_in_use.eval(),
+    "PowerNorm, evaluation": power.eval(),
+    "LayerNorm": layer_norm,
+    "RMSNorm": rms_norm,
+    "DyT": lambda x: dynamic_tanh(x, 0.5),
+}
+
+
+# %%
+def measure_demands(norm):
+    """Measure the three demands on one map of (tokens, features)."""
+    with torch.no_grad():
+        growth = (norm(1000 * tokens).square().mean() / norm(tokens).square().mean()).sqrt()
+        other = torch.cat([tokens[:1], others[1:]])
+        moved = (norm(other)[0] - norm(tokens)[0]).abs().max()
+    slopes = [torch.func.jacrev(norm)(spread * tokens).abs().max() for spread in (1, 1e-2, 1e-4)]
+    return {"growth": growth.item(), "heard": moved.item(), "slope": max(slopes).item()}
+
+
+demands = {name: measure_demands(norm) for name, norm in maps.items()}
+
+# %%
+plots.table(
+    [
+        {
+            "map": name,
+            "growth": f"{of['growth']:.3g}",
+            "heard": f"{of['heard']:.2g}",
+            "slope": f"{of['slope']:.3g}",
+            "bounded": "yes" if of["growth"] < 10 else "no",
+            "alone": "yes" if of["heard"] < 1e-9 else "no",
+        }
+        for name, of in demands.items()
+    ]
+)
+
+# %%
+meets = [name for name, of in demands.items() if of["growth"] < 10 and of["heard"] < 1e-9]
+evaluated, trained = demands["BatchNorm, evaluation"], demands["BatchNorm, training"]
+claim(
+    "B-batch-norm-breaks-a-demand-in-each-mode",
+    "In training BatchNorm's output moves by {heard:.1f} when other tokens change; in evaluation a thousandfold input comes out {mean:.0f} times as large.",
+    evaluated["growth"],
+    heard=trained["heard"],
+    said="BatchNorm fails demand 2 in training and demand 1 in evaluation.",
+    source="a blog names demand 2 alone; in evaluation BatchNorm is affine",
+    criterion="> 100",
+    kind="exact",
+)
+
+# %%
+claim(
+    "B-four-maps-meet-the-demands",
+    f"Bounded and alone are {{count}} of {{all}} maps: {', '.join(meets)}. LayerNorm's steepest slope is {{mean:.0f}}, and 1/√ε is 316.",
+    demands["LayerNorm"]["slope"],
+    count=len(meets),
+    all=len(maps),
+    said="LayerNorm meets all three demands; its slope is at most 1/√ε.",
+    source="a blog's demands; the Jacobian of a norm over values of variance 0",
+    criterion="<= 316.3",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+*What we find.* The demands do not single out LayerNorm: DyT meets them without any statistic. And "smooth" needs $\epsilon$: over a nearly constant token a norm is as steep as $1/\sqrt\epsilon$.
+
+## BatchNorm v LayerNorm, line by line
+
+An article's table of six rows, filled by code where code can fill it. Sixteen tokens of eight features; "moves" is the largest change of the first token.
+"""
+
+# %%
+padded = torch.cat([tokens, torch.zeros(16, 8).double()])
+
+
+def move(norm, x):
+    """Measure how far the first token moves when `x` stands in place of all tokens."""
+    return (norm(x)[0] - norm(tokens)[0]).abs().max().item()
+
+
+def fill_rows(norm, module):
+    """Fill the article's rows for one norm."""
+    try:
+        alone = f"moves {(norm(tokens[:1])[0] - norm(tokens)[0]).abs().max():.1g}"
+    except ValueError:
+        alone = "refuses"
+    return {
+        "values in a mean": str(count_heard(norm, tokens)),
+        "with a quarter of the batch": f"moves {move(norm, tokens[:4]):.1g}",
+        "running statistics": str(sum(b.numel() > 1 for b in module.buffers())),
+        "as much padding again": f"moves {move(norm, padded):.1g}",
+        "one token alone": alone,
+    }
+
+
+# %%
+filled = {
+    "BatchNorm": fill_rows(maps["BatchNorm, training"], batch_in_use),
+    "LayerNorm": fill_rows(layer_norm, torch.nn.LayerNorm(8)),
+}
+plots.table(
+    [{"row": row, **{name: of[row] for name, of in filled.items()}} for row in filled["BatchNorm"]]
+)
+
+# %%
+claim(
+    "B-layer-norm-needs-nobody",
+    "Alone, among padding or in a quarter of the batch a token's LayerNorm moves by {mean:.1g}; BatchNorm's by {cut:.1f} in the quarter.",
+    max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded)),
+    cut=move(maps["BatchNorm, training"], tokens[:4]),
+    said="LayerNorm depends on neither batch size nor padding, BatchNorm on both.",
+    source="an article's table",
+    criterion="<= 1e-12",
+    kind="exact",
+    tolerance=1e-12,
+)
+
+# %% [markdown]
+r"""
+The sixth row, "used in modern LLMs: rare, routine", is a matter of record and not of a run: *out of range*.
+
+## Lengths, padding, one token at a time
+
+**Padding.** Let a share $p$ of the positions be padding that holds $c$; let the real values have mean $\mu$ and variance $\sigma^2$. Without a mask BatchNorm sees
+
+$$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
+
+For zeros behind values of mean 0 the variance shrinks to $(1-p)\sigma^2$: real values come out $1/\sqrt{1-p}$ times as large, and *by how much depends on how long the others' sentences are*. At
+$p = \tfrac12$ the factor is $\sqrt2$. A mask mends it exactly; it must reach every norm of the network.
+"""
+
+# %%
+real = 2 + 3 * torch.randn(4, 5, 10, generator=torch.Generator().manual_seed(seed)).double()
+error = {}
+for share, pads in ((0.5, 10), (0.75, 30)):
+    for c in (0.0, 1.0):
+        x = torch.cat([real, torch.full((4, 5, pads), c).double()], dim=2)
+        mean, variance = real.mean((0, 2)), real.var((0, 2), correction=0)
+        moved = (1 - share) * mean + share * c
+        spread = (1 - share) * variance + share * (1 - share) * (mean - c).square()
+        law = (real - moved[:, None]) / (spread[:, None] + 1e-5).sqrt()
+        error[share, c] = (batch_norm(x, training=True)[:, :, :10] - law).abs().max().item()
+
+# %%
+sentences = [s for s in decode_tokens(training_text(200_000)).split(". ") if len(s) > 1]
+batches = [sentences[i : i + 16] for i in range(0, len(sentences) - 15, 16)]
+shares = [1 - fmean(map(len, of)) / max(map(len, of)) for of in batches]
+claim(
+    "B-padding-inflates",
+    "The law of padding and BatchNorm differ by {mean:.1g} at most. Of 16 sentences of our text padding is {share:.0%} on average: a factor {factor:.1f}.",
+    max(error.values()),
+    share=fmean(shares),
+    factor=(1 - fmean(shares)) ** -0.5,
+    said="Padding enters BatchNorm's mean and variance; real values grow by 1/√(1−p).",
+    source="a blog: padding corrupts the statistics; the law above",
+    criterion="<= 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %%
+mask = torch.arange(x.shape[2]).expand(4, -1) < 10
+masked = batch_norm(x, training=True, mask=mask)[:, :, :10]
+claim(
+    "B-a-mask-mends-padding",
+    "With a mask padding moves no real value by more than {mean:.1g}.",
+    (masked - batch_norm(real, training=True)).abs().max().item(),
+    said="A mask mends padding exactly.",
+    source="a blog: masking helps, but adds complexity",
+    criterion="<= 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %% [markdown]
+r"""
+**Small batches.** A value $z$ (in units of $\sigma$, from $\mu$) is standardized among $m$ normal values. Mean and variance of $m$ values scatter with variances $\sigma^2/m$ and $2\sigma^4/m$, so to first order
+
+$$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
+
+Among sixteen values a typical one has an error of a quarter. For far values the law holds in large batches only: among $m$ values none comes out above $(m-1)/\sqrt m$, below $2.5$ for $m = 8$, so what lies far out is pulled in, and scatters less.
+"""
+
+# %%
+generator = torch.Generator().manual_seed(seed)
+counts, law, scatter = (8, 16, 32, 64, 128, 256), {}, {}
+for z in (0, 3):
+    for m in counts:
+        values = torch.randn(m, sizes.draws * 8 // m, generator=generator)
+        values[0] = z
+        scatter[z, m] = batch_norm(values, training=True)[0].std().item()
+        law[z, m] = ((1 + z * z / 2) / m) ** 0.5
+
+# %%
+plots.curves(
+    {
+        f"z = {z}, {what}": {m: [of[z, m]] for m in counts}
+        for z in (0, 3)
+        for what, of in (("drawn", scatter), ("law", law))
+    },
+    logx=True,
+    logy=True,
+    counted=True,
+    xlabel="values that share a mean, m",
+    ylabel="scatter of one standardized value",
+    caption="What a batch's statistics add to one value: an error that falls as the root of m. A value three deviations out (z = 3) meets the law in large batches; in small ones it is pulled in.",
+)
+
+# %%
+claim(
+    "B-small-batches-blur-by-the-root",
+    "Among 256 values the scatter of a value at 0 is {zero:.2f} times that of the law; three deviations out {mean:.2f} times.",
+    scatter[3, 256] / law[3, 256],
+    zero=scatter[0, 256] / law[0, 256],
+    said="Among m values one that lies z out scatters by √((1 + z²/2)/m).",
+    source="the law above; a survey: in small samples the statistics lose their meaning",
+    criterion="in [0.9, 1.1]",
+    predicted=1.0,
+    kind="exact",
+    tolerance=0.05,
+)
+
+# %% [markdown]
+r"""
+**One token at a time.** One value has no variance: in training mode `labkit` refuses it, and the plain formula returns the shift, whatever the token. In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes what it computed for the whole text.
+What a blog fears, that running statistics "may not apply to decode steps", is a question of *data*: of prompts unlike the training text, not of the step.
+"""
+
+# %%
+torch.manual_seed(seed)
+decoder = ModelConfig(norm="batch", dim=32, depth=2, heads=4, context=16).build()
+text = torch.randint(96, (8, 16), generator=torch.Generator().manual_seed(seed))
+with torch.no_grad():
+    for _ in range(20):
+        decoder(text)  # calls in training mode fill the running statistics
+    decoder.eval()
+    whole_text = decoder(text)
+    steps = torch.stack([decoder(text[:1, : t + 1])[0, -1] for t in range(16)])
+claim(
+    "B-decoding-equals-evaluation",
+    "A decoder with BatchNorm in evaluation, one text and one more token a time, is {mean:.1g} at most from the whole batch at once.",
+    (steps - whole_text[0]).abs().max().item(),
+    said="In evaluation BatchNorm decodes token by token what it computes for the whole text.",
+    source="a blog fears that running statistics do not apply to single decode steps",
+    criterion="<= 1e-4",
+    kind="exact",
+    tolerance=1e-4,
+)
+
+# %% [markdown]
+r"""
+## The noise of a batch
+
+That error is new in each step, and a blog says what [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) suggested: it regularizes, so that dropout can often go. To see the noise of statistics *alone*, every network here reads all its 128 digits in
+each step (no noise of sampling), and only the groups that share a mean change: all 128, or sixteen groups of 8, drawn anew each step, as in
+[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every arm is evaluated with the statistics of all its training images. Ten seeds, each with training images of its own; perceptrons of two hidden layers of 64, Adam, 400 steps.
+"""
+
+# %%
+digits = Digits(batch=128).load()
+held = {
+    split: [torch.cat(part) for part in zip(*Digits(batch=100).load().held_out[split], strict=True)]
+    for split in ("validation", "test")
+}
+
+
+def in_groups(size):
+    """Make the norm that standardizes each feature within groups of so many neighbours."""
+    return lambda x: standardize(x.unflatten(1, (-1, size)), 2).view_as(x)
+
+
+def standardize(x, axis, eps=1e-5):
+    centred = x - x.mean(axis, keepdim=True)
+    return centred / (centred.square().mean(axis, keepdim=True) + eps).sqrt()
+
+
+def by_training_images(z):
+    """Standardize by the statistics of the first 128 rows."""
+    mean = z[:, :128].mean(1, keepdim=True)
+    return (z - mean) / (z[:, :128].var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+
+# %%
+def learn_digits(size, rates, seeds):
+    """Train on 128 images a seed; return loss and accuracy of each model on three splits."""
+    torch.manual_seed(seed)
+    drawn = [next(digits.train(s)) for s in seeds]
+    x, classes = torch.stack([p.flatten(1) for p, _ in drawn]), torch.stack([c for _, c in drawn])
+    bank = train_bank(
+        draw_bank([64, 64, 64, 10], seeds), x, classes, rates, sizes.noise_steps, in_groups(size),
+        torch.relu, shuffled=True,
+    )  # fmt: skip
+
+    found = {}
+    for split, (pixels, right) in held.items():
+        both = torch.cat([x, pixels.flatten(1).expand(len(seeds), -1, -1)], dim=1)
+        logits = run_bank(bank, both, by_training_images, torch.relu)
+        found[split] = judge_bank(logits[:, 128:], right.expand(len(seeds), -1))
+        found["train"] = judge_bank(logits[:, :128], classes)
+    return found
+
+
+# %%
+groups = {"all 128": 128, "groups of 8": 8, "groups of 2": 2}
+own, noisy = {}, {}
+for name, group in groups.items():
+    tuning = learn_digits(group, sizes.rates, [ladder.TUNING_SEED] * len(sizes.rates))
+    own[name] = sizes.rates[int(np.argmin(tuning["validation"][0]))]
+    noisy[name] = learn_digits(group, [own[name]] * 10, ten)
+at_one_rate = learn_digits(8, [own["all 128"]] * 10, ten)
+
+
+# %%
+def read_gap(found):
+    """Read how far each model's test loss lies above its training loss."""
+    return minus(found["test"][0], found["train"][0])
+
+
+plots.dots(
+    {
+        f"{name}, {what}": values
+        for name, of in noisy.items()
+        for what, values in (("test loss", of["test"][0]), ("gap", read_gap(of)))
+    },
+    xlabel="nats",
+    caption="128 training digits, each arm at its own rate. Gap: test loss minus training loss. Groups of 2 have the smallest gap because they hardly fit their training digits.",
+    provenance=lab.provenance(),
+)
+
+# %%
+FIRST = "2026-11-25T09:42:13+00:00"  # when the first of these trainings began
+claim(
+    "B-batch-noise-narrows-the-gap",
+    "At one rate groups of 8 narrow the gap between training and test loss by {mean:+.3f} nats.",
+    minus(read_gap(noisy["all 128"]), read_gap(at_one_rate)),
+    said="At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
+    source="a blog, after Ioffe and Szegedy 2015, arXiv 1502.03167",
+    published="a regularizer, in some cases eliminating the need for dropout",
+    criterion="> 0",
+    kind="at",
+    domain="Inception on ImageNet",
+    ours="perceptrons on 128 digits",
+    since=FIRST,
+    tried={
+        "second value": "groups of 2 (figure), and groups drawn anew in each layer",
+        "control": "the same rate",
+    },
+)
+
+# %%
+claim(
+    "B-batch-noise-lowers-the-test-loss",
+    "Each at its own rate, the lead of groups of 8 over all 128 images is {mean:+.3f} nats; accuracies are {accuracy:.1%} and {whole:.1%}.",
+    minus(noisy["all 128"]["test"][0], noisy["groups of 8"]["test"][0]),
+    accuracy=fmean(noisy["groups of 8"]["test"][1]),
+    whole=fmean(noisy["all 128"]["test"][1]),
+    said="At the same updates, each at its own rate, statistics of groups of 8 end at a lower test loss than statistics of all 128 images.",
+    source="a blog, after Ioffe and Szegedy 2015, arXiv 1502.03167",
+    published="a regularizer, in some cases eliminating the need for dropout",
+    criterion="> 0",
+    kind="best",
+    domain="Inception on ImageNet",
+    ours="perceptrons on 128 digits",
+    since=FIRST,
+    tried={"second value": "groups of 2 (figure), and four times the digits"},
+)
+
+# %% [markdown]
+r"""
+*What we find.* At our size the noise buys nothing; where it does narrow the gap, it does so by keeping the network from fitting. A note on how such results come about: a smaller *batch* brings noise of sampling as well, and an arm at another rate is another regularizer. Both are held fixed here.
+
+## Whitening: what BatchNorm leaves undone
+
+BatchNorm gives each feature mean 0 and variance 1, and leaves their *correlations*. Whitening takes these, too:
+
+$$y = \Sigma^{-1/2}(x - \mu), \qquad \Sigma = \tfrac1m\textstyle\sum_i (x_i - \mu)(x_i - \mu)^\top, \qquad \operatorname{Cov}(y) = I.$$
+
+[Huang et al. (2018)](https://arxiv.org/abs/1804.08450) do this inside a network, as decorrelated batch normalization, with the *symmetric* root (ZCA): the axes of a principal component analysis swap places from batch to batch.
+"""
+
+
+# %%
+def whiten(x, eps=0.0):
+    """Give (rows, features) mean 0 and covariance I, by the symmetric root."""
+    centred = x - x.mean(0)
+    values, axes = torch.linalg.eigh(centred.T @ centred / len(x))
+    return centred @ axes @ torch.diag((values + eps).rsqrt()) @ axes.T
+
+
+images, classes = (
+    torch.cat(part) for part in zip(*Digits(batch=100).load().held_out["test"], strict=True)
+)
+pooled = F.avg_pool2d(images, 2).flatten(1).double()  # 16 features: 2 × 2 pixels each
+inputs = {
+    "centred": pooled - pooled.mean(0),
+    "BatchNorm": batch_norm(pooled, training=True, eps=0.0),
+    "whitened": whiten(pooled),
+}
+goal = F.one_hot(classes, 10).double()
+goal = goal - goal.mean(0)
+
+# %%
+left, condition = {}, {}
+for name, x in inputs.items():
+    values = torch.linalg.eigvalsh(x.T @ x / len(x))
+    condition[name] = (values[-1] / values[0]).item()
+    best = x @ torch.linalg.lstsq(x, goal).solution
+    weight, losses = torch.zeros(16, 10).double(), []
+    for _ in range(1001):
+        far = x @ weight - best
+        losses.append((far.square().sum() / best.square().sum()).item())
+        weight = weight - x.T @ (x @ weight - goal) / len(x) / values[-1]
+    left[name] = losses
+
+# %%
+marks = [1, 3, 10, 30, 100, 300, 1000]
+plots.curves(
+    {name: {n: [max(losses[n], 1e-5)] for n in marks} for name, losses in left.items()},
+    logx=True,
+    logy=True,
+    counted=True,
+    xlabel="steps of gradient descent",
+    ylabel="share of the way that is left",
+    caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue. Drawn at 0.00001 where less is left. Whitened features need one step.",
+)
+
+# %%
+correlation = inputs["BatchNorm"].T @ inputs["BatchNorm"] / len(pooled)
+off = correlation[~torch.eye(16, dtype=torch.bool)].abs().mean().item()
+claim(
+    "B-batch-norm-leaves-correlations",
+    "The covariance of the features has condition {centred:.0f} when centred, {mean:.0f} after BatchNorm, {whitened:.2f} when whitened. BatchNorm leaves correlations of {off:.2f} on average.",
+    condition["BatchNorm"],
+    centred=condition["centred"],
+    whitened=condition["whitened"],
+    off=off,
+    said="BatchNorm leaves the correlations, and with them a condition far above 1; whitening leaves none.",
+    source="the formulas; Huang et al. 2018, arXiv 1804.08450",
+    criterion="> 10",
+    kind="exact",
+)
+
+# %%
+steps_to = {
+    name: next((n for n, v in enumerate(of) if v < 0.01), 1000) for name, of in left.items()
+}
+few = whiten(pooled[:8], eps=1e-5)
+rank = torch.linalg.matrix_rank(few, atol=1e-2).item()
+claim(
+    "B-whitened-features-need-one-step",
+    "Gradient descent comes within a hundredth in {mean:.0f} step on whitened features, {batch} on BatchNorm's, {centred} on centred ones; eight rows leave {rank} directions.",
+    steps_to["whitened"],
+    batch=steps_to["BatchNorm"],
+    centred=steps_to["centred"],
+    rank=rank,
+    said="Least squares on whitened features needs one step.",
+    source="Σ = I makes the Hessian a multiple of the identity",
+    criterion="<= 1",
+    kind="exact",
+    tolerance=0.0,
+)
+
+# %% [markdown]
+r"""
+*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ for $\Sigma$, as many to apply it, and $O(d^3)$ for the root: at $d = 256$ and $m = 1024$ at least $4d/8 = 128$ times as many. And $\Sigma$ needs $m > d$ rows; with fewer it has rank $m - 1$ and no inverse.
+*What a survey says besides*, that whitening damages what the input can express, is true of a gain and a shift for each feature, which cannot undo it; a matrix behind it can, since $\Sigma^{1/2}$ exists. Whether it helps *networks* is out of range here.
+
+## Batch statistics, repaired and trained
+
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. Before that, each token is divided by its own RMS, group by group. In its warm-up $\phi$ is the batch's; the backward pass is approximate.
+- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned $\eta$.
+- **PRepBN**, or SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, with $\lambda$ from 1 to 0 while it trains. In evaluation it is RepBN, and folds into the next matrix ([chapter 01, Batch statistics, repaired](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired)).
+
+All stand at every place of a norm in the book's language model of 80,000 parameters, 3,200 steps on text. (PowerNorm's authors put it into encoders, and keep LayerNorm in the decoder.) Five rates and one seed choose, five seeds report. PowerNorm warms up for a tenth of the steps, with a group for each head; PRepBN arrives after three quarters.
+"""
+
+# %%
+base = ladder.build_base_run(rung, "pre, layer")
+every = base.train.steps
+
+
+def build_arm(norm, **options):
+    """Return the ladder's run with another norm."""
+    return replace(base, model=replace(base.model, norm=norm, norm_kw=tuple(options.items())))
+
+
+arms = {
+    "BatchNorm": build_arm("batch"),
+    "PowerNorm": build_arm("power", groups=4, warmup=every // 10),
+    "PRepBN": build_arm("prep-batch", steps=every * 3 // 4),
+}
+
+# %%
+looks = ("validation", "test", "test-batch-statistics", "leakage", "fluctuation")
+searched, reported, chosen = {}, {}, {}
+for name, arm in arms.items():
+    search = replace(arm, seed=ladder.TUNING_SEED)
+    found = lab.run(Experiment(search, {"arm": {name: {}}, "train.lr": sizes.text_rates}))
+    chosen[name] = found.best("lr")
+    final = replace(arm, train=replace(arm.train, lr=chosen[name]))
+    if name == "BatchNorm":
+        final = replace(final, probes=looks)  # chapter 01's runs
+    searched[name] = found
+    reported[name] = lab.run(Experiment(final, {"arm": {name: {}}, "seed": five}))
+
+# %%
+rep = replace(build_arm("rep-batch"), train=replace(base.train, lr=chosen["BatchNorm"]))
+reported["RepBN"] = lab.run(Experiment(rep, {"arm": {"RepBN": {}}, "seed": five}))
+climbed = lab.ladder(["pre", "pre, layer", "no attention"])
+layered = climbed.where(arm="pre, layer", rung=rung)
+coarse = layered.where(stage="tuning", lr=sizes.text_rates)
+
+# %%
+plots.curves(
+    {
+        name: {rate: at.values("validation.loss") for rate, at in of.by("lr").items()}
+        for name, of in {"LayerNorm": coarse, **searched}.items()
+    },
+    logx=True,
+    xlabel="learning rate",
+    ylabel="validation loss (nats per character)",
+    reference=ladder.references(rung),
+    caption="One model with four norms at the same places. Compare the heights of the minima, and how fast each curve rises to their right.",
+    provenance=lab.provenance(*searched.values()),
+)
+
+# %%
+losses = {
+    "LayerNorm": layered.where(stage="first").values("test.loss"),
+    **{name: of.values("test.loss") for name, of in reported.items()},
+}
+plots.dots(
+    losses,
+    xlabel="test loss (nats per character)",
+    caption="Each at its own rate, RepBN at BatchNorm's.",
+    provenance=lab.provenance(*reported.values()),
+)
+
+
+# %%
+def tell_lacks(one, other):
+    """Say what a comparison of two of these arms lacks."""
+    tuning = {"LayerNorm": layered.where(stage="tuning"), **searched}
+    final = {"LayerNorm": layered.where(stage="first"), **reported}
+    return regime.too_young(
+        base,
+        tuning[one] + tuning[other],
+        final[one] + final[other],
+        trigram=ladder.references(rung)["trigram counts"],
+        worth=-ladder.lead(climbed, "no attention")[rung].mean,
+        claimed=fmean(minus(losses[one], losses[other])),
+    )
+
+
+# %%
+encoder = "encoders for translation, and language models on PTB and WikiText-103"
+claim(
+    "B-power-norm-ends-below-layer-norm",
+    "Each at its own rate, PowerNorm's lead over LayerNorm is {mean:+.4f} nats.",
+    minus(losses["LayerNorm"], losses["PowerNorm"]),
+    said="With each at its own rate, PowerNorm ends below LayerNorm in a language model.",
+    source="Shen et al. 2020, arXiv 2003.07845",
+    published="perplexity lower by 5.6 on PTB and 3.0 on WikiText-103",
+    criterion="> 0",
+    kind="best",
+    lacking=tell_lacks("LayerNorm", "PowerNorm"),
+    domain=encoder,
+    ours="a decoder of 80,000 parameters on characters",
+    since=reported["PowerNorm"].find_start(),
+)
+
+# %%
+claim(
+    "B-power-norm-ends-below-batch-norm",
+    "Each at its own rate, PowerNorm's lead over BatchNorm is {mean:+.4f} nats.",
+    minus(losses["BatchNorm"], losses["PowerNorm"]),
+    said="With each at its own rate, PowerNorm ends below BatchNorm in a language model.",
+    source="Shen et al. 2020, arXiv 2003.07845",
+    published="a naive use of BatchNorm degrades transformers for language significantly",
+    criterion="> 0",
+    kind="best",
+    lacking=tell_lacks("BatchNorm", "PowerNorm"),
+    domain=encoder,
+    ours="a decoder of 80,000 parameters on characters",
+    since=reported["PowerNorm"].find_start(),
+)
+
+# %%
+claim(
+    "B-prep-keeps-up-with-layer-norm",
+    "Each at its own rate, PRepBN's lead over LayerNorm is {mean:+.4f} nats.",
+    minus(losses["LayerNorm"], losses["PRepBN"]),
+    said="With each at its own rate, PRepBN ends at most 0.01 nats above LayerNorm in a language model.",
+    source="Guo et al. 2024, arXiv 2405.11582",
+    published="comparable in language modelling, at lower latency",
+    criterion="> -0.01",
+    kind="best",
+    lacking=tell_lacks("LayerNorm", "PRepBN"),
+    domain="vision transformers on ImageNet, and larger language models",
+    ours="a decoder of 80,000 parameters on characters",
+    since=reported["PRepBN"].find_start(),
+)
+
+# %%
+claim(
+    "B-rep-skip-helps-batch-norm",
+    "At BatchNorm's best rate RepBN's lead over BatchNorm is {mean:+.4f} nats.",
+    minus(losses["BatchNorm"], losses["RepBN"]),
+    said="At the rate that is best for BatchNorm, RepBN ends below it in a language model.",
+    source="Guo et al. 2024, arXiv 2405.11582",
+    criterion="> 0",
+    kind="at",
+    since=reported["RepBN"].find_start(),
+    tried={"last step": "the test loss at the end"},
+)
+
+# %%
+fell = {
+    (name, row["lr"]): record.diverged_at is not None
+    for name, of in searched.items()
+    for row, record in of
+}
+which = ", ".join(f"{name} at {rate:g}" for (name, rate), lost in fell.items() if lost)
+claim(
+    "B-divergence-with-batch-statistics",
+    "Of {n} runs with batch statistics, at five rates over two decades, {k} diverged{which}.",
+    proportion(list(fell.values())),
+    which=f": {which}" if which else "",
+    said="BatchNorm in a transformer makes training crash.",
+    source="a survey, after Guo et al. 2024, arXiv 2405.11582",
+    published="BatchNorm put in directly: collapse in training, or lower accuracy",
+    criterion="> 0.05",
+    kind="range",
+    domain="vision transformers on ImageNet, and larger language models",
+    ours="a decoder of 80,000 parameters on characters",
+    in_range=False,
+)
+
+# %% [markdown]
+r"""
+*What we find.* None of the three was seen to end below LayerNorm. Where they differ from plain BatchNorm is the right side of the figure, with one seed a rate: a rate three times the best costs BatchNorm least of all four.
+
+*Training length and divergence as published* are out of range: their $\lambda$ falls over 60,000 steps and more ([code](https://github.com/xinghaochen/SLAB)), ours over 2,400.
+
+One property of PowerNorm is worth more than its loss. BatchNorm in training hears later tokens ([chapter 01, What leaks](01_batchnorm_vs_layernorm.ipynb#what-leaks)). PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ is the past's.
+"""
+
+# %%
+heard_in = {}
+for warmup in (0, 10_000):
+    norm = PowerNorm(8, groups=2, warmup=warmup).double()
+    norm(tokens)  # from here on a running φ
+    copy = PowerNorm(8, groups=2, warmup=warmup).double()
+    copy.load_state_dict(norm.state_dict())
+    moved = norm(tokens)[0] - copy(torch.cat([tokens[:1], others[1:]]))[0]
+    heard_in[warmup] = moved.abs().max().item()
+claim(
+    "B-power-norm-hears-nobody-after-warm-up",
+    "When all other tokens change, PowerNorm's output moves by {during:.2f} in its warm-up and by {mean:.1g} after it, in training mode.",
+    heard_in[0],
+    during=heard_in[10_000],
+    said="After its warm-up PowerNorm's forward pass depends on no other token of the batch.",
+    source="Shen et al. 2020, arXiv 2003.07845, and their code",
+    criterion="<= 1e-12",
+    kind="exact",
+    tolerance=1e-12,
+)
+
+# %% [markdown]
+r"""
+## Keys that no query selects
+
+A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. A key inside the convex hull of the others is an average of them, and no query selects it. Whether one does is a linear program: the largest $t$ for which some bounded $q$ has
+$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm all keys have one length, and each is selected by the query that points at it ([chapter 01, What the sphere does for attention](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
+[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count them.
+"""
+
+
+# %%
+def can_be_selected(keys):
+    """Say for each key (a row) whether some query scores it above all others."""
+    found = []
+    for i, key in enumerate(keys):
+        rest = np.delete(keys, i, axis=0) - key
+        rows, goal = np.c_[rest, np.ones(len(rest))], np.r_[0 * key, -1]
+        box = [(-1, 1)] * len(key) + [(None, 1)]
+        found.append(-linprog(goal, rows, np.zeros(len(rows)), bounds=box).fun > 1e-9)
+    return np.array(found)
+
+
+# %%
+treatments = {
+    "raw": lambda x: x,
+    "centred only": lambda x: x - x.mean(-1, keepdim=True),
+    "LayerNorm": lambda x: layer_norm(x, eps=0.0),
+}
+dims, hidden, by_eps = (3, 4, 6, 8, 12), {}, []
+for s in five:
+    generator = torch.Generator().manual_seed(s)
+    for d in dims:
+        keys = torch.randn(40, d, dtype=torch.float64, generator=generator)
+        for name, treat in treatments.items():
+            share = 1 - can_be_selected(treat(keys).numpy()).mean()
+            hidden.setdefault(name, {}).setdefault(d, []).append(share)
+        if d == 3:
+            by_eps.append(1 - can_be_selected(layer_norm(keys).numpy()).mean())
+
+# %%
+plots.curves(
+    hidden,
+    xlabel="dimensions of a key",
+    ylabel="share of keys that no query selects",
+    caption="Forty normal keys. Centring takes a dimension away and hides more of them; dividing by the length frees all.",
+)
+
+# %%
+claim(
+    "B-raw-keys-hide",
+    "No query selects {mean:.0%} of forty normal keys in four dimensions; centred alone {centred:.0%}, in twelve dimensions {twelve:.0%}.",
+    hidden["raw"][4],
+    centred=fmean(hidden["centred only"][4]),
+    twelve=fmean(hidden["raw"][12]),
+    said="Without a norm some keys are selected by no query.",
+    source="Brody et al. 2023, arXiv 2305.02582",
+    published="32 to 51 % of the keys of a small GPT-2 whose norms centre and do not scale",
+    criterion="> 0.1",
+    kind="at",
+    domain="a trained GPT-2 of width 8",
+    ours="normal keys",
+    tried={"second value": "five widths (figure)", "control": "the same keys after LayerNorm"},
+)
+
+# %%
+claim(
+    "B-a-norm-frees-every-key",
+    "LayerNorm without ε leaves at most {mean:.0%} of the keys unselected, with the usual ε {usual:.1%} in three dimensions.",
+    max(share for of in hidden["LayerNorm"].values() for share in of),
+    usual=max(by_eps),
+    said="After LayerNorm every key is selected by some query.",
+    source="Brody et al. 2023, arXiv 2305.02582; on a sphere nobody lies between",
+    published="0 %",
+    criterion="<= 0",
+    kind="exact",
+    tolerance=0.0,
+)
+
+# %% [markdown]
+r"""
+What frees a key is its *length*, not its mean; RMSNorm does it, too. (A token of nearly equal entries stays shorter than the others, by $\epsilon$, and can hide again.) In twelve dimensions hardly any raw key is hidden, so for heads of usual width this is no reason for a norm; it is one for heads of very few dimensions. (The projection to a head can undo it, whatever the width.)
+
+## Linear layers and LayerNorm
+
+Dividing by one's own deviation bends. So linear layers with LayerNorm between them, and nothing else, are a nonlinear network; with enough of them it labels any points in any way
+([Ni et al., 2024](https://arxiv.org/abs/2406.01255), width 3). With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand. Does training find such solutions?
+Two tasks in the plane: three rings, the middle one of the other class (guessing its commoner class is right for two thirds); and 32 points with random labels. Width 8, each depth at its own rate, ten seeds.
+"""
+
+
+# %%
+def draw_rings(s, rows=120):
+    generator = torch.Generator().manual_seed(s)
+    ring = torch.arange(rows) % 3
+    angle = 2 * torch.pi * torch.rand(rows, generator=generator)
+    radius = ring + 0.5 + 0.2 * torch.randn(rows, generator=generator)
+    return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1), ring % 2
+
+
+def draw_random_labels(s, rows=32):
+    generator = torch.Generator().manual_seed(s)
+    return torch.randn(rows, 2, generator=generator), torch.arange(rows) % 2
+
+
+# %%
+def fit_points(draw, norm, depth, rates, seeds):
+    """Fit a stack of linear layers; return loss and accuracy of each seed on its points."""
+    x, classes = (torch.stack(part) for part in zip(*map(draw, seeds), strict=True))
+    bank = draw_bank([2, *[8] * depth, 2], seeds)
+    bank = train_bank(bank, x, classes, rates, sizes.net_steps, norm)
+    return judge_bank(run_bank(bank, x, norm), classes)
+
+
+# %%
+stacks = {("no norm", 4): torch.nn.Identity()} | {
+    ("LayerNorm", n): layer_norm for n in (1, 2, 4, 8)
+}
+fitted = {}
+for task, draw in (("rings", draw_rings), ("random labels", draw_random_labels)):
+    for (name, depth), norm in stacks.items():
+        tuning = [ladder.TUNING_SEED] * len(sizes.rates)
+        rate = sizes.rates[int(np.argmin(fit_points(draw, norm, depth, sizes.rates, tuning)[0]))]
+        fitted[task, name, depth] = fit_points(draw, norm, depth, [rate] * 10, ten)[1]
+
+# %%
+plots.curves(
+    {
+        task: {n: fitted[task, "LayerNorm", n] for n in (1, 2, 4, 8)}
+        for task in ("rings", "random labels")
+    },
+    reference={
+        f"{task}, no norm": fmean(fitted[task, "no norm", 4]) for task in ("rings", "random labels")
+    },
+    logx=True,
+    xlabel="LayerNorms between linear layers",
+    ylabel="share of points that are labelled right",
+    caption="Linear layers and LayerNorm, nothing else. Dotted: linear layers alone, four deep.",
+    provenance=lab.provenance(),
+)
+
+# %%
+BEGAN = "2026-11-25T09:46:18+00:00"  # when the first of these trainings began
+claim(
+    "B-ln-net-reads-rings",
+    "Four LayerNorms between linear layers label {share:.0%} of the rings right, {mean:+.2f} above linear layers alone.",
+    minus(fitted["rings", "LayerNorm", 4], fitted["rings", "no norm", 4]),
+    share=fmean(fitted["rings", "LayerNorm", 4]),
+    said="Linear layers and LayerNorms alone separate rings that linear layers alone do not.",
+    source="Ni et al. 2024, arXiv 2406.01255",
+    published="with enough layers any points are labelled in any way",
+    criterion="> 0.2",
+    kind="at",
+    since=BEGAN,
+    tried={"second value": "four depths (figure)", "control": "the same stack without the norm"},
+)
+
+# %%
+claim(
+    "B-ln-net-fits-more-with-depth",
+    "Of 32 random labels eight LayerNorms fit {eight:.0%}, one {one:.0%}: {mean:+.2f}.",
+    minus(fitted["random labels", "LayerNorm", 8], fitted["random labels", "LayerNorm", 1]),
+    eight=fmean(fitted["random labels", "LayerNorm", 8]),
+    one=fmean(fitted["random labels", "LayerNorm", 1]),
+    said="Of random labels eight LayerNorms between linear layers fit more than one does.",
+    source="Ni et al. 2024, arXiv 2406.01255",
+    published="layers in proportion to the points suffice",
+    criterion="> 0.05",
+    kind="at",
+    since=BEGAN,
+    tried={"second value": "four depths (figure)"},
+)
+
+# %% [markdown]
+r"""
+The theorem says that weights exist; training, at this width and length, finds some of them. One LayerNorm does not beat a guess on rings: the network has become nonlinear, and not yet enough. (Its best rate is the highest we tried.)
+
+## InstanceNorm: contrast, brightness, style
+
+InstanceNorm standardizes each channel of *each image* over its positions. If a channel is $a\,x + b$ in place of $x$, with $a > 0$, nothing changes:
+
+$$\mathrm{IN}(a\,x + b) = \mathrm{IN}(x) \quad (\epsilon = 0).$$
+
+Contrast and brightness are such $a$ and $b$. So are, in deep features, much of what painters call style: to give image $x$ the style of image $s$, exchange these two numbers in every channel ([Huang and Belongie, 2017](https://arxiv.org/abs/1703.06868)),
+$\mathrm{AdaIN}(x, s) = \sigma(s)\,\mathrm{IN}(x) + \mu(s)$.
+"""
+
+# %%
+content, style = torch.randn(2, 3, 4, 6, 6, generator=torch.Generator().manual_seed(seed)).double()
+style = 2 + 3 * style.exp()
+changed = instance_norm(0.25 * content + 7, eps=0.0) - instance_norm(content, eps=0.0)
+axes = {"dim": (2, 3), "keepdim": True}
+spread = style.std(**axes, correction=0)
+mixed = spread * instance_norm(content, eps=0.0) + style.mean(**axes)
+unlike = max(
+    (mixed.mean(**axes) - style.mean(**axes)).abs().max().item(),
+    (mixed.std(**axes, correction=0) - spread).abs().max().item(),
+)
+
+# %%
+claim(
+    "B-instance-norm-drops-two-numbers",
+    "A quarter of the contrast and more brightness move InstanceNorm's output by {mean:.1g} at most; AdaIN meets the style's means and deviations up to {unlike:.1g}.",
+    changed.abs().max().item(),
+    unlike=unlike,
+    said="InstanceNorm drops a channel's mean and deviation; another image's can be put in their place.",
+    source="a survey; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
+    criterion="<= 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %% [markdown]
+r"""
+What is that worth? Two small CNNs (two convolutions of 8 channels) learn digits at full contrast, and read fainter ones. Five rates each, one seed chooses, five report.
+"""
+
+
+# %%
+def learn_to_read(norm, rate, s):
+    torch.manual_seed(s)
+    net = CNNConfig(norm=norm, width=8, depth=2).build()
+    train(
+        net, Digits(batch=64).load().train(s), TrainConfig(sizes.image_steps, rate), progress=False
+    )
+    return net.eval()
+
+
+@torch.no_grad()
+def judge_contrast(net, contrast, split="test"):
+    """Return loss and accuracy on images of another contrast."""
+    pixels, right = held[split]
+    logits = net(contrast * pixels)
+    return F.cross_entropy(logits, right).item(), (logits.argmax(1) == right).float().mean().item()
+
+
+# %%
+contrasts, reading, looked = (0.125, 0.25, 0.5, 1.0), {}, {}
+for norm, name in (("batch", "BatchNorm"), ("instance", "InstanceNorm")):
+    nets = {rate: learn_to_read(norm, rate, ladder.TUNING_SEED) for rate in sizes.image_rates}
+    looked[name] = {rate: [judge_contrast(net, 1.0, "validation")[0]] for rate, net in nets.items()}
+    best = min(looked[name], key=lambda rate, of=looked[name]: of[rate][0])
+    nets = [learn_to_read(norm, best, s) for s in five]
+    reading[name] = {c: [judge_contrast(net, c)[1] for net in nets] for c in contrasts}
+
+# %%
+plots.curves(
+    reading,
+    logx=True,
+    xlabel="contrast of the test digits",
+    ylabel="test accuracy",
+    ylim=(0, 1.02),
+    caption="Trained at contrast 1. InstanceNorm's line is flat, exactly, because its first layer cannot see contrast; what it pays is seen at the right end.",
+    provenance=lab.provenance(),
+)
+
+# %%
+claim(
+    "B-instance-norm-reads-faint-digits",
+    "At a quarter of the contrast InstanceNorm reads {instance:.0%} of the digits, BatchNorm {batch:.0%}; at full contrast {full:.0%} and {whole:.0%}.",
+    minus(reading["InstanceNorm"][0.25], reading["BatchNorm"][0.25]),
+    instance=fmean(reading["InstanceNorm"][0.25]),
+    batch=fmean(reading["BatchNorm"][0.25]),
+    full=fmean(reading["InstanceNorm"][1.0]),
+    whole=fmean(reading["BatchNorm"][1.0]),
+    said="At a quarter of the contrast a CNN with InstanceNorm reads digits that one with BatchNorm misreads.",
+    source="this book; a survey: a channel's statistics carry style",
+    criterion="> 0.1",
+    kind="best",
+    lacking=[*regime.rates(looked), *regime.seeds(five, [ladder.TUNING_SEED])],
+    since="2026-11-25T09:47:05+00:00",
+    tried={"second value": "four contrasts (figure)", "control": "full contrast"},
+)
+
+# %% [markdown]
+r"""
+*What the source said* is right, with one caution: what InstanceNorm drops may be what one wants to know. Whether an image is pale or dark, a network that begins with it cannot tell.
+
+## Exercises
+
+**1 (by hand, 5 minutes).** A channel holds the values $3$ and $-3$, and behind them six zeros of padding ($\varepsilon = 0$). What does BatchNorm make of the 3 without a mask, and what with one? At which share of padding, in values of mean 0, do real values come out three times as large as they should?
+"""
+
+# %% tags=["exercise"]
+yours = {"without a mask": ..., "with a mask": ..., "share": ...}
+
+# %%
+channel = torch.tensor([3.0, -3, 0, 0, 0, 0, 0, 0])[:, None]
+keep = torch.tensor([True, True, *[False] * 6])
+truth = {
+    "without a mask": batch_norm(channel, training=True, eps=0.0)[0].item(),
+    "with a mask": batch_norm(channel, training=True, eps=0.0, mask=keep)[0].item(),
+    "share": 1 - 1 / 9,
+}
+check.answer(yours, truth, name="1", hint="the factor is 1/√(1 − p)")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+The variance over eight values is $18/8$, over two it is $9$. The factor is $1/\sqrt{1-p}$.
+
+</details>
+<details><summary>Solution</summary>
+
+Without a mask $\sigma = \sqrt{18/8} = \tfrac32$, and the 3 becomes 2. With one, $\sigma = 3$ and it becomes 1; indeed $p = \tfrac34$ and $1/\sqrt{1-p} = 2$. A factor of 3 needs $1 - p = \tfrac19$, so $p = \tfrac89$.
+
+</details>
+
+**2 (in code, 10 minutes).** Write AdaIN: give each channel of each image in `x` the mean and the standard deviation (biased, $\epsilon = 0$) that the same channel has in the image of `style` with the same number.
+"""
+
+
+# %% tags=["exercise"]
+def my_adain(x, style):
+    """σ(style) · IN(x) + μ(style), for (images, channels, height, width)."""
+    return ...
+
+
+# %%
+check.answer(my_adain(content, style), mixed, name="2", hint="one mean for each image and channel")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Means over the axes 2 and 3, with `keepdim=True`; `std` takes `correction=0`.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_adain(x, style):
+    """A solution of exercise 2."""
+    over = {"dim": (2, 3), "keepdim": True}
+    standard = (x - x.mean(**over)) / x.std(**over, correction=0)
+    return style.std(**over, correction=0) * standard + style.mean(**over)
+
+
+assert check.answer(solved_adain(content, style), mixed).ok
+
+# %% [markdown]
+r"""
+**3 (open).** Batch noise did not help here. Find a setting in which it does, with both sides at their own rate: fewer digits, a wider net, labels of which some are wrong. Say beforehand what would make you stop.
+
+## References
+
+Works cited: [Brody et al. (2023)](https://arxiv.org/abs/2305.02582), [Guo et al. (2024)](https://arxiv.org/abs/2405.11582), [Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741), [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868), [Huang et al. (2018)](https://arxiv.org/abs/1804.08450), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Ni et al. (2024)](https://arxiv.org/abs/2406.01255), [Shen et al. (2020)](https://arxiv.org/abs/2003.07845).
+Full entries are on the book's page of references.
+"""
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU
