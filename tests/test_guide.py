@@ -12,7 +12,14 @@ import pytest
 from press.book import chapters, citations
 from press.site import guide, links, wordlists
 from press.site.links import describe_missing, place_of
-from press.site.outline import Book, Outline, find_questions, list_exercises, read_outlines
+from press.site.outline import (
+    Book,
+    Outline,
+    find_questions,
+    list_exercises,
+    read_outlines,
+    read_sections,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,6 +56,21 @@ def test_a_lesson_names_all_exercises_and_what_did_not_hold():
 def test_exercises_stand_in_the_section_of_that_name():
     texts = ["**1 (proof).** Before.\n## Exercises", "**2 (code).**", "## After\n**3 (code).**"]
     assert list(list_exercises(texts)) == [("2", "code")]
+
+
+def test_a_section_holds_its_subsections_and_what_its_cells_show():
+    table = {"output_type": "display_data", "data": {"text/html": "<td>one of each</td>"}}
+    cells = [("# T\n## A\nfirst", []), ("### B\nsecond", [table]), ("## C\nthird", [])]
+    twin = {
+        "cells": [
+            {"cell_type": "markdown", "source": text, "outputs": shown} for text, shown in cells
+        ]
+    }
+    assert read_sections(twin) == {
+        "A": "## A first ### B second one of each",
+        "B": "### B second one of each",
+        "C": "## C third",
+    }
 
 
 # -- errata -----------------------------------------------------------------------------------

@@ -51,7 +51,10 @@ def test_ranks_letters_and_what_diverged():
     assert board.scatter.freedom == 4
     assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in said
     assert "told apart from it. 1 of 1 pairs" in said
-    assert "Before you believe the first place (10 steps a run): five other" in said
+    assert "believe" not in said, "ten steps rank nothing"
+    old = [replace(one, steps=2000) for one in board.rows]
+    said = replace(board, rows=tuple(old)).format_summary()
+    assert "Before you believe the first place (2000 steps a run): five other" in said
     alone = rank_rows([row("best", 1.0, 1.1)]).format_summary()
     assert "One entry, best: nothing is compared; name another, such as pre" in alone
     assert "another, such as qk" in rank_rows([row("pre", 1.0, 1.1)]).format_summary()
@@ -62,11 +65,12 @@ def test_ranks_letters_and_what_diverged():
     assert "believe" not in said
 
 
-def test_short_runs_are_said_to_be_too_young():
+def test_short_runs_are_said_first_to_rank_nothing():
     other = replace(row("b", 2.0, 2.2), steps=2000)
     for steps, young in ((10, True), (2000, False)):
         said = rank_rows([replace(row("a", 1.0, 1.1), steps=steps), other]).format_summary()
-        assert ("too young to rank recipes: 10 updates" in said) is young
+        first = "After 10 updates, too few to rank recipes (2,000 are needed), first is a. "
+        assert said.startswith(first if young else "First: a. ")
 
 
 def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():

@@ -69,7 +69,10 @@ class Standings:
             )
         level = [row.name for row in alive if set(row.group) & set(alive[0].group)]
         told = sum(p <= LEVEL for p in self.pairs.values())
-        text = f"First: {alive[0].name}. "
+        steps = min(row.steps for row in alive)
+        early = f"After {steps:,} updates, too few to rank recipes ({UPDATES:,} are needed), "
+        text = f"{early}first is" if steps < UPDATES else "First:"
+        text += f" {alive[0].name}. "
         text += (
             f"Not distinguishable from it: {', '.join(level[1:])}. "
             if len(level) > 1
@@ -88,12 +91,7 @@ class Standings:
             text += f" First looks, five seeds and a rate that one seed chose: {', '.join(young)}."
         if edge := [row.name for row in alive if row.edge]:
             text += f" Best rate at the end of the grid, so perhaps not tuned: {', '.join(edge)}."
-        if (steps := min(row.steps for row in alive)) < UPDATES:
-            text += (
-                f" These runs are too young to rank recipes: {steps:,} updates, and {UPDATES:,} "
-                "are needed."
-            )
-        if len(level) == 1:
+        if len(level) == 1 and steps >= UPDATES:
             text += (
                 f" Before you believe the first place ({alive[0].steps} steps a run): five other "
                 "seeds, a finer grid of rates for the second, another depth, another task."

@@ -9,6 +9,7 @@ from press.book.chapters import NUMBER, is_letter
 from press.book.citations import find_links, read_works
 from press.book.files import read_rows
 from press.site import guide, links
+from press.site.coverage import find_uncovered
 from press.site.links import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
 
@@ -129,16 +130,29 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 
 
 def look_up_errata(around: Around) -> Iterator[str]:
-    """Every erratum names a source; the place of the book that shows it exists, if it names one."""
+    """Every erratum names a source; the section that shows it, if it names one, says its words."""
     works = read_works(around.root / "chapters")
     for row in read_rows(around.root, "errata.csv"):
         where = f"data/errata.csv, {row['source']}"
-        if not all(value for name, value in row.items() if name != "where"):
+        if not all(row[name] for name in ("source", "at", "says", "right")):
             yield f"{where}: a field is empty"
         source = row["source"]
         if not (source in works or " " in source or source.startswith("[")):
             yield f"{where}: is no key of references.bib"
-        yield from around.wrong(where, map(place_of, filter(None, row["where"].split(";"))))
+        places = [place_of(place) for place in row["where"].split(";") if place]
+        yield from around.wrong(where, places)
+        sections = [place for place in places if place.kind == "heading"]
+        if bool(row["words"]) != bool(sections):
+            yield f"{where}, {row['at']}: words are those of a section that it names, and only then"
+        for place in sections:
+            chapter = around.book.get(place.number)
+            if chapter and row["words"] not in chapter.sections.get(place.what, ""):
+                yield f"{where}, {row['at']}: {place.what!r} does not say {row['words']!r}"
+
+
+def cover_the_sources(around: Around) -> Iterator[str]:
+    """Everything that the sources describe has its claims, or a reason."""
+    yield from (f"data/coverage.csv: {fault}" for fault in find_uncovered(around.root, around.book))
 
 
 def hold_the_bibliography(around: Around) -> Iterator[str]:
@@ -168,5 +182,6 @@ PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
     look_up_words,
     look_up_symbols,
     look_up_errata,
+    cover_the_sources,
     hold_the_bibliography,
 )

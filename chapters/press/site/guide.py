@@ -6,7 +6,7 @@ A comment is replaced by what it names:
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
     <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
-    <!-- glossary -->         and <!-- notation -->, <!-- errata -->: the tables of data/
+    <!-- glossary -->         the tables of data/; so notation, errata, coverage
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 from labkit.system.units import parse_bytes
 from press.book.facts import format_table
 from press.book.forecasts import HELD
-from press.site import sizing, wordlists
+from press.site import coverage, sizing, wordlists
 from press.site.claim_cards import draw_cover
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
-GUIDE = ("index.md", "paths.md", "claims.md", "running.md", "package.md", "house.md", "tables.md",
-         "placements.md", "course.md", "server.md", "notation.md", "glossary.md",
-         "errata.md")  # fmt: skip
+GUIDE = ("index.md", "paths.md", "claims.md", "cabinet.md", "running.md", "package.md",
+         "house.md", "tables.md", "placements.md", "course.md", "server.md", "notation.md",
+         "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (claims|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
+    r"<!-- (claims|sizes|lesson|sizing|glossary|notation|errata|coverage)((?: \d+[KMGT]?)*) -->"
 )
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
@@ -46,6 +46,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
         "glossary": lambda: wordlists.format_glossary(root, book),
         "notation": lambda: wordlists.format_notation(root, book),
         "errata": lambda: wordlists.format_errata(root, book),
+        "coverage": lambda: coverage.format_coverage(root, book),
     }
     text = MARK.sub(lambda match: fill[match[1]](*match[2].split()), text)
     return link_references(text, book)

@@ -6,6 +6,7 @@ outline("05_deepnorm", notebook).questions   # what it asks: the end of its Ques
 from __future__ import annotations
 
 import ast
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Outline:
     seconds: float = 0.0  # CPU-seconds of its recorded runs
     memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
     claims: Mapping[str, Json] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)  # by heading: text, and what is shown
 
     @property
     def number(self) -> str:
@@ -84,7 +86,35 @@ def read_outline(name: str, notebook: Json) -> Outline:
         seconds=sum_costs(notebook)["cpu_seconds"],
         memory=read_memory(code),
         claims={card["id"]: card for card in collect_claims(notebook, name)},
+        sections=read_sections(notebook),
     )
+
+
+def read_sections(notebook: Json) -> dict[str, str]:
+    """Read what stands below each heading: prose, and the text of what cells show.
+
+    A section holds its subsections.
+    """
+    found: dict[str, list[str]] = {}
+    levels: dict[str, int] = {}
+    for cell in notebook["cells"]:
+        shown = [join_text(cell["source"])] if cell["cell_type"] == "markdown" else []
+        shown += [plain_text(output) for output in cell.get("outputs", [])]
+        for line in "\n".join(shown).splitlines():
+            if match := re.fullmatch(r"(#{2,3}) +(.+?) *", line):
+                levels = {h: level for h, level in levels.items() if level < len(match[1])}
+                levels[match[2]] = len(match[1])
+            for heading in levels:
+                found.setdefault(heading, []).append(line)
+    return {heading: " ".join(" ".join(lines).split()) for heading, lines in found.items()}
+
+
+def plain_text(output: Json) -> str:
+    """Read the words of a cell's output: what was printed, or a table without its markup."""
+    data = output.get("data", {})
+    if "text/html" in data:
+        return html.unescape(re.sub(r"<[^>]+>", " ", join_text(data["text/html"])))
+    return join_text(output.get("text", data.get("text/plain", "")))
 
 
 def list_exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:

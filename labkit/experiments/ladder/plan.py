@@ -23,12 +23,15 @@ DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", 
 DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
 DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
 CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
+# What the cabinet ranks: its own arms, and those of the chapters that only it discusses.
+CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
     ("first", tuple(SHELVED)),
+    ("S", CABINET),
     ("S", ("deepnorm", "post", "pre", "qk", "lns")),
     ("W", ("pre", "qk")),
     ("D", ("pre", "post")),

@@ -104,14 +104,14 @@ CHAPTERED: dict[str, Arm] = {
 }
 # What only the cabinet reads. Its pages are built before all of these have reported.
 SHELVED: dict[str, Arm] = {
-    # Rows of HybridNorm's Table 4; the other seven are above, Pre-QK-Pre as qk.
-    **_build_recipe_arms(["qkvc-post", "qkc-post", "qk-post", "kv-post", "kc-post",
-                          "pre-qkv-post", "pre-qkv-pre", "post-pre", "pre-post"]),
-    **_build_recipe_arms(["embed-norm", "first-qkv-pre"]),
     **_build_recipe_arms(["gemma2", "gemma3", "sub-ln", "normformer"]),
+    **_build_recipe_arms(["embed-norm", "first-qkv-pre"]),
     # Gemma 2's bound of attention logits alone, where they grow past it and where norms hold them.
     "pre, soft cap": Arm({"recipe": "pre", "softcap": 50.0}),
     "qk, soft cap": Arm({"recipe": "qk", "softcap": 50.0}),
+    # Rows of HybridNorm's Table 4; the other seven are above, Pre-QK-Pre as qk.
+    **_build_recipe_arms(["qkvc-post", "qkc-post", "qk-post", "kv-post", "kc-post",
+                          "pre-qkv-post", "pre-qkv-pre", "post-pre", "pre-post"]),
 }  # fmt: skip
 ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
 

@@ -1,0 +1,60 @@
+"""What the book's sources describe, row by row, with the claims that test it.
+
+data/coverage.csv   row,source,what,state,claims,note: a system or statement, "works" or "out of
+                    range", the ids of its claims, and what the ids do not say
+"""
+
+import html
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from labkit.experiments.card_html import LOOKS, describe_verdict
+from press.book.facts import format_table
+from press.book.files import read_rows
+from press.site.links import Place, link_place
+from press.site.outline import Book, Outline
+
+ROWS = 80  # systems and statements of the four sources
+WORKS, OUT_OF_RANGE = "works", "out of range"
+
+
+def format_coverage(root: Path, book: Book) -> str:
+    """Write the table: source, what it describes, marks of its claims, and a note."""
+    rows = []
+    for row in read_rows(root, "coverage.csv"):
+        marks = " ".join(mark_claim(name, book) for name in row["claims"].split())
+        state = OUT_OF_RANGE if row["state"] == OUT_OF_RANGE else ""
+        said = "; ".join(filter(None, [state, row["note"]]))
+        rows.append((row["row"], row["what"], row["source"], marks, said))
+    return format_table(("", "system or statement", "source", "claims", "note"), rows)
+
+
+def mark_claim(name: str, book: Book) -> str:
+    """Link a claim by the mark of its verdict; its sentence shows where it is pointed at."""
+    number, verdict = name.partition("-")[0], ""
+    if number in book and name in book[number].claims:
+        claim = book[number].claims[name]
+        said, verdict = html.escape(str(claim["said"])), claim["verdict"]
+        shown = link_place(Place(number, "claim", name), book, LOOKS[verdict][0])
+        title = f"{said} ({describe_verdict(claim)})"
+        return f'<span class="labkit-verdict-{verdict}" title="{title}">{shown}</span>'
+    return f"`{name}`"
+
+
+def find_uncovered(root: Path, book: Mapping[str, Outline]) -> Iterator[str]:
+    """Yield what is wrong with the table: a row that is missing, or that nothing answers."""
+    rows = read_rows(root, "coverage.csv")
+    if rows and [row["row"] for row in rows] != [str(n) for n in range(1, ROWS + 1)]:
+        yield f"has the rows {', '.join(row['row'] for row in rows)}; 1 to {ROWS}, in order"
+    for row in rows:
+        claims = row["claims"].split()
+        if row["state"] not in (WORKS, OUT_OF_RANGE):
+            yield f"row {row['row']} is {row['state']!r}; it {WORKS}, or it is {OUT_OF_RANGE}"
+        if row["state"] == WORKS and not claims:
+            yield f"row {row['row']} works, and names no claim"
+        if row["state"] == OUT_OF_RANGE and not row["note"]:
+            yield f"row {row['row']} is out of range, and says not why"
+        for name in claims:
+            chapter = book.get(name.partition("-")[0])
+            if chapter is None or name not in chapter.claims:
+                yield f"row {row['row']} names {name}, which no chapter makes"
