@@ -44,7 +44,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit import ModelConfig, check, plots  # pip install the book's folder
-from labkit.corpora import Text
+from labkit.attention.logits import soft_cap
 from labkit.experiments import Experiment, Lab, claim, ladder, minus
 from labkit.experiments.lab import project_root
 from labkit.experiments.locks import find_lock
@@ -59,7 +59,7 @@ lab = Lab("C_zoo", size=size, seed=seed, memory={"kernel": "1200M", "run": "850M
 sizes = lab.sizes(
     # smoke, book
     rung=("smoke", "S"),
-    draws=(2, 12),
+    draws=(2, 24),
     depths=([2, 4], [2, 4, 8, 16, 32]),
     ends=((2, 4), (6, 48)),
 )
@@ -124,22 +124,22 @@ def look(arm, probe):
 shown = {name: arm for arm, name in ARMS.items() if arm in runs}
 plots.grid_map(
     panels={
-        "size (RMS), from the embedding (0) on": {
+        "size (RMS)": {
             (name, i): x for name, arm in shown.items() for i, x in enumerate(look(arm, "residual-rms"))
         },
-        "turn by block i, in degrees": {
+        "turn (degrees)": {
             (name, i): float(np.degrees(np.arccos(x)))
             for name, arm in shown.items()
             for i, x in enumerate(look(arm, "layer-cosine"), 1)
         },
     },
     row_label="recipe",
-    col_label="behind block",
-    value_label="the stream",
+    col_label="block (0: the embedding)",
+    value_label="the stream, behind each block",
     own_scales=True,
     digits=2,
     caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays near 1, where none does it grows. "
-    "Right: deep blocks of Pre-Norm do not turn less than early ones; the last one turns most.",
+    "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 )  # fmt: skip
 
@@ -199,16 +199,32 @@ def values(arm, what):
 
 
 # %%
+def write_recipe(arm):
+    """Write a recipe's steps, and what surrounds them."""
+    asked = recipe(arm)
+    blocks = [asked.block, *([asked.first] if asked.first else [])]
+    steps = [(b.attention.equation, b.feed_forward.equation) for b in blocks]
+    text = "; first: ".join(", then ".join(dict.fromkeys(pair)) for pair in steps)
+    more = {
+        "a norm on the embedding": asked.embedding_norm,
+        f"norms in attention: {asked.block.heads}": asked.block.heads,
+        "a norm inside the feed-forward": asked.inner_norm,
+        "logits are capped": asked.softcap,
+        "logits add up": asked.chain,
+        "a plain sum beside it": asked.second_stream,
+    }
+    parts = [text, *(words for words, has in more.items() if has)]
+    return "; ".join(parts).replace("**0.5", "^½").replace(" * ", "·").replace("{norm} ", "")
+
+
 def describe_row(arm, against, what, over):
     """Make a row of the zoo."""
-    block = recipe(arm).block
-    steps = dict.fromkeys((block.attention.equation, block.feed_forward.equation))
     lead = ladder.lead(climbed, arm, over)[rung]
     low, high = lead.compute_interval()
     seen = " → ".join(f"{fmean(values(each, what)):.3g}" for each in (over, arm))
     return {
         "recipe": ARMS[arm],
-        "x ←": " , then ".join(steps).replace("**0.5", "^½").replace("*", "·"),
+        "x ←": write_recipe(arm),
         "made against": against,
         "measure: baseline → recipe": f"{what}: {ARMS[over]} {seen}",
         "loss below the baseline (nats)": f"{lead.mean:+.4f} [{low:+.4f}, {high:+.4f}]",
@@ -219,7 +235,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row in three steps: is the baseline's number bad, is the recipe's better, and does the loss follow? In most rows the third answer is no: at its own rate the baseline has no trouble that costs it loss.
+Read a row in three steps: is the baseline's number bad, is the recipe's better, does the loss follow? A trouble that is mended without a lower loss cost none at this size. (One seed chose most rates so far, and their intervals are wide; the cards below wait for more.)
 
 Two recipes' removal costs are no full removal: ResiDual's second stream keeps the write of a removed block, and RealFormer's chain keeps its logits. So neither has a late share here.
 
@@ -232,20 +248,27 @@ $\sqrt{1 + S}$ (exercise 1).
 
 - **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Nothing here comes near it: the first card below has our largest entry.
   Its loss has a card of its own, `09-sandwich-earns-its-bytes`.
-- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold a variance that grows exponentially under Pre-Norm, and massive activations with it.
+- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold a variance that grows with the depth under Pre-Norm, and massive activations with it.
 - **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms outputs only, and queries and keys as well; its report finds neither enough alone.
 """
 
 # %%
 peri_loss = "Kim et al. 2025, arXiv 2502.02732"
+
+
+def find_largest_entry(record):
+    """Return the largest entry of the stream, behind any block."""
+    sizes = zip(record.probes["activation-extremes"], record.probes["residual-rms"], strict=True)
+    return max(ratio * rms for ratio, rms in sizes)
+
+
 ext = {arm: [max(v) for v in runs[arm].values("activation-extremes")] for arm in ("pre", "peri")}
 rms = {arm: look(arm, "residual-rms") for arm in ("pre", "peri")}
 claim(
     "C-pre-has-no-massive-activations",
-    "The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; the stream ends at {end:.0f}, so no entry is far beyond {top:.0f}.",
+    "The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; in size it is {top:.0f}, the mean over seeds.",
     ext["pre"],
-    end=rms["pre"][-1],
-    top=fmean(ext["pre"]) * rms["pre"][-1],
+    top=fmean(runs["pre"].values(find_largest_entry)),
     said="Pre-Norm's stream has massive activations, a hundred times its RMS or more.",
     source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
     published="in large models up to 100,000 times the median; half precision ends at 65,504",
@@ -288,8 +311,8 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Most of the variance that Peri-LN saves, it saves at the door and in the size of writes; that its stream is smaller is plain from the figure. That a smaller stream would lower the loss does not follow:
-every branch and the output read the stream through a norm, which is blind to its size. Whether Pre-Norm's growth is *exponential* six blocks cannot say. What spikes cost in a run of months is out of range.
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich has no norm at the door and grows less still: it is the norm behind the sublayer that holds the growth. That a smaller stream should lower the loss does not follow, since
+every branch and the output read it through a norm, which is blind to its size. What spikes cost in a run of months is out of range.
 
 ## Gemma's two answers to large logits
 
@@ -303,13 +326,13 @@ plots.dots(
     {name: values(arm, "largest logit") for name, arm in shown.items()},
     xlabel="largest attention logit, before a cap",
     threshold={"Gemma 2's cap": 50.0},
-    caption="The largest logit on a held-out batch after training at each recipe's own rate. Many models pass the cap that Gemma 2 sets; with norms on queries and keys none comes near it.",
+    caption="The largest logit on a held-out batch after training at each recipe's own rate. Many models pass the cap that Gemma 2 sets; with norms on queries and keys none of ours does.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final", arm=[*shown.values()])),
 )
 
 # %%
 line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
-bent = 1 - line.tanh() / line
+bent = 1 - soft_cap(line, 1.0) / line
 claim(
     "C-a-cap-is-a-line-below-a-sixth",
     "A soft cap moves a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of it.",
@@ -323,7 +346,7 @@ claim(
 )
 
 # %%
-gemma, large = "Gemma Team 2024, arXiv 2408.00118", 0.4  # nats that a cap of 50 wins at rate 0.1
+gemma, large = "Gemma Team 2024, arXiv 2408.00118", 0.4  # nats: 04-soft-cap-helps-too
 race("C-gemma-2-caps-cost-nothing", gemma, effect=large)
 race("C-gemma-2-below-pre", "this book, a forecast")
 race("C-gemma-3-below-gemma-2", "Gemma Team 2025, arXiv 2503.19786, which replaces caps by QK-Norm")
@@ -348,7 +371,11 @@ if "gemma2" in runs:
 
 # %%
 both = "Rybakov et al. 2024, arXiv 2410.16682"
-race("C-soft-cap-ties-at-the-best-rate", "this book: at its best rate few logits pass 50", effect=large)
+race(
+    "C-soft-cap-ties-at-the-best-rate",
+    "this book: at its best rate few logits pass 50",
+    effect=large,
+)
 race("C-soft-cap-adds-nothing-to-qk-norm", f"against {both}, at high rates", effect=large)
 race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
@@ -457,8 +484,8 @@ So what fails is found by trying a layout, and not by pressing logits down furth
 
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
-Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. All three are made against one trouble: the deeper a Pre-Norm block, the larger the stream beside its write, until late blocks can be taken out unnoticed.
-([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802).) Do we see it? Take one block out of a trained model:
+Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. All three are made against one trouble: the deeper a Pre-Norm block, the larger the stream beside its write, until late blocks can be taken out unnoticed
+([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802).) Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`). Does one of the three wake them?
 """
 
 # %%
@@ -476,12 +503,15 @@ plots.by_depth(
 # %%
 share = {arm: values(arm, "late share") for arm in ("pre", "post", "lns", "mix-ln")}
 sun, li = "Sun et al. 2025, arXiv 2502.05795", "Li et al. 2025, arXiv 2412.13795"
+half = len(look("pre", "removal-cost")) // 2
 for arm, source in (("lns", sun), ("mix-ln", li)):
     claim(
         f"C-{arm}-wakes-late-blocks",
-        "The second half of the blocks has {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm: {mean:+.2f}.",
+        "Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
         [v - fmean(share["pre"]) for v in share[arm]],
         recipe=ARMS[arm],
+        nats=float(np.mean(look(arm, "removal-cost")[half:])),
+        pre=float(np.mean(look("pre", "removal-cost")[half:])),
         its=fmean(share[arm]),
         other=fmean(share["pre"]),
         said=f"Under {ARMS[arm]} late blocks have a larger share of the work than under Pre-Norm.",
@@ -512,8 +542,29 @@ race("C-resi-dual-below-post", xie)
 
 # %% [markdown]
 r"""
-LNS ends below Pre-Norm (`10-lns-ahead-of-pre`), but not for the reason that it was made for: here it makes late blocks matter *less*. Whatever helps, it is not that they wake.
+LNS ends below Pre-Norm (`10-lns-ahead-of-pre`), but here not because late blocks wake: they matter *less*, by their share and in nats. One thing is not controlled: LNS draws its output matrices without the factor $1/\sqrt{2L}$, as its paper does, and no arm has that alone (exercise 3).
+Its paper derives that Pre-Norm's variance grows exponentially, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$. Iterate it:
+"""
 
+# %%
+product, sigmas = 1.0, [1.0]
+for _ in range(1_000_000 - 1):
+    product *= 1 + 1 / sigmas[-1]
+    sigmas.append(product**0.5)
+claim(
+    "C-lns-recursion-is-a-square",
+    "The recursion's variance is {k:.3f} L² at a thousand blocks, {mean:.4f} L² at a million.",
+    sigmas[-1] ** 2 / len(sigmas) ** 2,
+    k=sigmas[999] ** 2 / 1000**2,
+    said="The recursion printed for Pre-Norm's variance grows like a quarter of the square of the depth.",
+    source="against the exponential of Sun et al. 2025, arXiv 2502.05795, section 4",
+    criterion="in [0.24, 0.26]",
+    kind="exact",
+    tolerance=0.001,
+)
+
+# %% [markdown]
+r"""
 ResiDual's own argument is about depth, so ask it of fresh models: leave the last block out, and see how far the vector before the output matrix moves, as a share of its length.
 """
 
@@ -561,15 +612,23 @@ r"""
 $$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \quad \text{KEEL: } M(\alpha x + f(N(x))), \quad \text{RealFormer: } N(x + f(x)).$$
 
 Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) by $\omega$, measured once and then learned;
-[Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([arXiv 2601.19895](https://arxiv.org/abs/2601.19895)) takes
-$\alpha = S$, the number of sublayers, and norms inside the branch, too. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
+[Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
+$\alpha = S$, the number of sublayers, and norms inside the branch, too; its first attention is plain Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
 
 The column *at 0.0316* of [the table](#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
 """
 
 # %%
-race("C-admin-below-post", "Liu et al. 2020, arXiv 2004.08249", published="WMT14, 18 + 18 layers: 29.03 BLEU, Post-Norm diverges")
-race("C-b2t-below-post", "Takase et al. 2023, arXiv 2206.00330", published="WMT, 18 + 18 layers: 27.30 BLEU, Post-Norm fails")
+race(
+    "C-admin-below-post",
+    "Liu et al. 2020, arXiv 2004.08249",
+    published="WMT14, 18 + 18 layers: 29.03 BLEU, Post-Norm diverges",
+)
+race(
+    "C-b2t-below-post",
+    "Takase et al. 2023, arXiv 2206.00330",
+    published="WMT, 18 + 18 layers: 27.30 BLEU, Post-Norm fails",
+)
 race("C-keel-below-pre", "arXiv 2601.19895, at 64 layers and more")  # fmt: skip
 
 # %% [markdown]
@@ -612,7 +671,9 @@ if "normformer" in runs:
     )  # fmt: skip
 
 # %%
-race("C-normformer-below-pre", shleifer, published="125M parameters: perplexity 20.11 against 21.09")
+race(
+    "C-normformer-below-pre", shleifer, published="125M parameters: perplexity 20.11 against 21.09"
+)
 race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
@@ -789,7 +850,9 @@ def trace(step, norm):
 kinds = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 traced = {(s, n): trace(steps[s], kinds[n]) for s in steps for n in kinds}
 places = ("start", "block 1", "block 2", "behind a final norm")
-plots.table([{"layout": f"{s}, {n}", **dict(zip(places, xs))} for (s, n), xs in traced.items()])
+plots.table(
+    [{"layout": f"{s}, {n}", **dict(zip(places, xs, strict=True))} for (s, n), xs in traced.items()]
+)
 
 # %%
 by_hand = {"Post-Norm": [1, 0, 0, 0], "Pre-Norm": [1, 1.5, 2, 0]}
@@ -891,7 +954,9 @@ yours = {"six blocks": ..., "48 blocks": ..., "six, at most": ...}
 
 # %%
 truth = {"six blocks": 13**0.5, "48 blocks": 97**0.5, "six, at most": 13.0}
-check.answer(yours, truth, name="1", hint="a block has two sublayers; squares add up, at most lengths do")
+check.answer(
+    yours, truth, name="1", hint="a block has two sublayers; squares add up, at most lengths do"
+)
 
 # %% [markdown]
 r"""
@@ -912,8 +977,8 @@ divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for
 
 
 # %% tags=["exercise"]
-def path(sublayers, recipe):
-    """Return what is left of the identity path; recipe is "post" or "keel"."""
+def path(sublayers, name):
+    """Return what is left of the identity path; name is "post" or "keel"."""
     return ...
 
 
@@ -921,10 +986,10 @@ def path(sublayers, recipe):
 def check_path(path):
     """Hold a function against the products, factor by factor."""
     truth, came = {}, {}
-    for recipe, count in (("post", 12), ("keel", 12), ("keel", 128)):
-        alpha = 1 if recipe == "post" else count
-        came[f"{recipe}, {count}"] = path(count, recipe)
-        truth[f"{recipe}, {count}"] = float(np.prod([alpha / np.hypot(alpha, 1)] * count))
+    for name, count in (("post", 12), ("keel", 12), ("keel", 128)):
+        alpha = 1 if name == "post" else count
+        came[f"{name}, {count}"] = path(count, name)
+        truth[f"{name}, {count}"] = float(np.prod([alpha / np.hypot(alpha, 1)] * count))
     return check.answer(came, truth, name="2", hint="for Post-Norm α is 1; S factors α/√(α² + 1)")
 
 
@@ -941,9 +1006,9 @@ Post-Norm is the same formula with $\alpha = 1$.
 
 
 # %% tags=["solution"]
-def solved_path(sublayers, recipe):
+def solved_path(sublayers, name):
     """A solution of exercise 2."""
-    alpha = 1.0 if recipe == "post" else float(sublayers)
+    alpha = 1.0 if name == "post" else float(sublayers)
     return (alpha / (alpha**2 + 1) ** 0.5) ** sublayers
 
 
@@ -953,13 +1018,13 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
 
-**3 (open).** LNS lowers the loss and makes late blocks matter less. Then the factor $1/\sqrt\ell$ may do something else: lower the rate of late blocks, say, or shrink their logits. Choose one, and find a control that has it without the factor. Predict, then run five seeds at LNS' rate.
+**3 (open).** LNS differs from the ladder's Pre-Norm in two things: the factor $1/\sqrt\ell$, and output matrices that are not shrunk. Which of them lowers the loss? The control has the weights without the factor. Predict, then run five seeds at LNS' rate. (Then tune the control: it may want another.)
 """
 
 # %% tags=["exercise"]
 my_prediction = "…"
 lns = ladder.configure_run(ladder.build_base_run(rung, "lns"), 0.0115, seed)
-my_arms = {"LNS": {}, "LNS with QK-Norm": {"model.qk_norm": "qk rms"}}
+my_arms = {"LNS": {}, "its weights, no factor": {"model.recipe": "pre", "model.init": "normal"}}
 my_experiment = Experiment(lns, {"arm": my_arms, "seed": five})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
 # {arm: part.values("test.loss") for arm, part in results.by("arm").items()}
@@ -969,7 +1034,7 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## References
 
-Works cited: [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Shleifer et al. (2021)](https://arxiv.org/abs/2110.09456), [Wang et al. (2022)](https://arxiv.org/abs/2210.06423), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [KEEL (2026)](https://arxiv.org/abs/2601.19895).
+Works cited: [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Shleifer et al. (2021)](https://arxiv.org/abs/2110.09456), [Wang et al. (2022)](https://arxiv.org/abs/2210.06423), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895).
 Full entries are on the book's page of references.
 """
 
