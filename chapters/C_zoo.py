@@ -15,19 +15,19 @@ What is its equation, what was it made against, do we see that trouble in a mode
 
 **In short.** Runs are those of the shared ladder, rung S (six blocks of width 32), each recipe at its own learning rate; the [table](#the-table) has all rows at once.
 
-| you look for | section |
-| --- | --- |
-| growth and turning of every recipe's stream, block by block | [[C#Streams, block by block]] |
-| Sandwich, Peri-LN, OLMo 2 | [[C#Norms on what is written]] |
-| Gemma 2 and 3, soft caps with and without QK-Norm | [[C#Gemma's two answers to large logits]] |
-| logits under control, and something else fails | [[C#Logits held, and another instability]] |
-| Mix-LN, LNS, ResiDual: late blocks that do nothing | [[C#Against idle late blocks]] |
-| Admin, B2T, KEEL, RealFormer: Post-Norm with a longer skip | [[C#Post-Norm with help]] |
-| Sub-LN, NormFormer: norms inside the branch | [[C#Norms inside the branch]] |
-| EmbedNorm, First-QKV-Pre: a first block of its own | [[C#First blocks]] |
-| Xiong's lemma and theorem, over depth | [[C#Xiong's lemma and theorem]] |
-| a uniform offset, traced through two blocks | [[C#A uniform offset]] |
-| vanishing gradients, said to help fine-tuning | [[C#Vanishing gradients and fine-tuning]] |
+| you look for | in a sentence | section |
+| --- | --- | --- |
+| growth and turning of every stream | with a norm on it a stream stays at 1; without one it grows | [[C#Streams, block by block]] |
+| Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [[C#Norms on what is written]] |
+| Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [[C#Gemma's two answers to large logits]] |
+| logits held, and something else fails | another layout mends what QK-Norm cannot | [[C#Logits held, and another instability]] |
+| Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [[C#Against idle late blocks]] |
+| Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [[C#Post-Norm with help]] |
+| Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [[C#Norms inside the branch]] |
+| EmbedNorm, First-QKV-Pre | with embeddings of RMS 1 there is little to repair | [[C#First blocks]] |
+| Xiong's lemma and theorem, over depth | both stand, in their setting | [[C#Xiong's lemma and theorem]] |
+| a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [[C#A uniform offset]] |
+| vanishing gradients and fine-tuning | they lean as said, and Adam does not see it | [[C#Vanishing gradients and fine-tuning]] |
 """
 
 # %% tags=["parameters"]
@@ -151,7 +151,7 @@ Of ResiDual, which has two streams, the figure shows the one that is normed. *Re
 ## The table
 
 Each recipe has a *measure* of the trouble that it was made against: what its baseline shows, and what it shows itself. *Late share* is the share of the second half of the blocks in what it costs to remove blocks, one at a
-time; *first/last* the gradient of the first block over that of the last, at step 100; *at 0.0316* a validation loss at that rate, one seed, where letter frequencies alone give about 3. The last column is how far
+time; *first/last* the gradient of the first block over that of the last, at step 100; *at $0.0316$* a validation loss at that rate, one seed, where letter frequencies alone give about 3. The last column is how far
 its test loss lies below the baseline's, each at its own rate.
 """
 
@@ -217,6 +217,7 @@ def write_recipe(arm):
     return "; ".join(parts).replace("**0.5", "^½").replace(" * ", "·").replace("{norm} ", "")
 
 
+# %%
 def describe_row(arm, against, what, over):
     """Make a row of the zoo."""
     lead = ladder.lead(climbed, arm, over)[rung]
@@ -243,7 +244,7 @@ Two recipes' removal costs are no full removal: ResiDual's second stream keeps t
 
 $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text{output norm:}\quad x \leftarrow x + N(f(x)).$$
 
-A norm behind the sublayer gives each write the size of its gain, whatever the sublayer makes. So the stream grows by a sum of writes that nobody can blow up: of $S$ uncorrelated ones of RMS 1 to
+A norm behind the sublayer gives each write the size of its gain, whatever the sublayer makes. Only a gain can make writes large. $S$ uncorrelated writes of RMS 1 make a stream of
 $\sqrt{1 + S}$ (exercise 1).
 
 - **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Nothing here comes near it: the first card below has our largest entry.
@@ -278,6 +279,8 @@ claim(
     ours="six blocks of width 32, two million characters",
     in_range=False,
 )
+
+# %%
 claim(
     "C-peri-stream-grows-less",
     "Pre-Norm's stream grows from {a:.1f} to {b:.0f}, Peri-LN's from {c:.1f} to {d:.1f}: {mean:.2f} times Pre-Norm's growth.",
@@ -388,7 +391,7 @@ The output's logits were not recorded, so how far they come to 30 stays open.
 
 ## Logits held, and another instability
 
-A run is unstable, its attention logits are under control: what now? QK-Norm mends what lies before the softmax, and nothing else. To show it we need a model that fails with *small* logits. Post-Norm at a rate of 0.0316, three to six times its best,
+A run is unstable, its attention logits are under control: what now? QK-Norm mends what lies before the softmax, and nothing else. To show it we need a model that fails with *small* logits. Post-Norm at a rate of $0.0316$, more than five times its best,
 learns nothing but letter frequencies (chapter 02). We give its queries and keys norms. And we take KEEL, the same Post-Norm stream with a longer skip, *without* norms on queries and keys.
 """
 
@@ -430,6 +433,8 @@ claim(
     kind="at",
     since=stressed.find_start(),
 )
+
+# %%
 claim(
     "C-qk-norm-does-not-mend-post",
     "At rate 0.0316 Post-Norm with QK-Norm ends {mean:.2f} nats above KEEL.",
@@ -581,6 +586,7 @@ def last_block_counts(name, depth, seed):
     return ((final_stream(model, tokens) - whole).norm() / whole.norm()).item()
 
 
+# %%
 def power(name):
     """Fit share ~ depth^p between two depths, seed by seed."""
     low, high = sizes.ends
@@ -615,7 +621,7 @@ Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes
 [Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
 $\alpha = S$, the number of sublayers, and norms inside the branch, too; its first attention is plain Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
 
-The column *at 0.0316* of [the table](#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
+The column *at $0.0316$* of [the table](#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
 """
 
 # %%
@@ -655,6 +661,8 @@ claim(
     kind="best",
     tried={"second value": "step 1 as well as step 100"},
 )
+
+# %%
 if "normformer" in runs:
     odd = {arm: np.abs(np.log(values(arm, "first/last"))) for arm in ("pre", "normformer")}
     claim(
