@@ -17,14 +17,14 @@ What is its equation, what was it made against, do we see that trouble in a mode
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| growth and turning of every stream | with a norm on it a stream stays at 1; without one it grows | [[C#Streams, block by block]] |
+| growth and turning of every stream | with norms on it a stream stays near 1; without it grows | [[C#Streams, block by block]] |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [[C#Norms on what is written]] |
 | Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [[C#Gemma's two answers to large logits]] |
 | logits held, and something else fails | another layout mends what QK-Norm cannot | [[C#Logits held, and another instability]] |
 | Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [[C#Against idle late blocks]] |
 | Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [[C#Post-Norm with help]] |
 | Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [[C#Norms inside the branch]] |
-| EmbedNorm, First-QKV-Pre | with embeddings of RMS 1 there is little to repair | [[C#First blocks]] |
+| EmbedNorm, First-QKV-Pre | a matter of small embeddings, and ours enter with RMS 1 | [[C#First blocks]] |
 | Xiong's lemma and theorem, over depth | both stand, in their setting | [[C#Xiong's lemma and theorem]] |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [[C#A uniform offset]] |
 | vanishing gradients and fine-tuning | they lean as said, and Adam does not see it | [[C#Vanishing gradients and fine-tuning]] |
@@ -146,7 +146,7 @@ plots.grid_map(
 # %% [markdown]
 r"""
 Of ResiDual, which has two streams, the figure shows the one that is normed. *Representation collapse* is the fear that late Pre-Norm blocks turn the stream less and less
-([Xie et al., 2023](https://arxiv.org/abs/2304.14802)). It needs depth: a sum of $2L$ equal writes grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it.
+([Xie et al., 2023](https://arxiv.org/abs/2304.14802)). It needs depth: a sum of $2L$ uncorrelated writes of one size grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it.
 
 ## The table
 
@@ -385,8 +385,8 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 # %% [markdown]
 r"""
 At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates the cards above decide as far as their arms have reported.
-With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$ for gains $g$, so a cap has something to do only where gains have grown.
-[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that a cap and QK-Norm together bear higher rates than either; their 830 million parameters are out of range here.
+With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap has something to do only where gains have grown.
+[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that a cap and QK-Norm together bear a higher rate than QK-Norm alone, in a model of 830 million parameters; that is out of range here.
 The output's logits were not recorded, so how far they come to 30 stays open.
 
 ## Logits held, and another instability
@@ -476,7 +476,7 @@ claim(
     minus(warm.values("test.loss"), calm),
     top=max(max(record.probes["attention"]["largest"]) for _, record in warm),
     said="At ten times the best rate QK-Norm still ends above its loss at the best one.",
-    source="the second text of this book: logits controlled, another instability remains; arXiv 2410.16682",
+    source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
     criterion="> 0",
     kind="at",
 )
@@ -639,11 +639,11 @@ race("C-keel-below-pre", "arXiv 2601.19895, at 64 layers and more")  # fmt: skip
 
 # %% [markdown]
 r"""
-RealFormer's card is `10-realformer-ends-below-post`; its largest logit grows from block to block, as a sum does. All four are made for depths at which Post-Norm fails outright. At six blocks it does not, at a rate of its own; so losses at the best rate are not what these recipes are about.
+RealFormer's card is `10-realformer-ends-below-post`; its largest logit grows from block to block, as a sum does. Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not; so a loss at the best rate is not what these recipes are about.
 
 ## Norms inside the branch
 
-**NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) finds that under Pre-Norm early layers get larger gradients than late ones, and adds a norm behind attention, one before the last matrix of the feed-forward, and a gain for each head.
+**NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) finds that under Pre-Norm early layers get larger gradients than late ones, and adds a norm behind attention, one before the last matrix of the feed-forward, a gain for each head and, in small models, a factor $\lambda$ on the skip.
 **Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) puts a norm before the last matrix of both, with first weights that grow like $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech.
 """
 
@@ -691,7 +691,7 @@ So the mismatch is not there when training starts; it comes within a hundred ste
 ## First blocks
 
 HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) norms queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries three remedies: a Pre-Norm first block (HybridNorm\*), a first block QKV-Pre, and a norm on the
-embedding; the first two help there, EmbedNorm does not. On rung S embeddings enter with RMS 1, so there is little to repair; with small ones the star matters (`06-star-ahead-of-qkv-pre-when-small`).
+embedding; the first two help there, EmbedNorm does not. On rung S embeddings enter with RMS 1, so there may be little to repair; what small ones change is the question of chapter 06.
 """
 
 # %%
@@ -834,7 +834,7 @@ Lemma and theorem stand, in their setting. Two things that are often added do no
 ## A uniform offset
 
 Four channels hold $1$ each, and every sublayer writes $0.5$ into each of them. Trace it through two blocks. LayerNorm takes the mean out, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So says
-our second text, and that Pre-Norm *preserves* the offset. Go on to the end, and try the other norm:
+“Layer normalization, an article”, and that Pre-Norm *preserves* the offset. Go on to the end, and try the other norm:
 """
 
 
@@ -870,7 +870,7 @@ claim(
     "Traced with LayerNorm, a uniform offset differs from the hand's numbers by {mean:.0e} at most.",
     max(off),
     said="Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm takes it out.",
-    source="the second text of this book, continued to the final norm",
+    source="“Layer normalization, an article”, continued to the final norm",
     criterion="< 1e-6",
     kind="exact",
     tolerance=1e-6,
@@ -907,7 +907,7 @@ The stream carries the offset and nobody can read it. With RMSNorm it is the oth
 
 ## Vanishing gradients and fine-tuning
 
-Our fourth text says that Post-Norm's gradients vanish towards the input, that this keeps early layers still while a model is fine-tuned, and that Post-Norm models therefore fine-tune better. Three statements. The first we can look at, in pre-training:
+A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this keeps early layers still while a model is fine-tuned, and that Post-Norm models therefore fine-tune better. Three statements. The first we can look at, in pre-training:
 """
 
 # %%
@@ -916,7 +916,7 @@ claim(
     "At step 100 Post-Norm's first block has {mean:.2f} times the gradient of its last one.",
     values("post", "first/last"),
     said="Under Post-Norm early blocks get smaller gradients than late ones.",
-    source="the fourth text of this book; Takase et al. 2023, arXiv 2206.00330",
+    source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
     criterion="< 1",
     kind="best",
 )
@@ -949,7 +949,7 @@ claim(
 
 # %% [markdown]
 r"""
-The second contradicts what the same text says a few lines earlier: under Adam a weight moves about as far whatever the size of its gradient. Models are fine-tuned with Adam; a clip by the norm of the whole gradient changes all layers alike. So early layers are not kept still.
+The second contradicts what the same text says a few lines earlier: under Adam a weight moves about as far whatever the size of its gradient. Models are mostly fine-tuned with Adam or its kin; a clip by the norm of the whole gradient changes all layers alike. So early layers are not kept still.
 The third, that Post-Norm fine-tunes better, is out of range: it needs a model trained on one task and tuned on another, at the size of BERT, and no run of this book goes on from another's weights.
 
 ## Exercises
