@@ -819,7 +819,7 @@ plots.table(
 r"""
 *What* is slow differs. Decoding one sequence, it is the start of kernels; prompts and training, their bytes. There a graph saves nothing, and fusing does.
 (BERT's quarter has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$.) With many
-sequences at once, reading their keys and values takes the time: move the first slider.
+sequences at once, reading their keys and values takes the time: move the first slider. The same estimate for three sizes, LayerNorm against RMSNorm: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
 ## What the sources say, and what we measured
 
