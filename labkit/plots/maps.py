@@ -32,13 +32,14 @@ def grid_map(
     caption: str,
     panels: Mapping[str, Cells] | None = None,
     limits: tuple[float, float] | None = None,
+    own_scales: bool = False,
     digits: int = 3,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw a number per cell; several panels share one colour scale."""
+    """Draw a number per cell; several panels share one colour scale, or have `own_scales`."""
     grids = _read_panels(values, panels)
     rows, cols = (_list_sides(grids, side) for side in (0, 1))
-    shades = _build_shades(grids, limits)
+    shared = _build_shades(grids, limits)
     most = 1 if len(cols) > 7 else 2 if len(cols) > 4 or len(grids) == 4 else 3
     across = min(len(grids), most)
     down = -(-len(grids) // across)
@@ -48,6 +49,7 @@ def grid_map(
     for ax in axes.flat[len(grids) :]:
         ax.set_visible(False)
     for ax, (name, cells) in zip(axes.flat, grids.items(), strict=False):
+        shades = _build_shades({name: cells}, limits) if own_scales else shared
         for i, row in enumerate(rows):
             here = [cells.get((row, col)) for col in cols]
             for j, value in enumerate(here):

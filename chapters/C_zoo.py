@@ -1,0 +1,1065 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# A zoo of placements
+
+**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and each was made against a trouble that its authors saw. This shelf has a row for each.
+What is its equation, what was it made against, do we see that trouble in a model of six blocks, and does the recipe mend it?
+
+**In short.** Runs are those of the shared ladder, rung S (six blocks of width 32), each recipe at its own learning rate; the [table](#the-table) has all rows at once.
+
+| you look for | in a sentence | section |
+| --- | --- | --- |
+| growth and turning of every stream | with norms on it a stream stays near 1; without it grows | [[C#Streams, block by block]] |
+| Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [[C#Norms on what is written]] |
+| Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [[C#Gemma's two answers to large logits]] |
+| logits held, and something else fails | QK-Norm takes Post-Norm off its plateau; another layout does much better | [[C#Logits held, and another instability]] |
+| Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [[C#Against idle late blocks]] |
+| Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [[C#Post-Norm with help]] |
+| Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [[C#Norms inside the branch]] |
+| EmbedNorm, First-QKV-Pre | a matter of small embeddings, and ours enter with RMS 1 | [[C#First blocks]] |
+| Xiong's lemma and theorem, over depth | both stand, in their setting | [[C#Xiong's lemma and theorem]] |
+| a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [[C#A uniform offset]] |
+| vanishing gradients and fine-tuning | they lean as said, and Adam does not see it | [[C#Vanishing gradients and fine-tuning]] |
+"""
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
+# %%
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import ModelConfig, check, plots  # pip install the book's folder
+from labkit.attention.logits import soft_cap
+from labkit.experiments import Experiment, Lab, claim, ladder, minus
+from labkit.experiments.lab import project_root
+from labkit.experiments.locks import find_lock
+from labkit.model import Perturbed
+from labkit.model.feed_forward import FeedForward
+from labkit.norms import LayerNorm, RMSNorm
+from labkit.placements import PostNorm, PreNorm, recipe
+from labkit.probes.updates import final_stream
+
+# %%
+lab = Lab("C_zoo", size=size, seed=seed, memory={"kernel": "1200M", "run": "850M"})
+sizes = lab.sizes(
+    # smoke, book
+    rung=("smoke", "S"),
+    draws=(2, 24),
+    depths=([2, 4], [2, 4, 8, 16, 32]),
+    ends=((2, 4), (6, 48)),
+)
+rung, draws = sizes.rung, lab.seeds(sizes.draws)
+five = lab.seeds(5)
+ARMS = {
+    "pre": "Pre-Norm", "post": "Post-Norm", "qk": "QK-Norm", "sandwich": "Sandwich", "peri": "Peri-LN",
+    "output": "output norms", "olmo2": "OLMo 2", "gemma2": "Gemma 2", "gemma3": "Gemma 3",
+    "pre, soft cap": "Pre-Norm with a soft cap", "qk, soft cap": "QK-Norm with a soft cap",
+    "lns": "LNS", "mix-ln": "Mix-LN", "resi-dual": "ResiDual", "admin": "Admin", "b2t": "B2T",
+    "keel": "KEEL", "realformer": "RealFormer", "deepnorm": "DeepNorm", "sub-ln": "Sub-LN",
+    "normformer": "NormFormer", "hybrid": "HybridNorm", "hybrid*": "HybridNorm*",
+    "embed-norm": "EmbedNorm", "first-qkv-pre": "First-QKV-Pre",
+}  # fmt: skip
+climbed = lab.ladder(
+    [*(arm for arm in ARMS if arm in ladder.CHAPTERED), "no attention"],
+    also=[arm for arm in ARMS if arm in ladder.SHELVED],
+)
+runs = climbed.where(rung=rung, stage="final").by("arm")
+searches = climbed.where(rung=rung, stage="tuning", seed=ladder.TUNING_SEED)
+
+
+# %%
+def race(name, source, **more):
+    """Show the card of a comparison that was locked, or say what its lock waits for."""
+    lock = find_lock(project_root(), name)
+    leads = ladder.lead(climbed, *lock.arms)
+    if rung not in leads:
+        print(f"{name} waits for its runs ({lock.said} We give it {lock.probability:.0%}.)")
+        return
+    one, other = (ARMS[arm] for arm in lock.arms)
+    claim(
+        name,
+        "On rung {rung} {one} ends {apart:.4f} nats {side} {other}.",
+        leads,
+        said=lock.said,
+        one=one,
+        other=other,
+        source=source,
+        criterion=lock.criterion,
+        kind="best",
+        lacking=ladder.lacking(climbed, *lock.arms),
+        **more,
+    )
+
+
+# %% [markdown]
+r"""
+## Streams, block by block
+
+The stream is what blocks read and add to. Two numbers say what becomes of it. Its **size** is the root mean square of an entry; a recipe that norms the stream holds it. A block **turns** the stream by
+the angle between what entered and what left, averaged over tokens as a cosine; a block that hardly turns it does hardly anything. Both were recorded of each reporting run after training.
+"""
+
+
+# %%
+def look(arm, probe):
+    """Average a probe's numbers over the runs of an arm that report."""
+    return np.mean([record.probes[probe] for _, record in runs[arm]], axis=0)
+
+
+shown = {name: arm for arm, name in ARMS.items() if arm in runs}
+plots.grid_map(
+    panels={
+        "size (RMS)": {
+            (name, i): x for name, arm in shown.items() for i, x in enumerate(look(arm, "residual-rms"))
+        },
+        "turn (degrees)": {
+            (name, i): float(np.degrees(np.arccos(x)))
+            for name, arm in shown.items()
+            for i, x in enumerate(look(arm, "layer-cosine"), 1)
+        },
+    },
+    row_label="recipe",
+    col_label="block (0: the embedding)",
+    value_label="the stream, behind each block",
+    own_scales=True,
+    digits=2,
+    caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays near 1, where none does it grows. "
+    "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin.",
+    provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+Of ResiDual, which has two streams, the figure shows the one that is normed. *Representation collapse* is the fear that late Pre-Norm blocks turn the stream less and less
+([Xie et al., 2023](https://arxiv.org/abs/2304.14802)). It needs depth: a sum of $2L$ uncorrelated writes of one size grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it.
+
+## The table
+
+Each recipe has a *measure* of the trouble that it was made against: what its baseline shows, and what it shows itself. *Late share* is the share of the second half of the blocks in what it costs to remove blocks, one at a
+time; *first/last* the gradient of the first block over that of the last, at step 100; *at $0.0316$* a validation loss at that rate, one seed, where letter frequencies alone give about 3. The last column is how far
+its test loss lies below the baseline's, each at its own rate.
+"""
+
+# %%
+AGAINST = {  # made against, measure, baseline
+    "sandwich": ("values that overflow in half precision", "growth", "pre"),
+    "peri": ("a stream whose variance grows", "growth", "pre"),
+    "gemma2": ("logits that grow", "largest logit", "sandwich"),
+    "gemma3": ("logits that grow", "largest logit", "sandwich"),
+    "olmo2": ("spikes of the loss and of gradients", "at 0.0316", "output"),
+    "lns": ("late blocks that do nothing", "late share", "pre"),
+    "mix-ln": ("late blocks that do nothing", "late share", "pre"),
+    "resi-dual": ("collapse, and gradients that vanish", "at 0.0316", "post"),
+    "admin": ("updates that Post-Norm amplifies", "at 0.0316", "post"),
+    "b2t": ("gradients that vanish", "at 0.0316", "post"),
+    "keel": ("gradients that vanish", "at 0.0316", "post"),
+    "deepnorm": ("updates that grow with depth", "at 0.0316", "post"),
+    "realformer": ("attention that starts anew in each block", "at 0.0316", "post"),
+    "sub-ln": ("instability, with one recipe for all tasks", "at 0.0316", "pre"),
+    "normformer": ("early gradients larger than late ones", "first/last", "pre"),
+    "hybrid*": ("early blocks that train badly", "at 0.0316", "hybrid"),
+    "first-qkv-pre": ("early blocks that train badly", "at 0.0316", "hybrid"),
+    "embed-norm": ("early blocks that train badly", "at 0.0316", "hybrid"),
+}
+
+
+# %%
+def measure(record, what):
+    """Read a trouble's measure from the record of a run that reports."""
+    rms, costs = record.probes["residual-rms"], record.probes["removal-cost"]
+    blocks = [*record.probes["gradient-profile"].values()][-1]["block"]
+    return {
+        "growth": rms[-1] / rms[0],
+        "largest logit": max(record.probes["attention"]["largest"]),
+        "late share": sum(costs[len(costs) // 2 :]) / sum(costs),
+        "first/last": blocks[0] / blocks[-1],
+    }[what]
+
+
+def values(arm, what):
+    """List a measure of an arm: by seed of its report, or of the one seed that searched."""
+    if what == "at 0.0316":
+        return searches.where(arm=arm, lr=0.0316).values("validation.loss")
+    return runs[arm].values(lambda record: measure(record, what))
+
+
+# %%
+def write_recipe(arm):
+    """Write a recipe's steps, and what surrounds them."""
+    asked = recipe(arm)
+    blocks = [asked.block, *([asked.first] if asked.first else [])]
+    steps = [(b.attention.equation, b.feed_forward.equation) for b in blocks]
+    text = "; first: ".join(", then ".join(dict.fromkeys(pair)) for pair in steps)
+    more = {
+        "a norm on the embedding": asked.embedding_norm,
+        f"norms in attention: {asked.block.heads}": asked.block.heads,
+        "a norm inside the feed-forward": asked.inner_norm,
+        "logits are capped": asked.softcap,
+        "logits add up": asked.chain,
+        "a plain sum beside it": asked.second_stream,
+    }
+    parts = [text, *(words for words, has in more.items() if has)]
+    return "; ".join(parts).replace("**0.5", "^½").replace(" * ", "·").replace("{norm} ", "")
+
+
+# %%
+def describe_row(arm, against, what, over):
+    """Make a row of the zoo."""
+    lead = ladder.lead(climbed, arm, over)[rung]
+    low, high = lead.compute_interval()
+    seen = " → ".join(f"{fmean(values(each, what)):.3g}" for each in (over, arm))
+    return {
+        "recipe": ARMS[arm],
+        "x ←": write_recipe(arm),
+        "made against": against,
+        "measure: baseline → recipe": f"{what}: {ARMS[over]} {seen}",
+        "loss below the baseline (nats)": f"{lead.mean:+.4f} [{low:+.4f}, {high:+.4f}]",
+    }
+
+
+plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in runs])
+
+# %% [markdown]
+r"""
+Read a row in three steps: is the baseline's number bad, is the recipe's better, does the loss follow? A trouble that is mended without a lower loss cost none at this size. (One seed chose most rates so far, and their intervals are wide; the cards below wait for more.)
+
+Two recipes' removal costs are no full removal: ResiDual's second stream keeps the write of a removed block, and RealFormer's chain keeps its logits. So neither has a late share here.
+
+## Norms on what is written
+
+$$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text{output norm:}\quad x \leftarrow x + N(f(x)).$$
+
+A norm behind the sublayer gives each write the size of its gain, whatever the sublayer makes. Only a gain can make writes large. $S$ uncorrelated writes of RMS 1 make a stream of
+$\sqrt{1 + S}$ (exercise 1).
+
+- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Nothing here comes near it: the first card below has our largest entry.
+  Its loss has a card of its own, `09-sandwich-earns-its-bytes`.
+- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold a variance that grows with the depth under Pre-Norm, and massive activations with it.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms outputs only, and queries and keys as well; its report finds neither enough alone.
+"""
+
+# %%
+peri_loss = "Kim et al. 2025, arXiv 2502.02732"
+
+
+def find_largest_entry(record):
+    """Return the largest entry of the stream, behind any block."""
+    sizes = zip(record.probes["activation-extremes"], record.probes["residual-rms"], strict=True)
+    return max(ratio * rms for ratio, rms in sizes)
+
+
+ext = {arm: [max(v) for v in runs[arm].values("activation-extremes")] for arm in ("pre", "peri")}
+rms = {arm: look(arm, "residual-rms") for arm in ("pre", "peri")}
+claim(
+    "C-pre-has-no-massive-activations",
+    "The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; in size it is {top:.0f}, the mean over seeds.",
+    ext["pre"],
+    top=fmean(runs["pre"].values(find_largest_entry)),
+    said="Pre-Norm's stream has massive activations, a hundred times its RMS or more.",
+    source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
+    published="in large models up to 100,000 times the median; half precision ends at 65,504",
+    criterion="> 100",
+    kind="best",
+    domain="models of 400 million parameters and more, billions of tokens",
+    ours="six blocks of width 32, two million characters",
+    in_range=False,
+)
+
+# %%
+claim(
+    "C-peri-stream-grows-less",
+    "Pre-Norm's stream grows from {a:.1f} to {b:.0f}, Peri-LN's from {c:.1f} to {d:.1f}: {mean:.2f} times Pre-Norm's growth.",
+    [v / fmean(values("pre", "growth")) for v in values("peri", "growth")],
+    **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
+    said="From the embedding to the last block Peri-LN's stream grows less than Pre-Norm's.",
+    source=peri_loss,
+    criterion="< 1",
+    kind="best",
+    tried={"control": "each at its own rate"},
+)  # fmt: skip
+
+# %%
+claim(
+    "C-peri-entries-stand-out-less",
+    "The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
+    [v - fmean(ext["pre"]) for v in ext["peri"]],
+    peri=fmean(ext["peri"]),
+    pre=fmean(ext["pre"]),
+    said="Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
+    source=peri_loss,
+    criterion="< 0",
+    kind="best",
+)
+race("C-peri-below-pre", peri_loss, published="400M parameters: average score 51.57 against 49.69")
+
+# %%
+olmo = "Team OLMo et al. 2024, arXiv 2501.00656"
+race("C-qk-norm-mends-the-output-norm", f"{olmo}: output norms alone are not enough")
+race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower loss")
+
+# %% [markdown]
+r"""
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich has no norm at the door and grows less still: it is the norm behind the sublayer that holds the growth. That a smaller stream should lower the loss does not follow, since
+every branch and the output read it through a norm, which is blind to its size. What spikes cost in a run of months is out of range.
+
+## Gemma's two answers to large logits
+
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and
+$c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has it *in place of* the cap on attention. Without weight decay, and but for a smaller $\epsilon$ in their norms, Gemma 2 and Sandwich
+differ here in nothing but the caps, so their difference is what both caps do. Is there anything to cap?
+"""
+
+# %%
+plots.dots(
+    {name: values(arm, "largest logit") for name, arm in shown.items()},
+    xlabel="largest attention logit, before a cap",
+    threshold={"Gemma 2's cap": 50.0},
+    caption="The largest logit on a held-out batch after training at each recipe's own rate. Many models pass the cap that Gemma 2 sets; with norms on queries and keys none of ours does.",
+    provenance=lab.provenance(climbed.where(rung=rung, stage="final", arm=[*shown.values()])),
+)
+
+# %%
+line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
+bent = 1 - soft_cap(line, 1.0) / line
+claim(
+    "C-a-cap-is-a-line-below-a-sixth",
+    "A soft cap moves a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of it.",
+    line[(bent - 0.01).abs().argmin()].item(),
+    half=bent[(line - 0.5).abs().argmin()].item(),
+    said="A soft cap moves logits below about a sixth of it by less than one per cent.",
+    source="the cap's definition",
+    criterion="in [0.16, 0.18]",
+    kind="exact",
+    tolerance=0.001,
+)
+
+# %%
+gemma, large = "Gemma Team 2024, arXiv 2408.00118", 0.4  # nats: 04-soft-cap-helps-too
+race("C-gemma-2-caps-cost-nothing", gemma, effect=large)
+race("C-gemma-2-below-pre", "this book, a forecast")
+race("C-gemma-3-below-gemma-2", "Gemma Team 2025, arXiv 2503.19786, which replaces caps by QK-Norm")
+race("C-gemma-3-below-pre", "this book, a forecast")
+race("C-gemma-3-below-qk", "this book, a forecast: what do output norms add to QK-Norm?")
+
+# %%
+if "gemma2" in runs:
+    grown = {arm: values(arm, "growth") for arm in ("pre", "gemma2")}
+    claim(
+        "C-gemma-2-stream-grows-less",
+        "Gemma 2's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times: {mean:.2f} of it.",
+        [v / fmean(grown["pre"]) for v in grown["gemma2"]],
+        its=fmean(grown["gemma2"]),
+        other=fmean(grown["pre"]),
+        said=find_lock(project_root(), "C-gemma-2-stream-grows-less").said,
+        source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
+        criterion="< 0.5",
+        kind="best",
+        since=climbed.where(rung=rung, stage="final", arm=["pre", "gemma2"]).find_start(),
+    )
+
+# %%
+both = "Rybakov et al. 2024, arXiv 2410.16682"
+race(
+    "C-soft-cap-ties-at-the-best-rate",
+    "this book: at its best rate few logits pass 50",
+    effect=large,
+)
+race("C-soft-cap-adds-nothing-to-qk-norm", f"against {both}, at high rates", effect=large)
+race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
+
+# %% [markdown]
+r"""
+At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates the cards above decide as far as their arms have reported.
+With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap has something to do only where gains have grown.
+[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that a cap and QK-Norm together bear a higher rate than QK-Norm alone, in a model of 830 million parameters; that is out of range here.
+The output's logits were not recorded, so how far they come to 30 stays open.
+
+## Logits held, and another instability
+
+A run is unstable, its attention logits are under control: what now? QK-Norm mends what lies before the softmax, and nothing else. To see what is left we need a model that fails for more than one reason. Post-Norm at a rate of $0.0316$, more than five times its best,
+learns nothing but letter frequencies (chapter 02). We give its queries and keys norms. And we take KEEL, the same Post-Norm stream with a longer skip, *without* norms on queries and keys.
+"""
+
+# %%
+looks = ("validation", "test", "attention", "gradient-profile", "residual-rms")
+hot = replace(ladder.configure_run(ladder.build_base_run(rung, "post"), 0.0316, seed), probes=looks)
+layouts = {
+    "Post-Norm": {"model.recipe": "post"},
+    "Post-Norm with QK-Norm": {"model.recipe": "post", "model.qk_norm": "qk rms"},
+    "KEEL": {"model.recipe": "keel"},
+}
+stressed = lab.run(Experiment(hot, {"arm": layouts, "seed": five}))
+of_layout = stressed.by("arm")
+
+# %%
+plots.loss_curves(
+    {name: part.values(lambda record: record.losses) for name, part in of_layout.items()},
+    reference=ladder.references(rung),
+    ylim=(1.2, 3.6),
+    caption="One rate, 0.0316, three models. Norms on queries and keys take Post-Norm off its plateau, and it ends far above KEEL, which has none.",
+    provenance=lab.provenance(stressed),
+)
+
+# %%
+test = {name: part.values("test.loss") for name, part in of_layout.items()}
+top = {
+    name: part.values(lambda record: max(record.probes["attention"]["largest"]))
+    for name, part in of_layout.items()
+}
+claim(
+    "C-post-logits-are-held",
+    "Post-Norm's largest logit is {mean:.0f} with norms on queries and keys, {bare:,.0f} without; KEEL's is {keel:.0f}.",
+    top["Post-Norm with QK-Norm"],
+    bare=fmean(top["Post-Norm"]),
+    keel=fmean(top["KEEL"]),
+    said="In those Post-Norm runs norms on queries and keys hold every logit below 50.",
+    source="this book, a forecast",
+    criterion="< 50",
+    kind="at",
+    since=stressed.find_start(),
+)
+claim(
+    "C-qk-norm-takes-post-off-its-plateau",
+    "At rate 0.0316 Post-Norm ends {mean:.2f} nats above the same model with QK-Norm, whose first block has no logit above {first:.1f}.",
+    minus(test["Post-Norm"], test["Post-Norm with QK-Norm"]),
+    first=max(
+        record.probes["attention"]["largest"][0]
+        for _, record in of_layout["Post-Norm with QK-Norm"]
+    ),
+    said="At rate 0.0316 norms on queries and keys take Post-Norm off its plateau.",
+    source="seen in the runs of the next two cards, which were locked for another question",
+    criterion="> 0.5",
+    kind="at",
+    since=stressed.find_start(),
+)
+
+# %%
+claim(
+    "C-qk-norm-does-not-mend-post",
+    "At rate 0.0316 Post-Norm with QK-Norm ends {mean:.2f} nats above KEEL.",
+    minus(test["Post-Norm with QK-Norm"], test["KEEL"]),
+    said="At rate 0.0316 Post-Norm with norms on queries and keys ends at least 0.3 nats above KEEL, another layout.",
+    source="this book, a forecast; on the general point: Rybakov et al. 2024, arXiv 2410.16682",
+    criterion="> 0.3",
+    kind="at",
+    since=stressed.find_start(),
+    tried={"control": "the same layout without QK-Norm"},
+)
+claim(
+    "C-keel-mends-post-at-a-high-rate",
+    "At rate 0.0316 Post-Norm ends {mean:.2f} nats above KEEL.",
+    minus(test["Post-Norm"], test["KEEL"]),
+    said="At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
+    source="arXiv 2601.19895: KEEL bears far higher rates than Post-Norm",
+    criterion="> 0.3",
+    kind="at",
+    since=stressed.find_start(),
+)
+
+# %% [markdown]
+r"""
+A second case is Pre-Norm itself. At 0.1, ten times the best rate, QK-Norm keeps logits moderate; does it keep the loss? (Runs of chapter 04.)
+"""
+
+# %%
+of_04 = ("attention-by-steps", "attention-maps")
+tenfold = replace(
+    ladder.configure_run(ladder.build_base_run(rung, "qk"), 1.0 if size == "smoke" else 0.1, 0),
+    probes=("validation", "test", "attention", *of_04, "residual-rms"),
+)
+warm = lab.run(Experiment(tenfold, {"seed": [*ladder.SEEDS]}))
+calm = climbed.where(rung=rung, stage="first", arm="qk").values("test.loss")
+claim(
+    "C-another-instability-remains",
+    "With QK-Norm and logits of at most {top:.0f}, a run at rate 0.1 ends {mean:.3f} nats above one at 0.01.",
+    minus(warm.values("test.loss"), calm),
+    top=max(max(record.probes["attention"]["largest"]) for _, record in warm),
+    said="At ten times the best rate QK-Norm still ends above its loss at the best one.",
+    source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
+    criterion="> 0",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So logits were one trouble of two. With them held, Post-Norm learns, but its first blocks hardly attend to anything, and the loss stays far above that of a layout whose skip is long: what is left is found by changing the layout, not by pressing logits down further.
+The second case has no culprit: the noise of a high rate fits as well as an instability.
+
+## Against idle late blocks
+
+$$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
+
+Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. All three are made against one trouble: the deeper a Pre-Norm block, the larger the stream beside its write, until late blocks can be taken out unnoticed
+([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802).) Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`). Does one of the three wake them?
+"""
+
+# %%
+plots.by_depth(
+    {ARMS[arm]: runs[arm].values("removal-cost") for arm in ("pre", "post", "lns", "mix-ln")},
+    ylabel="rise of the loss without the block (nats)",
+    xlabel="block taken out",
+    logy=True,
+    caption="What each block is worth after training. Pre-Norm's late blocks are worth about what its middle ones are. LNS leans on its first block, Post-Norm on its last.",
+    provenance=lab.provenance(
+        climbed.where(rung=rung, stage="final", arm=["pre", "post", "lns", "mix-ln"])
+    ),
+)
+
+# %%
+share = {arm: values(arm, "late share") for arm in ("pre", "post", "lns", "mix-ln")}
+sun, li = "Sun et al. 2025, arXiv 2502.05795", "Li et al. 2025, arXiv 2412.13795"
+half = len(look("pre", "removal-cost")) // 2
+for arm, source in (("lns", sun), ("mix-ln", li)):
+    claim(
+        f"C-{arm}-wakes-late-blocks",
+        "Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
+        [v - fmean(share["pre"]) for v in share[arm]],
+        recipe=ARMS[arm],
+        nats=float(np.mean(look(arm, "removal-cost")[half:])),
+        pre=float(np.mean(look("pre", "removal-cost")[half:])),
+        its=fmean(share[arm]),
+        other=fmean(share["pre"]),
+        said=f"Under {ARMS[arm]} late blocks have a larger share of the work than under Pre-Norm.",
+        source=source,
+        criterion="> 0",
+        kind="best",
+        domain="twelve blocks and more, 71 million parameters and more",
+        ours="six blocks of width 32",
+    )
+
+# %%
+claim(
+    "C-lns-stream-grows-less",
+    "LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
+    [v - fmean(values("pre", "growth")) for v in values("lns", "growth")],
+    its=fmean(values("lns", "growth")),
+    other=fmean(values("pre", "growth")),
+    said="From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
+    source=sun,
+    published="130M parameters: a variance of about 25 in place of 175",
+    criterion="< 0",
+    kind="best",
+)
+race("C-mix-ln-below-pre", li, published="71M parameters: perplexity 33.12 against 34.77")
+xie = "Xie et al. 2023, arXiv 2304.14802"
+race("C-resi-dual-below-pre", xie)
+race("C-resi-dual-below-post", xie)
+
+# %% [markdown]
+r"""
+LNS ends below Pre-Norm (`10-lns-ahead-of-pre`), but here not because late blocks wake: they matter *less*, by their share and in nats. One thing is not controlled: LNS draws its output matrices without the factor $1/\sqrt{2L}$, as its paper does, and no arm has that alone (exercise 3).
+Its paper derives that Pre-Norm's variance grows exponentially, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$. Iterate it:
+"""
+
+# %%
+product, sigmas = 1.0, [1.0]
+for _ in range(1_000_000 - 1):
+    product *= 1 + 1 / sigmas[-1]
+    sigmas.append(product**0.5)
+claim(
+    "C-lns-recursion-is-a-square",
+    "The recursion's variance is {k:.3f} L² at a thousand blocks, {mean:.4f} L² at a million.",
+    sigmas[-1] ** 2 / len(sigmas) ** 2,
+    k=sigmas[999] ** 2 / 1000**2,
+    said="The recursion printed for Pre-Norm's variance grows like a quarter of the square of the depth.",
+    source="against the exponential of Sun et al. 2025, arXiv 2502.05795, section 4",
+    criterion="in [0.24, 0.26]",
+    kind="exact",
+    tolerance=0.001,
+)
+
+# %% [markdown]
+r"""
+ResiDual's own argument is about depth, so ask it of fresh models: leave the last block out, and see how far the vector before the output matrix moves, as a share of its length.
+"""
+
+
+# %%
+@torch.no_grad()
+def last_block_counts(name, depth, seed):
+    """Share by which the final vector moves when the last block is left out, at first weights."""
+    torch.manual_seed(seed)
+    config = ModelConfig(recipe=name, norm="layer", dim=32, context=32, depth=depth, init="xavier")
+    model, tokens = config.build(), torch.randint(96, (8, 32))
+    whole = final_stream(model, tokens)
+    model.blocks = model.blocks[:-1]
+    return ((final_stream(model, tokens) - whole).norm() / whole.norm()).item()
+
+
+# %%
+def power(name):
+    """Fit share ~ depth^p between two depths, seed by seed."""
+    low, high = sizes.ends
+    return [
+        float(np.log(last_block_counts(name, high, s) / last_block_counts(name, low, s)))
+        / float(np.log(high / low))
+        for s in draws
+    ]
+
+
+# %%
+claim(
+    "C-resi-dual-keeps-its-last-block",
+    "What the last of L blocks moves goes like L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm, {post:.2f} in Post-Norm.",
+    power("resi-dual"),
+    pre=fmean(power("pre")),
+    post=fmean(power("post")),
+    said="At first weights the last block of ResiDual counts at any depth, more like Post-Norm's than like Pre-Norm's.",
+    source=xie,
+    predicted=0.0,
+    criterion="in [-0.25, 0.25]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+## Post-Norm with help
+
+$$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \quad \text{KEEL: } M(\alpha x + f(N(x))), \quad \text{RealFormer: } N(x + f(x)).$$
+
+Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) by $\omega$, measured once and then learned;
+[Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
+$\alpha = S$, the number of sublayers, and norms inside the branch, too; its first attention is plain Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
+
+The column *at $0.0316$* of [the table](#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
+"""
+
+# %%
+race(
+    "C-admin-below-post",
+    "Liu et al. 2020, arXiv 2004.08249",
+    published="WMT14, 18 + 18 layers: 29.03 BLEU, Post-Norm diverges",
+)
+race(
+    "C-b2t-below-post",
+    "Takase et al. 2023, arXiv 2206.00330",
+    published="WMT, 18 + 18 layers: 27.30 BLEU, Post-Norm fails",
+)
+race("C-keel-below-pre", "arXiv 2601.19895, at 64 layers and more")  # fmt: skip
+
+# %% [markdown]
+r"""
+RealFormer's card is `10-realformer-ends-below-post`; its largest logit grows from block to block, as a sum does. Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not; so a loss at the best rate is not what these recipes are about.
+
+## Norms inside the branch
+
+**NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) finds that under Pre-Norm early layers get larger gradients than late ones, and adds a norm behind attention, one before the last matrix of the feed-forward, a gain for each head and, in small models, a factor $\lambda$ on the skip.
+**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) puts a norm before the last matrix of both, with first weights that grow like $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech.
+"""
+
+# %%
+shleifer = "Shleifer et al. 2021, arXiv 2110.09456"
+first = [v["1"]["block"][0] / v["1"]["block"][-1] for v in runs["pre"].values("gradient-profile")]
+claim(
+    "C-pre-gradients-lean-to-the-first",
+    "At step 100 Pre-Norm's first block has {mean:.2f} times the gradient of its last one; at step 1, {start:.2f} times.",
+    values("pre", "first/last"),
+    start=fmean(first),
+    said="Under Pre-Norm early blocks get larger gradients than late ones.",
+    source=shleifer,
+    criterion="> 1",
+    kind="best",
+    tried={"second value": "step 1 as well as step 100"},
+)
+
+# %%
+if "normformer" in runs:
+    odd = {arm: np.abs(np.log(values(arm, "first/last"))) for arm in ("pre", "normformer")}
+    claim(
+        "C-normformer-evens-the-gradients",
+        "First over last, as a factor either way: {its:.2f} under NormFormer, {other:.2f} under Pre-Norm.",
+        (odd["normformer"] - odd["pre"].mean()).tolist(),
+        its=float(np.exp(odd["normformer"].mean())),
+        other=float(np.exp(odd["pre"].mean())),
+        said="At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
+        source=shleifer,
+        criterion="< 0",
+        kind="best",
+        since=climbed.where(rung=rung, stage="final", arm=["pre", "normformer"]).find_start(),
+    )  # fmt: skip
+
+# %%
+race(
+    "C-normformer-below-pre", shleifer, published="125M parameters: perplexity 20.11 against 21.09"
+)
+race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
+
+# %% [markdown]
+r"""
+So the mismatch is not there when training starts; it comes within a hundred steps, and Adam divides it away (last section). `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
+
+## First blocks
+
+HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) norms queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries three remedies: a Pre-Norm first block (HybridNorm\*), a first block QKV-Pre, and a norm on the
+embedding; the first two help there, EmbedNorm does not. On rung S embeddings enter with RMS 1, so there may be little to repair; what small ones change is the question of chapter 06.
+"""
+
+# %%
+zhuo = "Zhuo et al. 2025, arXiv 2503.04598, Figure 4"
+race("C-first-qkv-pre-below-hybrid", zhuo)
+race("C-embed-norm-below-hybrid", f"against {zhuo}, where it does not help")
+
+# %% [markdown]
+r"""
+## Xiong's lemma and theorem
+
+[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) look at fresh stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, queries and keys zero, so that attention is a plain mean, ReLU, normal inputs.
+
+- **Lemma 2.** The sum before the last norm of a Post-Norm block has $\mathbb E\|x\|^2 = \tfrac32 d$. After $l$ Pre-Norm blocks $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
+- **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm, of $d\sqrt{\ln d/L}$ under Pre-Norm.
+
+The $\tfrac32$ is $d$ from the norm and $\tfrac12 d$ that ReLU lets through; with other weights it is another number.
+"""
+
+
+# %%
+class Mean(nn.Module):
+    """Attention whose queries and keys are zero: every token gets the mean of the values."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.value = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x):
+        return self.value(x).mean(-2, keepdim=True).expand_as(x)
+
+
+def stack(step, depth, dim):
+    """Build blocks as in the proofs."""
+    layers = []
+    for _ in range(depth):
+        layers += [step(lambda: LayerNorm(dim), Mean(dim))]
+        layers += [step(lambda: LayerNorm(dim), FeedForward(dim, dim, "relu"))]
+    for linear in (m for layer in layers for m in layer.modules() if isinstance(m, nn.Linear)):
+        nn.init.xavier_normal_(linear.weight)
+    return layers
+
+
+# %%
+@torch.no_grad()
+def squares(step, seed, depth=12, dim=128):
+    """‖x‖²/d for each block: of Pre-Norm's stream, of the sum before Post-Norm's last norm."""
+    torch.manual_seed(seed)
+    x, seen = torch.randn(16, dim), []
+    for layer in stack(step, depth, dim):
+        seen.append(layer(x) if step is PreNorm else x + layer.sublayer(x))
+        x = layer(x)
+    return [total.square().mean().item() for total in seen[1::2]]
+
+
+def last_gradient(step, depth, seed, dim=64):
+    """Frobenius norm of the gradient of the last feed-forward matrix, at first weights."""
+    torch.manual_seed(seed)
+    x, layers = torch.randn(16, dim), stack(step, depth, dim)
+    for layer in layers:
+        x = layer(x)
+    x = LayerNorm(dim)(x) if step is PreNorm else x
+    loss = F.cross_entropy(x @ torch.randn(dim, dim) / dim**0.5, torch.randint(dim, (16,)))
+    return torch.autograd.grad(loss, layers[-1].sublayer.down.weight)[0].norm().item()
+
+
+# %%
+steps = {"Post-Norm": PostNorm, "Pre-Norm": PreNorm}
+summed = {name: [squares(step, s) for s in draws] for name, step in steps.items()}
+gradients = {
+    name: {depth: [last_gradient(step, depth, s) for s in draws] for depth in sizes.depths}
+    for name, step in steps.items()
+}
+plots.curves(
+    gradients,
+    xlabel="blocks",
+    ylabel="gradient of the last feed-forward matrix",
+    logx=True,
+    logy=True,
+    caption="First passes through fresh stacks in the setting of the proofs, no training. Post-Norm's last gradient does not depend on the depth, Pre-Norm's falls like one over its root.",
+    provenance=lab.provenance(),
+)
+
+# %%
+slopes = {
+    name: np.polyfit(np.log([*of]), np.log([*of.values()]), 1)[0] for name, of in gradients.items()
+}
+xiong = "Xiong et al. 2020, arXiv 2002.04745"
+claim(
+    "C-xiong-lemma-post",
+    "The sum before Post-Norm's last norm is {mean:.3f} d, averaged over twelve blocks.",
+    [fmean(of) for of in summed["Post-Norm"]],
+    said="The sum before the last norm of a Post-Norm block has a square of 3/2 d.",
+    source=f"{xiong}, Lemma 2",
+    predicted=1.5,
+    criterion="in [1.4, 1.6]",
+    kind="at",
+)
+claim(
+    "C-xiong-lemma-pre",
+    "Pre-Norm's square grows by {mean:.2f} d a block, over twelve.",
+    [(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]],
+    said="The square of Pre-Norm's stream grows by between d/2 and 3/2 d a block.",
+    source=f"{xiong}, Lemma 2",
+    predicted=1.0,
+    criterion="in [0.5, 1.5]",
+    kind="at",
+)
+
+# %%
+claim(
+    "C-xiong-theorem-post",
+    "Over {low} to {high} blocks Post-Norm's last gradient goes like L to the power {mean:.2f}.",
+    slopes["Post-Norm"].tolist(),
+    low=sizes.depths[0],
+    high=sizes.depths[-1],
+    said="Post-Norm's last gradient does not depend on the depth, at first weights.",
+    source=f"{xiong}, Theorem 1, whose bound is constant in L",
+    predicted=0.0,
+    criterion="in [-0.1, 0.1]",
+    kind="at",
+)
+claim(
+    "C-xiong-theorem-pre",
+    "Over {low} to {high} blocks Pre-Norm's last gradient goes like L to the power {mean:.2f}.",
+    slopes["Pre-Norm"].tolist(),
+    low=sizes.depths[0],
+    high=sizes.depths[-1],
+    said="Pre-Norm's last gradient falls like one over the root of the depth, at first weights.",
+    source=f"{xiong}, Theorem 1, whose bound falls like L^(−1/2)",
+    predicted=-0.5,
+    criterion="in [-0.6, -0.4]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Lemma and theorem stand, in their setting. Two things that are often added do not follow: that the large gradient lies *in every* late layer while training (these are bounds, for one matrix, at the start), and that it is why Post-Norm needs a warm-up ([[02#Suspect 3: large gradients in the last layer]]).
+
+## A uniform offset
+
+Four channels hold $1$ each, and every sublayer writes $0.5$ into each of them. Trace it through two blocks. LayerNorm takes the mean out, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So says
+“Layer normalization, an article”, and that Pre-Norm *preserves* the offset. Go on to the end, and try the other norm:
+"""
+
+
+# %%
+class Write(nn.Module):
+    """A sublayer that writes one number into every channel, whatever it reads."""
+
+    def forward(self, x):
+        return torch.full_like(x, 0.5)
+
+
+def trace(step, norm):
+    """Give one channel at the start, behind two blocks of one sublayer, and behind a final norm."""
+    xs = [torch.ones(1, 4, dtype=torch.float64)]
+    for _ in range(2):
+        xs.append(step(lambda: norm(4, eps=1e-12).double(), Write())(xs[-1]))
+    xs.append(norm(4, eps=1e-12).double()(xs[-1]))
+    return [x[0, 0].item() for x in xs]
+
+
+kinds = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
+traced = {(s, n): trace(steps[s], kinds[n]) for s in steps for n in kinds}
+places = ("start", "block 1", "block 2", "behind a final norm")
+plots.table(
+    [{"layout": f"{s}, {n}", **dict(zip(places, xs, strict=True))} for (s, n), xs in traced.items()]
+)
+
+# %%
+by_hand = {"Post-Norm": [1, 0, 0, 0], "Pre-Norm": [1, 1.5, 2, 0]}
+off = [abs(a - b) for s in steps for a, b in zip(traced[s, "LayerNorm"], by_hand[s], strict=True)]
+claim(
+    "C-uniform-offset-by-hand",
+    "Traced with LayerNorm, a uniform offset differs from the hand's numbers by {mean:.0e} at most.",
+    max(off),
+    said="Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm takes it out.",
+    source="“Layer normalization, an article”, continued to the final norm",
+    criterion="< 1e-6",
+    kind="exact",
+    tolerance=1e-6,
+)
+
+
+# %%
+@torch.no_grad()
+def hear_offset(norm):
+    """Largest change of a logit when 0.5 is added to every channel of every embedding."""
+    outputs = []
+    for offset in (0.0, 0.5):
+        torch.manual_seed(seed)
+        model = Perturbed(recipe="pre", norm=norm, dim=32, context=32, embedding_offset=offset)
+        outputs.append(model.build().double()(torch.arange(32)[None]))
+    return (outputs[1] - outputs[0]).abs().max().item()
+
+
+claim(
+    "C-nobody-reads-a-uniform-offset",
+    "An offset of 0.5 in every channel moves Pre-Norm's logits by {mean:.0e} with LayerNorm, by {rms:.1g} with RMSNorm.",
+    hear_offset("layer"),
+    rms=hear_offset("rms"),
+    said="With LayerNorm the offset that Pre-Norm preserves reaches no branch and no logit.",
+    source="algebra: every reader of the stream removes its mean",
+    criterion="< 1e-9",
+    kind="exact",
+    tolerance=1e-9,
+)
+
+# %% [markdown]
+r"""
+The stream carries the offset and nobody can read it. With RMSNorm it is the other way round: Post-Norm does not reset it to 0 but to size 1, and Pre-Norm's branches hear it.
+
+## Vanishing gradients and fine-tuning
+
+A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this keeps early layers still while a model is fine-tuned, and that Post-Norm models therefore fine-tune better. Three statements. The first we can look at, in pre-training:
+"""
+
+# %%
+claim(
+    "C-post-gradients-lean-to-the-last",
+    "At step 100 Post-Norm's first block has {mean:.2f} times the gradient of its last one.",
+    values("post", "first/last"),
+    said="Under Post-Norm early blocks get smaller gradients than late ones.",
+    source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
+    criterion="< 1",
+    kind="best",
+)
+
+
+# %%
+def walk(factor, optimizer, **options):
+    """Move a weight by fifty noisy gradients, all of them times a factor; return how far it gets."""
+    weight = nn.Parameter(torch.zeros(100, dtype=torch.float64))
+    steps = optimizer([weight], lr=0.01, **options)
+    noise = torch.Generator().manual_seed(seed)
+    for _ in range(50):
+        weight.grad = factor * (0.1 + torch.randn(100, generator=noise, dtype=torch.float64))
+        steps.step()
+    return weight.detach().norm().item()
+
+
+far = {o: walk(1.0, o) / walk(0.001, o) for o in (torch.optim.Adam, torch.optim.SGD)}
+claim(
+    "C-adam-does-not-see-vanishing",
+    "With gradients a thousand times smaller SGD gets {sgd:.0f} times less far, Adam {mean:.4f} times.",
+    far[torch.optim.Adam],
+    sgd=far[torch.optim.SGD],
+    said="Adam steps as far with gradients a thousand times smaller.",
+    source="Adam divides each gradient by its own size, as long as that is far above its ε",
+    criterion="< 1.01",
+    kind="exact",
+    tolerance=0.001,
+)
+
+# %% [markdown]
+r"""
+The second contradicts what the same text says a few lines earlier: under Adam a weight moves about as far whatever the size of its gradient. Models are mostly fine-tuned with Adam or its kin; a clip by the norm of the whole gradient changes all layers alike. So early layers are not kept still.
+The third, that Post-Norm fine-tunes better, is out of range: it needs a model trained on one task and tuned on another, at the size of BERT, and no run of this book goes on from another's weights.
+
+## Exercises
+
+**1 (by hand, 5 minutes).** A fresh Sandwich stack starts from an embedding of RMS 1. Every sublayer writes a vector of RMS 1, uncorrelated with the stream. What is the stream's RMS after six blocks, and after 48? What would it be at most, whatever the writes' directions?
+"""
+
+# %% tags=["exercise"]
+yours = {"six blocks": ..., "48 blocks": ..., "six, at most": ...}
+
+# %%
+truth = {"six blocks": 13**0.5, "48 blocks": 97**0.5, "six, at most": 13.0}
+check.answer(
+    yours, truth, name="1", hint="a block has two sublayers; squares add up, at most lengths do"
+)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+For uncorrelated vectors mean squares add. For any vectors the triangle inequality holds.
+
+</details>
+<details><summary>Solution</summary>
+
+$S = 2\cdot 6 = 12$ writes: $\sqrt{1 + 12} \approx 3.6$, and $\sqrt{1 + 96} \approx 9.8$. At most $1 + 12 = 13$. A trained Sandwich lies between, with gains that are no longer 1.
+
+</details>
+
+**2 (in code).** Of the identity path of a stack only the factors on the skip are left. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$ and the sum of both
+divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Leave KEEL's first block as if it were like the others.)
+"""
+
+
+# %% tags=["exercise"]
+def path(sublayers, name):
+    """Return what is left of the identity path; name is "post" or "keel"."""
+    return ...
+
+
+# %%
+def check_path(path):
+    """Hold a function against the products, factor by factor."""
+    truth, came = {}, {}
+    for name, count in (("post", 12), ("keel", 12), ("keel", 128)):
+        alpha = 1 if name == "post" else count
+        came[f"{name}, {count}"] = path(count, name)
+        truth[f"{name}, {count}"] = float(np.prod([alpha / np.hypot(alpha, 1)] * count))
+    return check.answer(came, truth, name="2", hint="for Post-Norm α is 1; S factors α/√(α² + 1)")
+
+
+check_path(path)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Post-Norm is the same formula with $\alpha = 1$.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_path(sublayers, name):
+    """A solution of exercise 2."""
+    alpha = 1.0 if name == "post" else float(sublayers)
+    return (alpha / (alpha**2 + 1) ** 0.5) ** sublayers
+
+
+assert check_path(solved_path).ok
+
+# %% [markdown]
+r"""
+KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
+
+**3 (open).** LNS differs from the ladder's Pre-Norm in two things: the factor $1/\sqrt\ell$, and output matrices that are not shrunk. Which of them lowers the loss? The control has the weights without the factor. Predict, then run five seeds at LNS' rate. (Then tune the control: it may want another.)
+"""
+
+# %% tags=["exercise"]
+my_prediction = "…"
+lns = ladder.configure_run(ladder.build_base_run(rung, "lns"), 0.0115, seed)
+my_arms = {"LNS": {}, "its weights, no factor": {"model.recipe": "pre", "model.init": "normal"}}
+my_experiment = Experiment(lns, {"arm": my_arms, "seed": five})
+# results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
+# {arm: part.values("test.loss") for arm, part in results.by("arm").items()}
+print(len(my_experiment.runs()), "runs")
+
+# %% [markdown]
+r"""
+## References
+
+Works cited: [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Shleifer et al. (2021)](https://arxiv.org/abs/2110.09456), [Wang et al. (2022)](https://arxiv.org/abs/2210.06423), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895).
+Full entries are on the book's page of references.
+"""
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU
