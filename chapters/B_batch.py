@@ -789,7 +789,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What we find.* None of the three was seen to end below LayerNorm. Where they differ from plain BatchNorm is the right side of the figure, with one seed a rate: a rate three times the best costs BatchNorm least of all four.
+*What we find.* None of the three was seen to end below LayerNorm, and RepBN's skip did not help BatchNorm at its own rate but cost it a little: beside the norm the raw stream comes through, of whatever size (a suspicion; nothing here tests it). Where they differ from plain BatchNorm is the right side of the figure, with one seed a rate: a rate three times the best costs BatchNorm least of all four.
 
 *Training length and divergence as published* are out of range: their $\lambda$ falls over 60,000 steps and more ([code](https://github.com/xinghaochen/SLAB)), ours over 2,400.
 

@@ -6,8 +6,8 @@ BREAKS = [
     Break(
         idea="a page of a book is averaged with all its pages",
         path="labkit/norms/instance_norm.py",
-        old="wide = at_least_float32(x).flatten(2)",
-        new="wide = at_least_float32(x).flatten(1)",
+        old="wide = at_least_float32(x).flatten(2)\n    centred",
+        new="wide = at_least_float32(x).flatten(1)\n    centred",
         claim="B-books-share-means",
     ),
     Break(
