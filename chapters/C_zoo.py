@@ -20,7 +20,7 @@ What is its equation, what was it made against, do we see that trouble in a mode
 | growth and turning of every stream | with norms on it a stream stays near 1; without it grows | [[C#Streams, block by block]] |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [[C#Norms on what is written]] |
 | Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [[C#Gemma's two answers to large logits]] |
-| logits held, and something else fails | QK-Norm takes Post-Norm off its plateau; another layout does much better | [[C#Logits held, and another instability]] |
+| logits held, and something else fails | QK-Norm takes Post-Norm off its plateau; another layout ends lower | [[C#Logits held, and another instability]] |
 | Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [[C#Against idle late blocks]] |
 | Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [[C#Post-Norm with help]] |
 | Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [[C#Norms inside the branch]] |
@@ -411,7 +411,7 @@ plots.loss_curves(
     {name: part.values(lambda record: record.losses) for name, part in of_layout.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="One rate, 0.0316, three models. Norms on queries and keys take Post-Norm off its plateau, and it ends far above KEEL, which has none.",
+    caption="One rate, 0.0316, three models. Norms on queries and keys take Post-Norm off its plateau, and it ends above KEEL, which has none.",
     provenance=lab.provenance(stressed),
 )
 
@@ -497,7 +497,7 @@ claim(
 
 # %% [markdown]
 r"""
-So logits were one trouble of two. With them held, Post-Norm learns, but its first blocks hardly attend to anything, and the loss stays far above that of a layout whose skip is long: what is left is found by changing the layout, not by pressing logits down further.
+So logits were one trouble of two. With them held, Post-Norm learns, but its first blocks hardly attend to anything, and the loss stays above that of a layout whose skip is long (by how much, our forecast of 0.3 nats or more leaves open): what is left is found by changing the layout, not by pressing logits down further.
 The second case has no culprit: the noise of a high rate fits as well as an instability.
 
 ## Against idle late blocks
