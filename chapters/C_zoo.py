@@ -13,21 +13,21 @@ r"""
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and each was made against a trouble that its authors saw. This shelf has a row for each.
 What is its equation, what was it made against, do we see that trouble in a model of six blocks, and does the recipe mend it?
 
-**In short.** Runs are those of the shared ladder, rung S (six blocks of width 32), each recipe at its own learning rate; the [table](#the-table) has all rows at once.
+**In short.** Runs are those of the shared ladder, rung S (six blocks of width 32), each recipe at its own learning rate; the [table](C_zoo.ipynb#the-table) has all rows at once.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| growth and turning of every stream | with norms on it a stream stays near 1; without it grows | [[C#Streams, block by block]] |
-| Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [[C#Norms on what is written]] |
-| Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [[C#Gemma's two answers to large logits]] |
-| logits held, and something else fails | QK-Norm takes Post-Norm off its plateau; another layout does much better | [[C#Logits held, and another instability]] |
-| Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [[C#Against idle late blocks]] |
-| Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [[C#Post-Norm with help]] |
-| Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [[C#Norms inside the branch]] |
-| EmbedNorm, First-QKV-Pre | a matter of small embeddings, and ours enter with RMS 1 | [[C#First blocks]] |
-| Xiong's lemma and theorem, over depth | both stand, in their setting | [[C#Xiong's lemma and theorem]] |
-| a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [[C#A uniform offset]] |
-| vanishing gradients and fine-tuning | they lean as said, and Adam does not see it | [[C#Vanishing gradients and fine-tuning]] |
+| growth and turning of every stream | with norms on it a stream stays near 1; without it grows | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| Sandwich, Peri-LN, OLMo 2 | smaller streams, and no lower loss told apart so far | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
+| Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| logits held, and something else fails | QK-Norm takes Post-Norm off its plateau; another layout ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
+| Mix-LN, LNS, ResiDual | six blocks are not idle; LNS wins, and its late blocks matter less | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
+| Admin, B2T, KEEL, RealFormer | some learn at a rate at which Post-Norm does not | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
+| Sub-LN, NormFormer | early gradients are larger by step 100, not at step 1 | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| EmbedNorm, First-QKV-Pre | a matter of small embeddings, and ours enter with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
+| Xiong's lemma and theorem, over depth | both stand, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
+| a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
+| vanishing gradients and fine-tuning | they lean as said, and Adam does not see it | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
 """
 
 # %% tags=["parameters"]
@@ -411,7 +411,7 @@ plots.loss_curves(
     {name: part.values(lambda record: record.losses) for name, part in of_layout.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="One rate, 0.0316, three models. Norms on queries and keys take Post-Norm off its plateau, and it ends far above KEEL, which has none.",
+    caption="One rate, 0.0316, three models. Norms on queries and keys take Post-Norm off its plateau, and it ends above KEEL, which has none.",
     provenance=lab.provenance(stressed),
 )
 
@@ -497,7 +497,7 @@ claim(
 
 # %% [markdown]
 r"""
-So logits were one trouble of two. With them held, Post-Norm learns, but its first blocks hardly attend to anything, and the loss stays far above that of a layout whose skip is long: what is left is found by changing the layout, not by pressing logits down further.
+So logits were one trouble of two. With them held, Post-Norm learns, but its first blocks hardly attend to anything, and the loss stays above that of a layout whose skip is long (by how much, our forecast of 0.3 nats or more leaves open): what is left is found by changing the layout, not by pressing logits down further.
 The second case has no culprit: the noise of a high rate fits as well as an instability.
 
 ## Against idle late blocks
@@ -636,7 +636,7 @@ Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes
 [Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
 $\alpha = S$, the number of sublayers, and norms inside the branch, too; its first attention is plain Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
 
-The column *at $0.0316$* of [the table](#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
+The column *at $0.0316$* of [the table](C_zoo.ipynb#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
 """
 
 # %%
@@ -844,7 +844,7 @@ claim(
 
 # %% [markdown]
 r"""
-Lemma and theorem stand, in their setting. Two things that are often added do not follow: that the large gradient lies *in every* late layer while training (these are bounds, for one matrix, at the start), and that it is why Post-Norm needs a warm-up ([[02#Suspect 3: large gradients in the last layer]]).
+Lemma and theorem stand, in their setting. Two things that are often added do not follow: that the large gradient lies *in every* late layer while training (these are bounds, for one matrix, at the start), and that it is why Post-Norm needs a warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
 
 ## A uniform offset
 
