@@ -92,8 +92,11 @@ def claim(
     chapter's family of tests. `tolerance` is how far a later mean may lie from the recorded one,
     `rtol` the same as a share of it; by default the larger of half the interval's width and 5 %.
     """
-    if not re.fullmatch(r"[a-z0-9][a-z0-9*.-]*", id):
-        raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
+    if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
+        raise ValueError(
+            "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
+            f"or the letter of its shelf; got {id!r}"
+        )
     if kind not in KINDS:
         raise ValueError(explain_unknown("kind", kind, KINDS))
     rule, rungs = parse_criterion(criterion), dict[str, Estimate]()
