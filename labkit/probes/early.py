@@ -66,7 +66,9 @@ class EarlyAnswers(Observer):
 
     def result(self, model: nn.Module) -> Answers:
         """Measure without touching the model."""
-        inputs, _ = self.batches[0] if isinstance(model, Transformer) else join_batches(self.batches)
+        inputs, _ = (
+            self.batches[0] if isinstance(model, Transformer) else join_batches(self.batches)
+        )
         with untouched(model, training=False), torch.no_grad():
             return summarize_answers(read_early(model, inputs))
 
