@@ -20,26 +20,44 @@ def some_quick(cases: Iterable[str], *quick: str) -> list[Any]:
 def each(**axes: Iterable | Callable[..., Iterable]) -> Callable[[Callable], Callable]:
     """Run a test for every combination of the axes' values, each from the seed of conftest.py.
 
-    Each is a subtest, named, and run though others fail.
-
-    An axis may also be a function of what the test is given otherwise, which returns its values.
+    The first axis makes tests of its own, which `-k` chooses by their values; a combination with
+    the others is a subtest, named, and run though others fail. An axis may also be a function of
+    what the test is given otherwise, which returns its values; such a first axis makes subtests.
     """
+    (first, values), *_ = axes.items()
+    if callable(values):
+        return lambda test: _run_subtests(test, axes)
+    rest = {name: axis for name, axis in axes.items() if name != first}
+    own = pytest.mark.parametrize(first, list(values), ids=_name_value)
+    return lambda test: own(_run_subtests(test, rest) if rest else _seed(test))
 
-    def decorate(test: Callable) -> Callable:
-        @functools.wraps(test)
-        def run_each(subtests: Any, **given: Any) -> None:
-            __tracebackhide__ = True
-            ranges = (axis(**given) if callable(axis) else axis for axis in axes.values())
-            for values in itertools.product(*ranges):
-                case = dict(zip(axes, values, strict=True))
-                with subtests.test(**{name: str(value) for name, value in case.items()}):
-                    torch.manual_seed(0)
-                    test(**given, **case)
 
-        parameters = inspect.signature(test).parameters
-        others = [parameter for name, parameter in parameters.items() if name not in axes]
-        subtests = inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY)
-        run_each.__signature__ = inspect.Signature([*others, subtests])
-        return run_each
+def _name_value(value: Any) -> str:
+    return " ".join(str(value).split())[:60]
 
-    return decorate
+
+def _seed(test: Callable) -> Callable:
+    @functools.wraps(test)
+    def run_seeded(**given: Any) -> None:
+        torch.manual_seed(0)
+        test(**given)
+
+    return run_seeded
+
+
+def _run_subtests(test: Callable, axes: dict[str, Any]) -> Callable:
+    @functools.wraps(test)
+    def run_each(subtests: Any, **given: Any) -> None:
+        __tracebackhide__ = True
+        ranges = (axis(**given) if callable(axis) else axis for axis in axes.values())
+        for values in itertools.product(*ranges):
+            case = dict(zip(axes, values, strict=True))
+            with subtests.test(**{name: str(value) for name, value in case.items()}):
+                torch.manual_seed(0)
+                test(**given, **case)
+
+    parameters = inspect.signature(test).parameters
+    others = [parameter for name, parameter in parameters.items() if name not in axes]
+    subtests = inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY)
+    run_each.__signature__ = inspect.Signature([*others, subtests])
+    return run_each

@@ -18,11 +18,11 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
     truth is 0). A wrong answer gives the hint, never the truth.
     """
     title = f"answer {name}".strip()
-    if _unanswered(yours):
+    if _is_unanswered(yours):
         lacks = f"not answered yet{_name_open(yours)}"
         return Report(title, (Law(name or "answer", False, "", lacks),))
     try:
-        message = _fault(yours, truth, rtol)
+        message = _find_fault(yours, truth, rtol)
     except Exception as error:  # whatever came, the reader gets a sentence
         message = f"this cannot be compared ({type(error).__name__}: {error})"
     if message and hint:
@@ -30,34 +30,34 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
     return Report(title, (Law(name or "answer", not message, "", message),))
 
 
-def _unanswered(yours: Any) -> bool:
+def _is_unanswered(yours: Any) -> bool:
     if yours is None or yours is ...:
         return True
     if isinstance(yours, str):
         return not yours.strip(" .?…")
     if isinstance(yours, Mapping):
-        return any(_unanswered(value) for value in yours.values())
-    return isinstance(yours, list | tuple) and any(_unanswered(value) for value in yours)
+        return any(_is_unanswered(value) for value in yours.values())
+    return isinstance(yours, list | tuple) and any(_is_unanswered(value) for value in yours)
 
 
 def _name_open(yours: Any) -> str:
     """Name the answers that are lacking, where others were given."""
     if not isinstance(yours, Mapping):
         return ""
-    lacking = [str(key) for key, value in yours.items() if _unanswered(value)]
+    lacking = [str(key) for key, value in yours.items() if _is_unanswered(value)]
     return f": {', '.join(lacking)}" if len(lacking) < len(yours) else ""
 
 
-def _fault(yours: Any, truth: Any, rtol: float) -> str:
+def _find_fault(yours: Any, truth: Any, rtol: float) -> str:
     """Return what is wrong, or nothing."""
     if isinstance(truth, str):
         if not isinstance(yours, str):
             return f"a word or a sentence is wanted, got {type(yours).__name__}"
-        return "" if _plain(yours) == _plain(truth) else "not this one"
+        return "" if _normalize_text(yours) == _normalize_text(truth) else "not this one"
     if isinstance(truth, Mapping):
         if not isinstance(yours, Mapping) or set(yours) != set(truth):
             return f"one answer for each of {', '.join(map(str, truth))} is wanted"
-        wrong = [str(key) for key in truth if _fault(yours[key], truth[key], rtol)]
+        wrong = [str(key) for key in truth if _find_fault(yours[key], truth[key], rtol)]
         return f"not right yet: {', '.join(wrong)}" if wrong else ""
     if isinstance(truth, bool):
         if not isinstance(yours, bool | np.bool_):
@@ -65,7 +65,7 @@ def _fault(yours: Any, truth: Any, rtol: float) -> str:
         return "" if bool(yours) == truth else "not this one"
     if callable(yours) or isinstance(yours, str | Mapping):
         return f"a number is wanted, got {type(yours).__name__}"
-    actual, wanted = _array(yours), _array(truth)
+    actual, wanted = _to_array(yours), _to_array(truth)
     if actual.shape != wanted.shape and not actual.size == wanted.size == 1:
         return f"an answer of shape {wanted.shape} is wanted, got {actual.shape}"
     actual = actual.reshape(wanted.shape)
@@ -80,13 +80,13 @@ def _fault(yours: Any, truth: Any, rtol: float) -> str:
     )
 
 
-def _array(value: Any) -> np.ndarray:
+def _to_array(value: Any) -> np.ndarray:
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().double()
     if isinstance(value, list | tuple):
-        value = [_array(entry).tolist() for entry in value]
+        value = [_to_array(entry).tolist() for entry in value]
     return np.asarray(value, dtype=np.float64)
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip(" .").casefold()

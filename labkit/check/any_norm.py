@@ -40,14 +40,16 @@ def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -
     """
     laws = dict(LAWS)
     if formula is not None:
-        laws["formula"] = lambda make, generator: _formula(formula, make, generator)
+        laws["formula"] = lambda make, generator: _match_formula(formula, make, generator)
     name = getattr(given, "__name__", "norm")
     name = Path(given).name.partition("@")[0] if isinstance(given, str | Path) else name
 
     def attempt(name: str, law: Callable[..., None], make: Make) -> Law | None:
         return run.try_law(name, law, make, torch.Generator().manual_seed(seed))
 
-    return run.try_all(f"check.any_norm {name}", lambda: _read(given), laws, _properties, attempt)
+    return run.try_all(
+        f"check.any_norm {name}", lambda: _read_maker(given), laws, _list_properties, attempt
+    )
 
 
 # --- what was handed in ---
@@ -65,10 +67,10 @@ class Plain(nn.Module):
         return self.function(x)
 
 
-def _read(given: AnyNorm) -> Make:
+def _read_maker(given: AnyNorm) -> Make:
     """Return what makes the module for a dim."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
-        return _load(Path(given))
+        return _load_module(Path(given))
     if isinstance(given, str):
         make_norm(given, DIM)  # an unknown key raises here, once
         return partial(make_norm, given)
@@ -88,7 +90,7 @@ def _read(given: AnyNorm) -> Make:
     return lambda dim: Plain(given)
 
 
-def _load(path: Path) -> Make:
+def _load_module(path: Path) -> Make:
     """Run a file and return the one module that it defines."""
     if not path.is_file():
         raise Broken(
@@ -112,39 +114,39 @@ def _load(path: Path) -> Make:
 # --- laws: each takes what makes the norm, and raises Broken where it does not hold ---
 
 
-def _rows(generator: Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def _draw_rows(generator: Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64) + 0.5).to(dtype)
 
 
-def _shapes(make: Make, generator: Generator) -> None:
+def _keep_shapes(make: Make, generator: Generator) -> None:
     for dim in (DIM, 2, 33):
         norm = make(dim)
         for shape in ((5, dim), (3, 4, dim), (2, 3, 2, dim)):
-            x = _rows(generator, *shape)
+            x = _draw_rows(generator, *shape)
             y = norm(x)
             if y.shape != x.shape or y.dtype != x.dtype:
                 raise Broken(f"{tuple(shape)} float32 became {tuple(y.shape)} {y.dtype}")
 
 
 def _input_kept(make: Make, generator: Generator) -> None:
-    x = _rows(generator, 5, DIM)
+    x = _draw_rows(generator, 5, DIM)
     before = x.clone()
     make(DIM)(x)
     if not torch.equal(x, before):
         raise Broken("the input was changed", "an operation in place")
 
 
-def _twice(make: Make, generator: Generator) -> None:
-    norm, x = make(DIM), _rows(generator, 5, DIM)
+def _repeat_calls(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _draw_rows(generator, 5, DIM)
     if not torch.equal(norm(x), norm(x)):
         raise Broken("it differs", "a state or a random number")
 
 
-def _tokens(make: Make, generator: Generator) -> None:
+def _compare_tokens(make: Make, generator: Generator) -> None:
     """Compare a token in a batch with the same token among others."""
-    norm, x = make(DIM), _rows(generator, 4, 6, DIM)
+    norm, x = make(DIM), _draw_rows(generator, 4, 6, DIM)
     other = x.clone()
-    other[0, 0] = 100 * _rows(generator, DIM)  # large: a maximum must notice it, too
+    other[0, 0] = 100 * _draw_rows(generator, DIM)  # large: a maximum must notice it, too
     moved = (norm(x) - norm(other)).abs()
     moved[0, 0] = 0
     if moved.max() > 1e-5:
@@ -156,10 +158,10 @@ def _tokens(make: Make, generator: Generator) -> None:
         )
 
 
-def _gradient(make: Make, generator: Generator) -> None:
+def _check_gradients(make: Make, generator: Generator) -> None:
     """Compare autograd with finite differences in float64, for x and all parameters."""
     norm = make(DIM).double()
-    x = _rows(generator, 3, DIM, dtype=torch.float64).requires_grad_()
+    x = _draw_rows(generator, 3, DIM, dtype=torch.float64).requires_grad_()
     if (kind := norm(x).dtype) != torch.float64:
         raise Broken(f"float64 became {kind}")
     weights = [p for p in norm.parameters() if p.requires_grad]
@@ -184,9 +186,9 @@ _HARD = {
 }
 
 
-def _finite(make: Make, generator: Generator) -> None:
+def _stay_finite(make: Make, generator: Generator) -> None:
     for name, change in _HARD.items():
-        norm, x = make(DIM), change(_rows(generator, 5, DIM)).requires_grad_()
+        norm, x = make(DIM), change(_draw_rows(generator, 5, DIM)).requires_grad_()
         y = norm(x)
         (slope,) = torch.autograd.grad(y.sum(), x)
         for what, values in (("result", y), ("gradient", slope)):
@@ -195,8 +197,8 @@ def _finite(make: Make, generator: Generator) -> None:
                 raise Broken(said, "no eps, or one in the wrong place")
 
 
-def _half(make: Make, generator: Generator) -> None:
-    norm, x = make(DIM), _rows(generator, 64, DIM, dtype=torch.bfloat16)
+def _compare_half_precision(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _draw_rows(generator, 64, DIM, dtype=torch.bfloat16)
     y, wide = norm(x), norm(x.float())
     if y.dtype != x.dtype:
         raise Broken(f"bfloat16 became {y.dtype}: return y.to(x.dtype)")
@@ -205,8 +207,8 @@ def _half(make: Make, generator: Generator) -> None:
         raise Broken(f"off by {off:.2g} of the largest value", "statistics in bfloat16")
 
 
-def _learns(make: Make, generator: Generator) -> None:
-    norm, x, target = make(DIM), _rows(generator, 64, DIM), _rows(generator, 64, DIM)
+def _learn_something(make: Make, generator: Generator) -> None:
+    norm, x, target = make(DIM), _draw_rows(generator, 64, DIM), _draw_rows(generator, 64, DIM)
     if not any(p.requires_grad for p in norm.parameters()):
         return
     (norm(x) - target).square().mean().backward()
@@ -215,8 +217,8 @@ def _learns(make: Make, generator: Generator) -> None:
         raise Broken(f"no gradient reaches {', '.join(idle)}")
 
 
-def _state(make: Make, generator: Generator) -> None:
-    norm, again, x = make(DIM), make(DIM), _rows(generator, 5, DIM)
+def _restore_state(make: Make, generator: Generator) -> None:
+    norm, again, x = make(DIM), make(DIM), _draw_rows(generator, 5, DIM)
     for p in norm.parameters():
         p.data += 0.5 * torch.randn(p.shape, generator=generator)
     again.load_state_dict(norm.state_dict())
@@ -224,14 +226,14 @@ def _state(make: Make, generator: Generator) -> None:
         raise Broken("a saved norm is another", "a tensor that is no parameter and no buffer")
 
 
-def _views(make: Make, generator: Generator) -> None:
-    norm, x = make(DIM), _rows(generator, DIM, 5).T
+def _take_views(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _draw_rows(generator, DIM, 5).T
     if not torch.allclose(norm(x), norm(x.contiguous())):
         raise Broken("a transposed input differs")
 
 
-def _formula(formula: Formula, make: Make, generator: Generator) -> None:
-    x = _rows(generator, 5, DIM, dtype=torch.float64)
+def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
+    x = _draw_rows(generator, 5, DIM, dtype=torch.float64)
     actual, wanted = make(DIM).double()(x), formula(x)
     off = ((actual - wanted).abs() / wanted.abs().max()).max().item()
     if not off < 1e-9:
@@ -239,24 +241,24 @@ def _formula(formula: Formula, make: Make, generator: Generator) -> None:
 
 
 LAWS: dict[str, Callable[[Make, Generator], None]] = {
-    "shape and dtype kept": _shapes,
+    "shape and dtype kept": _keep_shapes,
     "input kept": _input_kept,
-    "same result twice": _twice,
-    "each token by itself": _tokens,
-    "gradient": _gradient,
-    "finite": _finite,
-    "half precision": _half,
-    "every parameter learns": _learns,
-    "state saved": _state,
-    "views": _views,
+    "same result twice": _repeat_calls,
+    "each token by itself": _compare_tokens,
+    "gradient": _check_gradients,
+    "finite": _stay_finite,
+    "half precision": _compare_half_precision,
+    "every parameter learns": _learn_something,
+    "state saved": _restore_state,
+    "views": _take_views,
 }
 
 
-def _properties(make: Make) -> tuple[str, ...]:
+def _list_properties(make: Make) -> tuple[str, ...]:
     """Return what the norm is blind to, and how far its values reach."""
     generator = torch.Generator().manual_seed(1)
     try:
-        norm, x = make(DIM), _rows(generator, 64, DIM)
+        norm, x = make(DIM), _draw_rows(generator, 64, DIM)
         with torch.no_grad():
             y = norm(x)
             scale = torch.allclose(norm(100 * x), y, rtol=1e-3, atol=1e-4)

@@ -257,23 +257,23 @@ class BlockExam:
         A usual mistake explains no wrong value, so it is not told once a value was wrong.
         """
         if self._cause is None:
-            self._cause = "" if self._fits(RIGHT) else self._explain()
+            self._cause = "" if self._fits_all(RIGHT) else self._explain_difference()
         return self._cause or ("" if self.off else usual)
 
-    def _explain(self) -> str:
+    def _explain_difference(self) -> str:
         first: Tensor = self.actual[0].stream
         if not is_close(self.run(self.cases[0]).stream, first, 1e-9) and first.isfinite().all():
             return RANDOM
         for change in list_changes(self.subject):
             try:
-                if self._fits(change):
+                if self._fits_all(change):
                     return change.sentence
             except (RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError):
                 continue  # shapes that do not fit: it is another mistake
         return ""
 
     @torch.no_grad()
-    def _fits(self, change: Change) -> bool:
+    def _fits_all(self, change: Change) -> bool:
         pairs = zip(self.cases, self.actual, strict=True)
         return all(agree(actual, self.subject.find_truth(c, change)) for c, actual in pairs)
 

@@ -95,7 +95,7 @@ def hold_padding(exam: BlockExam) -> None:
         raise Broken(describe(case, actual, expected, what), exam.find_cause(usual))
 
 
-def _differentiate(
+def _differentiate_outcome(
     run: Callable[[Case], Outcome],
     inner: Mapping[str, Tensor],
     case: Case,
@@ -125,8 +125,10 @@ def _hold_gradient(exam: BlockExam, by_inputs: bool) -> None:
     with torch.no_grad():
         parts = subject.find_truth(case).list_parts()
     weights = [None if t is None else subject.draw_normal(*t.shape) for _, t in parts]
-    actual = _differentiate(lambda one: subject.run(one, one.x), subject.inner, case, weights)
-    expected = _differentiate(subject.find_truth, subject.leaves, case, weights)
+    actual = _differentiate_outcome(
+        lambda one: subject.run(one, one.x), subject.inner, case, weights
+    )
+    expected = _differentiate_outcome(subject.find_truth, subject.leaves, case, weights)
     largest = max(grad.abs().max().item() for grad in expected.values())
     for name in [n for n in expected if (n in case.tensors()) == by_inputs]:
         came, wanted = actual[name], expected[name]

@@ -114,7 +114,7 @@ def _norm_write_instead_of_sum(site: Site) -> Tensor:
 
 
 def _norm_sum_instead_of_write(site: Site) -> Tensor:
-    return site.norm_out(site.move(norm_out=_keep))
+    return site.norm_out(site.move(norm_out=_keep_input))
 
 
 def _norm_stream_too(site: Site) -> Tensor:
@@ -129,7 +129,7 @@ def _read_entry(site: Site) -> Tensor:
     return site.move(f=lambda z: site.f(site.entry))
 
 
-def _keep(x: Tensor) -> Tensor:
+def _keep_input(x: Tensor) -> Tensor:
     return x
 
 
@@ -137,7 +137,7 @@ def _exchange_norms(site: Site) -> Tensor:
     return site.move(norm=site.norm_out, norm_out=site.norm)
 
 
-def _move(site: Site, **changed: Any) -> Tensor:
+def _move_stream(site: Site, **changed: Any) -> Tensor:
     """Run the step with other norms or constants."""
     return site.move(**changed)
 
@@ -169,7 +169,7 @@ def _list_norm_slips(step: Step, post: bool) -> Slips:
     slips: Slips = [
         ("the norm stands on the skip alone: that before the sublayer is missing",
          _norm_skip_alone),
-        (first, partial(_move, norm=_keep)),
+        (first, partial(_move_stream, norm=_keep_input)),
         (RAW, _read_raw_stream),
         ("a norm too many stands on what the sublayer writes", _norm_write_too),
         ("a norm too many stands on the stream, after the addition", _norm_stream_too),
@@ -183,8 +183,13 @@ def _list_norm_slips(step: Step, post: bool) -> Slips:
         told = "the norm stands on the branch instead of on the sum"
         slips.append((told, _norm_write_instead_of_sum))
     if two:
-        slips.append((after if post else write, partial(_move, norm_out=_keep)))
-        slips.append(("both norms are missing", partial(_move, norm=_keep, norm_out=_keep)))
+        slips.append((after if post else write, partial(_move_stream, norm_out=_keep_input)))
+        slips.append(
+            (
+                "both norms are missing",
+                partial(_move_stream, norm=_keep_input, norm_out=_keep_input),
+            )
+        )
         slips.append(("the two norms are exchanged", _exchange_norms))
     if isinstance(step, SandwichNorm):
         told = "the output norm stands after the addition instead of on the branch"
@@ -211,12 +216,12 @@ def list_factor_slips(step: Any) -> Slips:
         where += " (or its exponent's sign is wrong: the norm cannot tell)"
     slips: Slips = [
         (where, multiply_branch),
-        (f"{letter} is missing: it multiplies nothing", partial(_move, **{name: 1.0})),
+        (f"{letter} is missing: it multiplies nothing", partial(_move_stream, **{name: 1.0})),
         (f"{letter} multiplies the whole sum", multiply_sum),
     ]
     for number, why in _list_factors(step):
         told = f"α is {number:.4g} instead of {value:.4g}: {why}"
-        slips.append((told, partial(_move, alpha=number)))
+        slips.append((told, partial(_move_stream, alpha=number)))
     return slips
 
 
@@ -260,7 +265,7 @@ def list_number_slips(step: Any) -> Slips:
         return site.move(f=lambda z: site.f(z) / n**0.5, number=1)
 
     write = "1/√ℓ multiplies the sublayer's write instead of what it reads"
-    slips: Slips = [(why, partial(_move, number=number)) for number, why in numbers]
+    slips: Slips = [(why, partial(_move_stream, number=number)) for number, why in numbers]
     return [*slips, (write, divide_write)]
 
 
@@ -304,7 +309,7 @@ def list_second_slips(step: Any) -> Slips:
     return [(why, partial(_move_second, equation=equation)) for why, equation in equations.items()]
 
 
-def _follow(site: Site, equation: Callable[..., Tensor]) -> Tensor:
+def _follow_equation(site: Site, equation: Callable[..., Tensor]) -> Tensor:
     """Move the stream by an equation of x, f and the norm N, where there is one."""
     return equation(site.x, site.f, getattr(site.step, "norm", None))
 
@@ -388,7 +393,7 @@ def list_slips(step: Step) -> Slips:
     """List the slips of a step, first those that only it can have."""
     special = _SPECIAL[type(step)](step) if type(step) in _SPECIAL else []
     if isinstance(special, dict):
-        special = [(why, partial(_follow, equation=one)) for why, one in special.items()]
+        special = [(why, partial(_follow_equation, equation=one)) for why, one in special.items()]
     alone = isinstance(step, SphereStep | Highway)
     return special if alone else special + list_general_slips(step)
 

@@ -29,20 +29,20 @@ def list_part_changes(subject: ModuleSubject) -> Iterator[Change]:
     parts = [
         (i, name) for i, step in enumerate(given) for name in ("sublayer", *step.norms, "step")
     ]
-    declared = {part: _describe(given, subject.steps, part) for part in parts}
+    declared = {part: _describe_part(given, subject.steps, part) for part in parts}
     open_parts = [part for part in parts if declared[part]]
     for part in open_parts:
-        yield Change(declared[part], steps=_exchange(subject.steps, given, [part]))
+        yield Change(declared[part], steps=_exchange_parts(subject.steps, given, [part]))
     if len(open_parts) > 1:
         told = "; ".join(declared[part] for part in open_parts)
-        yield Change(told, steps=_exchange(subject.steps, given, open_parts))
+        yield Change(told, steps=_exchange_parts(subject.steps, given, open_parts))
     for i, name in parts:
         if name != "step" and not declared[i, name]:
             told = f"the {name} of the {SIDES[i]} half computes something else than labkit's"
-            yield Change(told, steps=_exchange(subject.steps, given, [(i, name)]))
+            yield Change(told, steps=_exchange_parts(subject.steps, given, [(i, name)]))
 
 
-def _exchange(right: Sequence[Any], given: Sequence[Any], parts: Sequence[Part]) -> list[Any]:
+def _exchange_parts(right: Sequence[Any], given: Sequence[Any], parts: Sequence[Part]) -> list[Any]:
     """Copy the reference's steps with some parts from what was handed in."""
     steps = []
     for i in range(len(SIDES)):
@@ -55,7 +55,7 @@ def _exchange(right: Sequence[Any], given: Sequence[Any], parts: Sequence[Part])
     return steps
 
 
-def _describe(given: Sequence[Any], right: Sequence[Any], part: Part) -> str:
+def _describe_part(given: Sequence[Any], right: Sequence[Any], part: Part) -> str:
     """Say in what a part differs by what it declares; nothing where it declares the same."""
     i, name = part
     came, wanted = given[i], right[i]

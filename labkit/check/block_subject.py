@@ -348,7 +348,7 @@ class FunctionSubject(BlockSubject):
         return self.collect(read_stream(result, case), context)
 
     def _run_step(self, x: Tensor, context: Context) -> Any:
-        offered, named = self._offer(context), {}
+        offered, named = self._offer_arguments(context), {}
         for p in [*inspect.signature(self.given).parameters.values()][2:]:
             if p.name in offered:
                 named[p.name] = offered[p.name]
@@ -360,7 +360,7 @@ class FunctionSubject(BlockSubject):
                 )
         return self.given(x, self.steps[0].sublayer, **named)
 
-    def _offer(self, context: Context) -> dict[str, Any]:
+    def _offer_arguments(self, context: Context) -> dict[str, Any]:
         """List what a step of this recipe may ask for."""
         step = self.steps[0]
         spare = [unit, unit] if self.row.sphere else self.spare
@@ -406,7 +406,7 @@ class ModuleSubject(BlockSubject):
         self.steps = [self.reference.attention, self.reference.feed_forward]
         own, right = dict(self.module.named_parameters()), dict(self.reference.named_parameters())
         self._refuse_strangers(own, right)
-        self._draw(own, right)
+        self._draw_parameters(own, right)
         common = [key for key in right if key in own and own[key].shape == right[key].shape]
         self.leaves, self.inner = {k: right[k] for k in common}, {k: own[k] for k in common}
         self.problems = [f"it has no {key}" for key in right if key not in own]
@@ -429,7 +429,9 @@ class ModuleSubject(BlockSubject):
                 )
 
     @torch.no_grad()
-    def _draw(self, own: dict[str, nn.Parameter], right: dict[str, nn.Parameter]) -> None:
+    def _draw_parameters(
+        self, own: dict[str, nn.Parameter], right: dict[str, nn.Parameter]
+    ) -> None:
         """Draw the module's parameters, and give the reference those that it has too."""
         for name, p in own.items():
             p.copy_(self._draw_values(name, p))

@@ -207,7 +207,7 @@ class Exam:
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
             expected = self.find_truth(case)
-            if self._close(case, y, expected, rtol, atol):
+            if self._is_close(case, y, expected, rtol, atol):
                 continue
             pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
@@ -223,14 +223,14 @@ class Exam:
     ) -> Callable[[Formula], bool]:
         """Make what decides whether a wrong formula gives what came, on other inputs too."""
 
-        rooms = [self._room(case, rtol, atol) for case, _ in pairs]
+        rooms = [self._find_room(case, rtol, atol) for case, _ in pairs]
 
         def agrees(case: Case, came: Tensor, wrong: Formula, room: Tensor | None = None) -> bool:
             truth = self.find_truth(case, wrong)
-            if room is not None and not self._within(case, came, truth, room):
+            if room is not None and not self._is_within(case, came, truth, room):
                 return False
             # As close to it as what is right is to the formula: it may be far smaller.
-            return self._within(case, came, truth, self._room(case, rtol, atol, wrong))
+            return self._is_within(case, came, truth, self._find_room(case, rtol, atol, wrong))
 
         def explains(wrong: Formula) -> bool:
             seen = zip(pairs, rooms, strict=True)
@@ -296,13 +296,13 @@ class Exam:
                 listed.append((said, replace(formula, fixed=((role, value),))))
         return listed
 
-    def _close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
+    def _is_close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
         # The result is no larger than its parts: what is this close needs no further room.
         least = rtol * expected.abs() + atol * expected.abs().max()
         exact = not self.norm.formula.pool and not self.norm.formula.f
-        if not exact and self._within(case, y, expected, least):
+        if not exact and self._is_within(case, y, expected, least):
             return True
-        return self._within(case, y, expected, self._room(case, rtol, atol))
+        return self._is_within(case, y, expected, self._find_room(case, rtol, atol))
 
     def _find_state(self, case: Case) -> str:
         """Say what is wrong with the statistics where no formula says it: which, or how exact."""
@@ -312,13 +312,15 @@ class Exam:
             self._state = describe_statistics(self)
         return self._state
 
-    def _room(self, case: Case, rtol: float, atol: float, formula: Formula | None = None) -> Tensor:
+    def _find_room(
+        self, case: Case, rtol: float, atol: float, formula: Formula | None = None
+    ) -> Tensor:
         if formula is not None and not formula.pool and not formula.f and self.norm.formula.pool:
             truth = self.find_truth(case, formula).abs()  # no norm where one is due
             return rtol * truth + atol * truth.max()
         return (formula or self.norm.formula).room(case.x, self.fill_settings(case), rtol, atol)
 
-    def _within(self, case: Case, y: Tensor, expected: Tensor, room: Tensor) -> bool:
+    def _is_within(self, case: Case, y: Tensor, expected: Tensor, room: Tensor) -> bool:
         return bool(self.take_real(case, (y.double() - expected).abs() <= room, True).all())
 
     def take_real(self, case: Case, y: Tensor, instead: float | bool = 0.0) -> Tensor:

@@ -132,13 +132,13 @@ class Formula:
     def standardize(self, x: Tensor, given: Given) -> Tensor:
         """Divide what is left after centring by the denominator."""
         split, axes = self.split_units(x, given)
-        mean, scale = self._statistics(split, axes, given)
+        mean, scale = self._measure_statistics(split, axes, given)
         mean = mean.detach() if "mean" in self.cut else mean
         scale = scale.detach() if "spread" in self.cut else scale
         y = (split - mean if self.centre == "mean" else split) / scale
         if self.only_part:
             inside = torch.zeros(x.shape[-1], dtype=torch.bool)
-            inside[self._part(torch.arange(x.shape[-1]), given)] = True
+            inside[self._count_part(torch.arange(x.shape[-1]), given)] = True
             y = torch.where(inside, y, split)
         return y.reshape(x.shape)
 
@@ -208,7 +208,7 @@ class Formula:
         moved = torch.ones(x.shape, dtype=torch.float64) * (1 + abs(float(inner or 0.0)))
         if self.pool:
             split, axes = self.split_units(x.double(), given)
-            _, scale = self._statistics(split, axes, given)
+            _, scale = self._measure_statistics(split, axes, given)
             moved = split.abs().amax(axes, keepdim=True) / scale
             moved = moved.expand(split.shape).reshape(x.shape)
         if self.bound:
@@ -227,7 +227,9 @@ class Formula:
             return split, (1, *range(3, split.ndim))
         return x, POOLS[self.pool](x.ndim)
 
-    def _statistics(self, x: Tensor, axes: tuple[int, ...], given: Given) -> tuple[Tensor, Tensor]:
+    def _measure_statistics(
+        self, x: Tensor, axes: tuple[int, ...], given: Given
+    ) -> tuple[Tensor, Tensor]:
         """Return the mean, and what divides: the running ones where they count."""
         root, stored = ROOTS[self.eps_at], given.get("running")
         if stored is not None and self.evaluation == "running":
@@ -249,14 +251,14 @@ class Formula:
         mean = torch.where(real, x, 0.0).sum(axes, keepdim=True) / real.sum(axes, keepdim=True)
         about_mean = self.moment != "raw" and self.centre != "none"
         deviation = x - mean if about_mean else x
-        deviation = self._part(deviation, given) if self.part != "all" else deviation
+        deviation = self._count_part(deviation, given) if self.part != "all" else deviation
         if self.moment == "absolute":
             return mean, average(deviation.abs()) + given["eps"]
         if self.moment == "largest":
             return mean, deviation.abs().amax(axes, keepdim=True) + given["eps"]
         return mean, root(average(deviation.square()), given["eps"])
 
-    def _part(self, x: Tensor, given: Given) -> Tensor:
+    def _count_part(self, x: Tensor, given: Given) -> Tensor:
         wanted = x.shape[-1] * given["p"]
         k = max(1, {"floor": floor, "ceil": ceil, "round": round}[self.count](wanted))
         if self.part == "strided":

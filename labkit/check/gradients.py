@@ -28,16 +28,16 @@ def make_gradient_law(role: str) -> Law:
         draw = draw if role == "x" else exam.make_generator("gradient of parameters")
         kept = exam.gradients if role != "x" else {}
         seen = []
-        for i, case in enumerate(_cases(exam, draw, role == "x")):
+        for i, case in enumerate(_draw_cases(exam, draw, role == "x")):
             top = transpose_all(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
             roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
             # torch's own group norm raises on the gradient of a shift without a gain.
             if role not in roles or (roles == ("bias",) and "weight" in exam.learned):
                 continue
             try:
-                kept[i] = kept[i] if i in kept else _gradients(exam, case, top, roles)
+                kept[i] = kept[i] if i in kept else _find_gradients(exam, case, top, roles)
                 if (grad := kept[i][role]) is None:
-                    raise Broken(f"on {case} no gradient arrives at {_name(exam, role)}", CUT)
+                    raise Broken(f"on {case} no gradient arrives at {_name_role(exam, role)}", CUT)
             except Broken as broken:
                 ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
                 broken.cause = ignored or broken.cause
@@ -45,18 +45,18 @@ def make_gradient_law(role: str) -> Law:
             # A number's is a sum over all of x: in half precision roundings may outweigh it.
             if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
                 seen.append((case, top, grad.double()))
-        _judge(exam, seen, role)
+        _judge_gradients(exam, seen, role)
 
     name = role if role == "x" else "a parameter"
     law.__doc__ = f"Give the formula's gradient with respect to {name}."
     return law
 
 
-def _name(exam: Exam, role: str) -> str:
+def _name_role(exam: Exam, role: str) -> str:
     return "x" if role == "x" else exam.norm.learned[role].name
 
 
-def _cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
+def _draw_cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
     every, wide = exam.learned, torch.float64
     size, small = exam.find_eps_size(wide), "numbers so small that eps matters"
     cases = [exam.draw_case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
@@ -92,7 +92,7 @@ def _well_posed(exam: Exam, case: Case) -> bool:
     return exam.norm.formula.sensitivity(case.x, exam.fill_settings(bare)).max().item() < 30
 
 
-def _gradients(
+def _find_gradients(
     exam: Exam, case: Case, top: Tensor, roles: tuple[str, ...]
 ) -> dict[str, Tensor | None]:
     runner = exam.open_runner(case)
@@ -138,7 +138,7 @@ def is_gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
     return bool((gap <= room + floor).all())
 
 
-def _judge(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> None:
+def _judge_gradients(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> None:
     def close(case: Case, top: Tensor, grad: Tensor, formula: Formula) -> bool:
         return is_gradient_close(case, grad, find_gradient(exam, case, top, role, formula))
 
@@ -152,7 +152,7 @@ def _judge(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> No
         if not cause and not grad.isfinite().all():
             cause = exam.offer_cause(NO_SLOPE, case)
         expected = find_gradient(exam, case, top, role, exam.norm.formula)
-        what = f", gradient of {_name(exam, role)}"
+        what = f", gradient of {_name_role(exam, role)}"
         raise Broken(describe(case, grad.reshape(expected.shape), expected, what), cause)
 
 

@@ -185,7 +185,7 @@ def make_parameter_law(role: str) -> Law:
 
     def law(exam: Exam, draw: Generator) -> None:
         """Use the parameter as in the formula."""
-        _need(exam, role)
+        _need_roles(exam, role)
         one = exam.norm.learned[role]
         shapes = (exam.shapes[0], *_with_squares(exam))
         cases = [exam.draw_case(draw, s, f"with {one.name}", learned=(role,)) for s in shapes]
@@ -201,7 +201,7 @@ def make_parameter_law(role: str) -> Law:
 
 def hold_every_parameter(exam: Exam, draw: Generator) -> None:
     """Match the formula with all parameters at once, in the right order."""
-    _need(exam, *exam.norm.learned)
+    _need_roles(exam, *exam.norm.learned)
     names = " and ".join(exam.norm.learned[role].name.split()[-1] for role in exam.learned)
     about = f"with {names}"
     exam.compare(
@@ -209,7 +209,7 @@ def hold_every_parameter(exam: Exam, draw: Generator) -> None:
     )
 
 
-def _need(exam: Exam, *roles: str) -> None:
+def _need_roles(exam: Exam, *roles: str) -> None:
     for role in roles:
         if role in exam.subject.missing:
             raise Broken(*exam.subject.missing[role])
@@ -237,7 +237,7 @@ def make_setting_law(role: str) -> Law:
         for asked in _asked_values(exam, role):
             usual = role == "eps" and asked == exam.usual.get(role)
             for shape in exam.shapes[: 2 if usual else 1]:
-                cases += _telling(exam, draw, role, asked, shape)
+                cases += _draw_telling_inputs(exam, draw, role, asked, shape)
         if role == "p" and exam.subject.dim is None:
             cases += [
                 exam.draw_case(draw, (4, size), f"{size} features") for size in (11, 24, 31, 40)
@@ -298,7 +298,7 @@ def _asked_values(exam: Exam, role: str) -> list[float | None]:
     return [*sorted({*_ASKED[role], exam.usual[role]})]
 
 
-def _telling(
+def _draw_telling_inputs(
     exam: Exam, draw: Generator, role: str, asked: float | None, shape: tuple[int, ...]
 ) -> Iterator[Case]:
     """Draw inputs on which the value that was asked for shows."""
@@ -344,7 +344,7 @@ def hold_without_autograd(exam: Exam, draw: Generator) -> None:
     cases = [exam.draw_case(draw, s, "no gradients", learned=exam.learned) for s in exam.shapes[:3]]
     if "eps" in exam.norm.settings:
         for asked in _asked_values(exam, "eps"):
-            cases += _telling(exam, draw, "eps", asked, exam.shapes[0])
+            cases += _draw_telling_inputs(exam, draw, "eps", asked, exam.shapes[0])
     for training in (True,) if exam.subject.has_running else (True, False):
         for about, off, some in (
             ("under torch.no_grad()", torch.no_grad, cases),

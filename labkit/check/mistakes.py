@@ -43,7 +43,7 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
     """List what people get wrong in this norm, as formulas that differ from the right one."""
     rows: Rows = []
     if right.pool:
-        rows += [*_divisor(right), *_eps(right)]
+        rows += [*_vary_divisor(right), *_vary_eps(right)]
     if right.bound:
         rows += [
             ("the bound kappa is ignored", {"bound": "ignored"}),
@@ -51,12 +51,12 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
             ("the bound kappa multiplies instead of dividing", {"bound": "times"}),
         ]
     if right.f:
-        rows += _squash(right)
+        rows += _vary_squash(right)
     if right.skip:
         rows += _SKIP
-    rows += _affine(right, has_shift)
+    rows += _vary_affine(right, has_shift)
     if right.pool:
-        rows += [*_statistics(right), *_centre(right)]
+        rows += [*_vary_statistics(right), *_vary_centre(right)]
         rows += _PART if right.part != "all" else []
         rows += _BATCH if right.pool in ("all but the channel", "all but the last") else []
         rows += [
@@ -81,7 +81,7 @@ def explain(
     return None
 
 
-def _divisor(right: Formula) -> Rows:
+def _vary_divisor(right: Formula) -> Rows:
     n = "d" if right.pool == "last" else "n"
     if right.correction:
         told = f"the variance divides by {n}; here the standard deviation is the unbiased one, "
@@ -99,7 +99,7 @@ def _divisor(right: Formula) -> Rows:
     return rows
 
 
-def _eps(right: Formula) -> Rows:
+def _vary_eps(right: Formula) -> Rows:
     said = {
         "outside": "eps is added outside the root, to the standard deviation",
         "inside": "eps is added inside the root",
@@ -121,7 +121,7 @@ def _eps(right: Formula) -> Rows:
     return [(sentence + rule, {"eps_at": where}) for where, sentence in said.items()]
 
 
-def _statistics(right: Formula) -> Rows:
+def _vary_statistics(right: Formula) -> Rows:
     n = "d" if right.pool == "last" else "n"
     floor = right.eps_at == "floor of the root"
     end = ", a floor" if floor else ""
@@ -144,7 +144,7 @@ def _statistics(right: Formula) -> Rows:
     ]  # fmt: skip
 
 
-def _centre(right: Formula) -> Rows:
+def _vary_centre(right: Formula) -> Rows:
     if right.centre == "mean":
         return [
             ("the mean is not subtracted, as if it were RMS norm", {"centre": "none"}),
@@ -162,7 +162,7 @@ def _centre(right: Formula) -> Rows:
     ]  # fmt: skip
 
 
-def _affine(right: Formula, has_shift: bool) -> Rows:
+def _vary_affine(right: Formula, has_shift: bool) -> Rows:
     root = right.unset_gain == "root of d"
     rows: Rows = [
         ("the gain is ignored", {"gain": "none"}),
@@ -199,7 +199,7 @@ _NOT_ONCE: Rows = [
 ]
 
 
-def _squash(right: Formula) -> Rows:
+def _vary_squash(right: Formula) -> Rows:
     a = "the scale lambda" if right.bound else "alpha"
     return [
         (f"{a} is ignored", {"alpha": "none"}),

@@ -103,14 +103,14 @@ def hold_half_precision(exam: Exam, draw: Generator) -> None:
     """Compute the statistics of half-precision inputs in at least float32."""
     bare_batch = exam.norm.runs and "weight" not in exam.learned
     try:
-        _half(exam, draw, bare_batch)
+        _compare_half_precision(exam, draw, bare_batch)
     except Broken:
         if exam.norm.rounds != "as torch":
             raise
         # torch's instance norm, like its batch norm, is right with parameters in float32.
         bare = "weight" not in exam.learned
         with exam.use_parameters(mixed=not bare):
-            _half(exam, draw, bare)
+            _compare_half_precision(exam, draw, bare)
 
 
 def _count_units(exam: Exam, bare: bool) -> float:
@@ -125,7 +125,7 @@ def _count_units(exam: Exam, bare: bool) -> float:
     return 2.0 if exam.norm.rounds == "freely" else 1.5
 
 
-def _half(exam: Exam, draw: Generator, bare: bool) -> None:
+def _compare_half_precision(exam: Exam, draw: Generator, bare: bool) -> None:
     units = _count_units(exam, bare)
     offset = 20.0 if exam.norm.centred and not bare else 0.5
     for dtype, scale, centre, about in (
@@ -152,12 +152,12 @@ def _half(exam: Exam, draw: Generator, bare: bool) -> None:
         return
     for dtype in HALF:
         if exam.norm.rounds != "freely":
-            _hold_roundings(exam, *_many(exam, draw, dtype))
+            _hold_roundings(exam, *_run_many(exam, draw, dtype))
         elif exam.norm.formula.pool:
-            _hold_rows(exam, *_many(exam, draw, dtype))
+            _hold_rows(exam, *_run_many(exam, draw, dtype))
 
 
-def _many(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor, Tensor]:
+def _run_many(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor, Tensor]:
     """Run on many values with parameters that change nothing."""
     axes = 3 if any(len(s) == 3 for s in exam.shapes) else len(exam.shapes[0])
     axes = 2 if exam.norm.unit_name == "row" else axes
@@ -212,11 +212,11 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
         raise Untested()
     wanted = _ORDER[exam.variant]
     for dtype in HALF:
-        case, standard = _rows(exam, draw, dtype)
+        case, standard = _normalize_rows(exam, draw, dtype)
         y = exam.run(case)
         affine, gain = exam.norm.formula.affine, {"weight": case.given["weight"]}
         orders = {ONCE: affine(standard, gain), TWICE: affine(standard.to(dtype).double(), gain)}
-        share = {order: _share(y, exact.to(dtype)) for order, exact in orders.items()}
+        share = {order: _measure_share(y, exact.to(dtype)) for order, exact in orders.items()}
         if not share[wanted] > 0.98:
             best = max(share, key=lambda order: share[order])
             raise Broken(
@@ -232,11 +232,11 @@ def hold_wide_gain(exam: Exam, draw: Generator) -> None:
         raise Untested()
     llama = exam.variant == "llama"
     with exam.use_parameters(mixed=True):  # a module in float32, and an input in half precision
-        case, standard = _rows(exam, draw, torch.bfloat16)
+        case, standard = _normalize_rows(exam, draw, torch.bfloat16)
         y = exam.run(case)
     standard = standard.bfloat16().double() if llama else standard
     product = case.given["weight"].double() * standard
-    share = _share(y, product.to(y.dtype))
+    share = _measure_share(y, product.to(y.dtype))
     if y.dtype == torch.float32:
         share = torch.isclose(y.double(), product, rtol=1e-5, atol=1e-5).double().mean().item()
     if not share > 0.98:
@@ -249,7 +249,7 @@ def hold_wide_gain(exam: Exam, draw: Generator) -> None:
         )
 
 
-def _rows(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor]:
+def _normalize_rows(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor]:
     """Draw many rows with random gains, and normalize them without."""
     dim = exam.subject.dim or 256
     about = "many half-precision numbers"
@@ -258,5 +258,5 @@ def _rows(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor
     return case, exam.norm.formula(case.x, {**exam.fill_settings(case), "weight": None})
 
 
-def _share(y: Tensor, rounded: Tensor) -> float:
+def _measure_share(y: Tensor, rounded: Tensor) -> float:
     return (y.double() == rounded.double()).double().mean().item()

@@ -45,7 +45,7 @@ class Probes:
         sizes = SIZES if about_eps else LARGE
         for size in LARGE[:1] if half or "eps" not in self.exam.norm.settings else sizes:
             if size not in self.seen:
-                self.seen[size] = self._try(size)
+                self.seen[size] = self._try_size(size)
             if (pair := self.seen[size]) is not None:
                 yield pair
         if wrong.swapped:
@@ -53,7 +53,7 @@ class Probes:
             both = self.exam.draw_case(self.draws, self.case.x.shape, learned=learned)
             yield both, self.exam.run(both).detach()
 
-    def _try(self, size: float) -> tuple[Case, Tensor] | None:
+    def _try_size(self, size: float) -> tuple[Case, Tensor] | None:
         x = size * torch.randn(self.case.x.shape, generator=self.draws, dtype=torch.float64)
         case = replace(self.case, x=x.to(self.case.x.dtype))
         try:

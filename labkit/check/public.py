@@ -46,7 +46,7 @@ def public(question: str, *checks: Any) -> None:
     if not checks:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
     names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
-    said = [_ask(each, name) for each, name in zip(checks, names, strict=True)]
+    said = [_ask_part(each, name) for each, name in zip(checks, names, strict=True)]
     # What is there is judged before what is not there yet.
     faults = sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text)
     for line in faults or ["public checks passed"]:
@@ -76,25 +76,25 @@ def _find_strange_imports(names: Mapping[str, Any]) -> str:
     )
 
 
-def _ask(given: Any, name: str) -> str:
+def _ask_part(given: Any, name: str) -> str:
     """Return what is wrong, "" for nothing."""
     if callable(given):
         try:
             given = given()
         except NotImplementedError as error:
-            return _unwritten(str(error))
+            return _describe_unwritten(str(error))
         except NameError as error:
             return f"{error}; run the cells above first, from the top"
         except Exception as error:  # whatever a student's code does, a sentence is owed
             if isinstance(error.__cause__, NotImplementedError):  # Triton wraps what was raised
-                return _unwritten(str(error.__cause__))
-            return f"{name} could not run: {_told(error)}"
+                return _describe_unwritten(str(error.__cause__))
+            return f"{name} could not run: {_describe_error(error)}"
     if isinstance(given, Report):
-        return _failed(given)
+        return _describe_failure(given)
     message = f"{name} does not hold yet"
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
         given, message = given
-    holds = _truth(given)
+    holds = _read_truth(given)
     if holds is None:
         # The student's answer made it so: `f(2) == 4` of a tensor, say.
         shape = getattr(given, "shape", None)
@@ -105,7 +105,7 @@ def _ask(given: Any, name: str) -> str:
     return "" if holds else message
 
 
-def _truth(value: Any) -> bool | None:
+def _read_truth(value: Any) -> bool | None:
     """Read a bool, be it Python's, or one of numpy or torch; None for anything else."""
     if isinstance(value, bool):
         return value
@@ -113,12 +113,12 @@ def _truth(value: Any) -> bool | None:
     return bool(value) if kind == "bool" and value.shape == () else None
 
 
-def _failed(report: Report) -> str:
+def _describe_failure(report: Report) -> str:
     if report.ok:
         return ""
     for law in report.failed:
         if stub := STUB.search(law.message):
-            return _unwritten(stub[1] or "")
+            return _describe_unwritten(stub[1] or "")
     lines = [report.summary]
     for law in report.failed[:SHOWN]:
         lines.append(f"  {law.name}: {law.message}")
@@ -129,7 +129,7 @@ def _failed(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _unwritten(said: str) -> str:
+def _describe_unwritten(said: str) -> str:
     place = f" ({said})" if said else ""
     return (
         f"{UNWRITTEN}{place}; replace the line that raises NotImplementedError, run that cell, "
@@ -137,7 +137,7 @@ def _unwritten(said: str) -> str:
     )
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Describe an error in a line, with the student's own line in which it arose."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _of_a_notebook(f.filename)]

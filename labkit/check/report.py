@@ -45,9 +45,9 @@ class Report:
         return f"{self.title}: {held} of {len(self.laws)} laws hold"
 
     def __str__(self) -> str:
-        lines = [f"{_mark(self.ok)} {self.summary}"]
+        lines = [f"{_choose_mark(self.ok)} {self.summary}"]
         for law, said_above in self._with_repeats():
-            lines.append(f"  {_mark(law.ok)} {law.name}")
+            lines.append(f"  {_choose_mark(law.ok)} {law.name}")
             if not law.ok:
                 lines.append(f"      {'for the same cause' if said_above else law.message}")
                 if law.cause and not said_above:
@@ -60,15 +60,16 @@ class Report:
     def _repr_html_(self) -> str:
         items = []
         for law, said_above in self._with_repeats():
-            text = f"{_mark(law.ok)} <b>{html.escape(law.name)}</b>"
+            text = f"{_choose_mark(law.ok)} <b>{html.escape(law.name)}</b>"
             if not law.ok:
                 text += f": {'for the same cause' if said_above else html.escape(law.message)}"
                 if law.cause and not said_above:
                     text += f"<br><i>Likely cause: {html.escape(law.cause)}.</i>"
             items.append(f"<li>{text}</li>")
         items += [f"<li><small>{html.escape(note)}</small></li>" for note in self.notes]
+        said = f"{_choose_mark(self.ok)} <b>{html.escape(self.summary)}</b>"
         return (
-            f'<div class="labkit-report"><p>{_mark(self.ok)} <b>{html.escape(self.summary)}</b></p>'
+            f'<div class="labkit-report"><p>{said}</p>'
             f'<ul style="list-style: none">{"".join(items)}</ul></div>'
         )
 
@@ -84,5 +85,5 @@ class Report:
         return pairs
 
 
-def _mark(ok: bool) -> str:
+def _choose_mark(ok: bool) -> str:
     return "✓" if ok else "✗"

@@ -107,10 +107,14 @@ def hold(
     title = f"check.rms_{variant}" if named else f"check.{norm.name}"
     if refused := refuse_nothing(handed, "a function or a module"):
         return Report(title, (refused,))
-    given = {role: _valid(role, value) for role, value in settings.items() if value is not None}
+    given = {
+        role: _validate_setting(role, value)
+        for role, value in settings.items()
+        if value is not None
+    }
 
     def prepare() -> Exam:
-        _refuse(handed, norm)
+        _refuse_untried(handed, norm)
         return Exam(read_subject(handed, norm, given), seed, variant)
 
     def attempt(name: str, law: Check, exam: Exam) -> Law | None:
@@ -225,7 +229,7 @@ def untouched_world() -> Iterator[None]:
             torch.set_default_dtype(dtype)
 
 
-def _refuse(handed: Implementation, norm: Norm) -> None:
+def _refuse_untried(handed: Implementation, norm: Norm) -> None:
     """Refuse what is not tried at all."""
     if makes_modules(handed, norm.dim):
         raise Broken("it makes a module when it is called: pass the class or an instance")
@@ -241,7 +245,7 @@ def _refuse(handed: Implementation, norm: Norm) -> None:
         )
 
 
-def _valid(role: str, value: Any) -> float:
+def _validate_setting(role: str, value: Any) -> float:
     """Return a setting that a norm can have; raise where it cannot."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{role} must be a number, got {value!r}")

@@ -56,15 +56,15 @@ def hold_running_update(exam: Exam, draw: Generator) -> None:
     momenta = (exam.subject.momentum,) if exam.subject.is_module else (None, 0.3, 1.0, 0.0)
     for shape in exam.shapes[:2]:
         for momentum in momenta:
-            _steps(exam, draw, shape, momentum)
+            _run_steps(exam, draw, shape, momentum)
         if exam.subject.takes_mask:
-            _steps(exam, draw, shape, momenta[0], masked=True)
+            _run_steps(exam, draw, shape, momenta[0], masked=True)
     for shape in exam.shapes[2:4]:
-        _steps(exam, draw, shape, momenta[0])
-    _steps(exam, draw, exam.shapes[0], momenta[0], dtype=torch.bfloat16)
+        _run_steps(exam, draw, shape, momenta[0])
+    _run_steps(exam, draw, exam.shapes[0], momenta[0], dtype=torch.bfloat16)
 
 
-def _steps(
+def _run_steps(
     exam: Exam,
     draw: Generator,
     shape: tuple[int, ...],
@@ -99,8 +99,8 @@ def _hold_move(
             f"on {case} the running statistics carry a gradient graph, which grows each step",
             "the buffers are updated without no_grad() or detach()",
         )
-    moves = _moves(before, case, weight)
-    fits = [_close(came, move) for _, move in moves]
+    moves = _list_moves(before, case, weight)
+    fits = [_are_close(came, move) for _, move in moves]
     right = moves[0][1]
     if fits[0]:
         return right
@@ -113,12 +113,12 @@ def _hold_move(
     )
 
 
-def _close(came: tuple[Tensor, Tensor], wanted: Statistics) -> bool:
+def _are_close(came: tuple[Tensor, Tensor], wanted: Statistics) -> bool:
     pairs = zip(came, wanted, strict=True)
     return all(torch.allclose(a.double(), b, rtol=1e-4, atol=1e-4) for a, b in pairs)
 
 
-def _moves(before: Statistics, case: Case, weight: float) -> list[tuple[str, Statistics]]:
+def _list_moves(before: Statistics, case: Case, weight: float) -> list[tuple[str, Statistics]]:
     """List where one training call may take the statistics: first the right way, then mistakes."""
     rows = case.x.double().movedim(1, -1)
     mask, everything = case.given.get("mask"), rows.flatten(0, -2)

@@ -66,7 +66,7 @@ def makes_modules(handed: Any, dim: int) -> bool:
 def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> "Subject":
     """Choose how to use what was handed in."""
     if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
-        return _embedding(handed, given)
+        return _wrap_embedding(handed, given)
     if is_module(handed):
         return Module(handed, norm, given)
     return Function(handed, norm, given)
@@ -198,7 +198,7 @@ class FunctionRunner:
         return {"momentum": 0.1, "num_groups": 1}.get(role)
 
 
-def _embedding(handed: Any, given: Mapping[str, float]) -> Function:
+def _wrap_embedding(handed: Any, given: Mapping[str, float]) -> Function:
     """Use an embedding as a function of its table, whose rows are normalized at each lookup."""
     is_class = isinstance(handed, type)
     takes = constructor_names(handed) if is_class else []
@@ -230,8 +230,8 @@ class Module:
         self.sets = frozenset()
         if isinstance(given, type):
             self.is_class, self.constructor = True, constructor_names(given)
-            self.sets = frozenset(r for r in norm.settings if self._argument(r))
-            sample = self._make(norm.dim, {"num_groups": 2, "weight": True})
+            self.sets = frozenset(r for r in norm.settings if self._find_argument(r))
+            sample = self._make_module(norm.dim, {"num_groups": 2, "weight": True})
         else:
             sample = given
             self.dim = find_size(given, norm)
@@ -240,7 +240,7 @@ class Module:
         self.feature_shape: tuple[int, ...] = tuple(getattr(sample, "normalized_shape", None) or ())
         self.names, self.unknown = find_parameters(sample, norm, self.dim or norm.dim)
         self.learned = tuple(r for r in norm.learned if r in self.names)
-        self.missing = self._missing(sample)
+        self.missing = self._find_missing(sample)
         self.has_running = find_buffer(sample, "mean") is not None and norm.runs
         self.takes_mask = "mask" in inspect.signature(sample.forward).parameters
         self.momentum = getattr(sample, "momentum", 0.1)
@@ -275,22 +275,22 @@ class Module:
 
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "ModuleRunner":
         """Copy the module, or make one, and set its parameters and statistics."""
-        module = self._make(dim, given) if self.is_class else copy.deepcopy(self.handed)
+        module = self._make_module(dim, given) if self.is_class else copy.deepcopy(self.handed)
         assert isinstance(module, nn.Module)
         return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
 
-    def _make(self, dim: int, given: Mapping[str, Any]) -> nn.Module:
+    def _make_module(self, dim: int, given: Mapping[str, Any]) -> nn.Module:
         assert isinstance(self.handed, type)
         sizes = (given.get("num_groups", 1), dim) if "num_groups" in self.norm.roles else (dim,)
-        named = {self._argument(role): given[role] for role in self.sets if role in given}
+        named = {self._find_argument(role): given[role] for role in self.sets if role in given}
         if "affine" in self.constructor and ("weight" in given or "bias" in given):
             named["affine"] = True  # InstanceNorm has no gain and shift unless asked
         return self.handed(*sizes, **named)
 
-    def _argument(self, role: str) -> str:
+    def _find_argument(self, role: str) -> str:
         return next((n for n in names_of(role, self.norm) if n in self.constructor), "")
 
-    def _missing(self, sample: nn.Module) -> dict[str, tuple[str, str]]:
+    def _find_missing(self, sample: nn.Module) -> dict[str, tuple[str, str]]:
         """Find what has a parameter's name and is none, and parameters that are never learned."""
         missing, tensors = {}, {**vars(sample), **dict(sample.named_buffers())}
         for role in self.norm.learned:
@@ -333,13 +333,13 @@ class ModuleRunner:
         for role in subject.learned:
             if subject.names[role] in own:
                 self.parameters[role] = own[subject.names[role]]
-                self._set(role, given.get(role), dim)
+                self._set_parameter(role, given.get(role), dim)
         for kind, value in zip(("mean", "var"), given.get("running") or (), strict=False):
             buffer = find_buffer(module, kind)
             if buffer is not None:
                 buffer.copy_(value.reshape(buffer.shape))
 
-    def _set(self, role: str, value: Tensor | None, dim: int) -> None:
+    def _set_parameter(self, role: str, value: Tensor | None, dim: int) -> None:
         own, one = self.parameters[role], self.subject.norm.learned[role]
         wanted = dim if one.each else 1
         if own.numel() != wanted:

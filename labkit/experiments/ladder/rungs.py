@@ -112,6 +112,11 @@ SHELVED: dict[str, Arm] = {
     # Rows of HybridNorm's Table 4; the other seven are above, Pre-QK-Pre as qk.
     **_build_recipe_arms(["qkvc-post", "qkc-post", "qk-post", "kv-post", "kc-post",
                           "pre-qkv-post", "pre-qkv-pre", "post-pre", "pre-post"]),
+    # Four experts share the parameters of a plain feed-forward; each token uses two of them.
+    **{
+        f"{recipe}, experts": Arm({"recipe": recipe, "experts": 4})
+        for recipe in ("pre", "hybrid", "hybrid*")
+    },
 }  # fmt: skip
 ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
 
@@ -133,6 +138,8 @@ def build_base_run(rung: str, arm: str | Arm) -> Run:
         fields["embedding_size"] = round((2.5 * size.dim) ** -0.5, 4)
     if "share" in fields and fields["share"] is None:
         fields["share"] = 1 / (2 * size.depth)
+    if "experts" in fields:
+        fields["hidden"] = 8 * size.dim // 3 // fields["experts"]
     model = asked.kind(
         norm=fields.pop("norm", "rms"),
         dim=size.dim,
