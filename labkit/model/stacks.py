@@ -4,8 +4,8 @@ pixels -> linear -> depth / 2 steps -> [norm, relu] -> linear -> logits
 
 plain      x ← relu(N(W x)), twice a step          none, pre, post, resnet-v1, resnet-v2, highway:
                                                    the step's equation, with f = W₂ relu(N(W₁ x))
-halved, projected, dropped, shortcut-gate,         resnet-v1 with another shortcut:
-exclusive-gate                                     labkit.placements.shortcuts
+halved, projected, dropped, shortcut-gate,         resnet-v1 with another shortcut, and a highway
+exclusive-gate, closed-highway                     of closed gates: labkit.placements.shortcuts
 
 Norms stand inside f for the ResNets only. NoisyBatchNorm keeps shifting what BatchNorm has
 just standardized: Santurkar et al. 2018, arXiv 1805.11604, section 2.1 and appendix A.
@@ -31,6 +31,7 @@ from labkit.placements import (
     Step,
 )
 from labkit.placements.shortcuts import (
+    ClosedHighway,
     DroppedShortcut,
     ExclusiveGate,
     HalvedShortcut,
@@ -79,6 +80,7 @@ STEPS: dict[str, type[Step] | None] = {
     "resnet-v1": ResNetV1,
     "resnet-v2": ResNetV2,
     "highway": Highway,
+    "closed-highway": ClosedHighway,
     "halved": HalvedShortcut,
     "projected": ProjectedShortcut,
     "dropped": DroppedShortcut,

@@ -8,6 +8,8 @@ DroppedShortcut     h = dropout(x)          k = 1       half of the values, in t
 ShortcutGate        h = (1 − T(x)) ⊙ x      k = 1
 ExclusiveGate       h = (1 − T(x)) ⊙ x      k = T(x)    a highway with a norm and a last rectifier
 
+ClosedHighway is the highway itself, without norm and rectifier, whose gates begin as these do.
+
 Source: He et al. 2016b, arXiv 1603.05027, section 3.1 and Table 1.
 """
 
@@ -15,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from labkit.placements.images import ResNetV1
+from labkit.placements.images import Highway, ResNetV1
 from labkit.placements.step import ALONE, MakeNorm, Map, Place
 
 
@@ -93,3 +95,14 @@ class ExclusiveGate(ShortcutGate):
         """Mix the stream with the normalized write."""
         T = self.close(x)
         return torch.relu((1 - T) * x + T * N(f(x)))
+
+
+class ClosedHighway(Highway):
+    """x ← T ⊙ f(x) + (1 − T) ⊙ x with b = −6 at first: a path that S steps leave nearly whole.
+
+    With b = −2 the shortcuts of S steps carry 0.88^S at first, with b = −6 they carry 0.9975^S.
+    """
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        nn.init.constant_(self.bias, ShortcutGate.first_bias)
