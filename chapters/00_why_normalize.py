@@ -174,7 +174,7 @@ r"""
 So vanishing and exploding are one disease with two signs. For some layers to starve while others learn,
 something must part signal and gradient: saturation, biases or a norm. (And the gain is not the *spectral norm*, the largest factor by which $W$
 stretches any vector. That is a loose bound: a large random matrix of gain 1 stretches one
-vector nearly twofold, and an ordinary one not at all.)
+vector nearly twofold, and an ordinary one not at all: [three rows of one spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).)
 
 ## Derivation: three repairs on paper
 
@@ -216,7 +216,7 @@ vanished, and everything is lost.
 A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the **stream**. The step's Jacobian is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. (**Highway networks**
 had mixed skip and branch before, through a learned gate: [Srivastava et al., 2015](https://arxiv.org/abs/1505.00387).)
-He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add.
+He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. (Seen again, with highways and other shortcuts: [shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data).)
 
 Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. After 48 steps the
 RMS has grown by $\sqrt2^{\,48} = 2^{24}$, nearly 17 million. The skip has turned vanishing into explosion. Unless the **branches** $f$
@@ -409,7 +409,7 @@ claim(
 r"""
 So much for "initialization solves it": the size is kept, and the network sees one image. Its gradient suffers as well: move the input a little, and the gradient is a different
 one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep apart units that would come to compute the same
-([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)).
+([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such places: [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing).
 
 ### A transformer without norms
 
@@ -476,7 +476,7 @@ claim(
 r"""
 "A 96-layer transformer without norms diverges" is therefore a sentence about an initialization. Divide what is written to the stream, and the first step looks healthy. That is one
 moment. Small transformers of six blocks, trained long enough to be compared, end close to each other with norms and without, each at its own rate; chapter 10 says how close, and
-what a wrong rate costs. How deep ones without norms fare over a whole training we did not try.
+what a wrong rate costs. How 96 blocks without norms fare: [Ninety-six blocks without a norm](A_skips.ipynb#ninety-six-blocks-without-a-norm).
 
 ### Forty-eight layers, five ways
 

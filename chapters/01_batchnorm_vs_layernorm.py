@@ -151,7 +151,8 @@ r"""
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
 "LayerNorm" names two averages. Below, it averages over one token's features only; for images we say so when it averages over positions too. (It is not "InstanceNorm for text", as a
-survey has it: that would average over time.) All rows are one function with another list of axes:
+survey has it: that would average over time.) All rows are one function with another list of axes
+(the same, drawn: [Who is averaged: books and pages](B_batch.ipynb#who-is-averaged-books-and-pages)):
 """
 
 
@@ -240,6 +241,7 @@ claim(
 r"""
 Two things are awkward in text. The padding behind short sentences counts in BatchNorm's mean unless a mask keeps it out.
 And one token alone is one value per channel, with no variance to divide by: it needs the running ones. LayerNorm notices neither.
+(How much padding and small batches do, as laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).)
 
 ## Derivation: one Jacobian for both
 
@@ -382,7 +384,8 @@ BatchNorm cannot bend: for a given batch it is one affine map per channel. All i
 
 A query prefers a key if it scores it above all others. A key that lies between others, inside their convex hull, is preferred by no
 query: an average is never above everything that it averages. On a sphere nobody lies between, so after LayerNorm *each* key has a query that prefers it
-([Brody et al., 2023](https://arxiv.org/abs/2305.02582)); exercise 4 is the proof. (A head that projects to fewer dimensions can lose this.) And one query, $\mathbf 1$, stands upright on the plane of
+([Brody et al., 2023](https://arxiv.org/abs/2305.02582)); exercise 4 is the proof. (A head that projects to fewer dimensions can lose this. How many raw keys no query prefers, shelf B counts:
+[Keys that no query selects](B_batch.ipynb#keys-that-no-query-selects).) And one query, $\mathbf 1$, stands upright on the plane of
 zero mean: it scores all keys alike, and returns the plain average of the values.
 
 ## Implementation: you write it
@@ -665,7 +668,7 @@ claim(
 # %% [markdown]
 r"""
 We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, and by an intervention that does nothing but widen the step: that speaks against
-the sign. Why it helps we cannot say. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*.
+the sign. Why it helps we cannot say. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Whether a batch's noise is good for something, shelf B asks: [The noise of a batch](B_batch.ipynb#the-noise-of-a-batch).
 
 ## The same batch of two in a CNN
 
@@ -804,7 +807,7 @@ claim(
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode.
+Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. (A skip, by contrast, leaks nothing: [Does a skip leak what the mask hides?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).)
 """
 
 # %%
@@ -879,7 +882,7 @@ In evaluation BatchNorm costs nothing once it is merged into the next matrix, an
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-`labkit` has all three, and we do not rank them. What can be checked at once is that PRepBN vanishes. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. What can be checked at once is that PRepBN vanishes. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN for a moment, and fold:
 """

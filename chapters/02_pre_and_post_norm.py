@@ -547,7 +547,7 @@ claim(
 # %% [markdown]
 r"""
 **Cleared, at six blocks.** With half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so there is nothing to divide by. What the bounds
-say of deeper stacks may be true there (the paper's own deepest have 14 + 14 layers); it cannot be what stops these six.
+say of deeper stacks may be true there (the paper's own deepest have 14 + 14 layers); it cannot be what stops these six. Lemma and theorem over 2 to 32 blocks, in the setting of their proofs: [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem).
 
 ### Suspect 4: a first step that goes too far
 
@@ -1153,7 +1153,7 @@ plots.table(
 # %% [markdown]
 r"""
 So Post-Norm leans on its late blocks, and less on its early ones: averaged over all blocks, leaving one out costs it a little less than it costs Pre-Norm.
-The work is shared out differently. In the figure Pre-Norm's own late blocks are no cheaper than its middle ones, and the loss shows no price at all.
+The work is shared out differently. In the figure Pre-Norm's own late blocks are no cheaper than its middle ones, and the loss shows no price at all. Mix-LN, LNS and ResiDual were made to wake late blocks: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 

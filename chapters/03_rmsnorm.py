@@ -270,7 +270,7 @@ is gained?
 RMSNorm saves three of seven operations on each value: a sum, a subtraction, the shift. Beside a large model's matrices that is nothing. What a norm
 costs is memory traffic: read a row, write a row. A fused kernel keeps the row on the chip in between, whichever of the
 two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
-**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels.
+**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels. (Who uses which norm: [a census](D_numbers.ipynb#who-uses-which-norm).)
 """
 
 # %%
@@ -953,7 +953,8 @@ r"""
 Nothing happens, and the first half says why: ordinary tokens have hardly any mean, so they stand far from a cliff at 16
 standard deviations. To keep norms in float32 is a safe rule, but what it guards against is
 one formula, on one kind of token. Accumulate in float32 and centre before squaring; then input and output of a norm may
-both be bfloat16, as fused kernels have them.
+both be bfloat16, as fused kernels have them. Other formats, from float16 to four bits, are on shelf D:
+[The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width).
 
 ### Small print: ε and the last rounding
 

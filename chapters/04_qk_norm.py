@@ -701,7 +701,7 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
-the raw logits run away as before, tie beyond $c$, and get no gradient, which may be why.
+the raw logits run away as before, tie beyond $c$, and get no gradient, which may be why. Gemma 2 and 3, and a cap with and without QK-Norm, each at its own rate: [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
 # %% tags=["remove-cell"]
@@ -901,7 +901,7 @@ The page of [norms and recipes](tables.md) says which model normalizes what.
 ## Symptoms
 
 Five kinds of run after training, each the mean of five seeds. Could you tell them apart by the loss alone? (With a soft cap the slope
-has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out, and still no gradient passes.)
+has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out, and still no gradient passes. What fails where logits are held: [shelf C](C_zoo.ipynb#logits-held-and-another-instability).)
 """
 
 

@@ -970,6 +970,8 @@ round.
 **β upside down.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
 ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$. Its $\alpha$ is 2.828 at every depth: $2\sqrt2$, right for our 32 blocks and no others.
 
+(Admin and KEEL, relatives of DeepNorm, at their own rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
+
 **Other slips.** β on all matrices in one loop; a pair's constants in a decoder alone; and the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*, where $8N = 4L$.
 

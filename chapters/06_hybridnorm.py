@@ -497,7 +497,7 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). The other rows of Table 4 (norms on values without queries, on what the heads write) we did not train.
+Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
 **Suspect 3: the norm on the stream.** Published, it earns nothing: 19.96 and 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). And here?
 Give it its best case, the star, against QKV-Pre, with large tokens and with small ones.
@@ -528,7 +528,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Suspect 4: the first block.** It is the last stretch of each line in the first figure, the star against plain HybridNorm. All steps in one table:
+**Suspect 4: the first block.** It is the last stretch of each line in the first figure, the star against plain HybridNorm. (Other first blocks: [shelf C](C_zoo.ipynb#first-blocks).) All steps in one table:
 """
 
 
@@ -808,7 +808,7 @@ r"""
 From Normal weights Pre-Norm is *ahead* in Table 3, 20.29 against 20.44. From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 says why: each
 of the two recipes got the weights that suit it, Pre-Norm Normal ones, HybridNorm Megatron's. Which weights the other rows had is not said. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may be a step of weights as well as of norms. For HybridNorm alone Megatron's weights do more than
-its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Both tables in one: [Table 3: first weights](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
@@ -926,7 +926,8 @@ which differs from HybridNorm in the norm on the stream alone, starts in time. A
 ### The paper's own explanation: gradients
 
 It takes one head, which writes $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$, and asks
-how large the derivative of $H$ is by each matrix. Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. `labkit` has both in `labkit.attention.jacobians`, and autograd agrees:
+how large the derivative of $H$ is by each matrix. Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. `labkit` has both in `labkit.attention.jacobians`, and autograd agrees
+(its Figure 5, gradients block by block, is on [shelf E](E_hybridnorm.ipynb#figure-5-gradients-block-by-block)):
 """
 
 
@@ -1085,9 +1086,9 @@ r"""
 
 | [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | out of range here, because |
 | --- | --- | --- |
-| Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them |
-| Table 2, early version | ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | no such mixture was trained; the table does not say whether it is the star |
-| Table 5, early version | HybridNorm\* has 19.52 at 29 layers | twelve blocks are the most that this chapter ran, and for four hundred steps at most |
+| Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
+| Table 2, early version | ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is on [shelf E](E_hybridnorm.ipynb#a-mixture-of-experts). The table does not say whether it is the star |
+| Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are on [shelf E](E_hybridnorm.ipynb#table-5-depth) |
 | version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; the star's 60.67 | size, benchmarks |
 
 ## Where it goes wrong

@@ -981,7 +981,7 @@ claim(
 # %% [markdown]
 r"""
 [Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over 300,000 steps
-([code](https://github.com/xinghaochen/SLAB)). Our hundreds of steps cannot test that. What folding saves is chapter 09's question.
+([code](https://github.com/xinghaochen/SLAB)). Our hundreds of steps cannot test that; [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains it for 3,200. What folding saves is chapter 09's question.
 
 ## Where it goes wrong
 

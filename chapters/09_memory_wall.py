@@ -672,7 +672,7 @@ claim(
 # %% [markdown]
 r"""
 Where norms stand seems to matter more than their bytes: QK-Norm moves what Sandwich moves, and its lead over Pre-Norm has a card in [chapter 04](04_qk_norm.ipynb).
-(Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters.) A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
+(Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters; what output norms do to the stream: [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written).) A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
 [chapter 10](10_choosing_a_norm.ipynb) has the card. So what else do Pre-Norm's norms buy? Room:
 """
 
@@ -819,7 +819,7 @@ plots.table(
 r"""
 *What* is slow differs. Decoding one sequence, it is the start of kernels; prompts and training, their bytes. There a graph saves nothing, and fusing does.
 (BERT's quarter has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$.) With many
-sequences at once, reading their keys and values takes the time: move the first slider.
+sequences at once, reading their keys and values takes the time: move the first slider. The same estimate for three sizes, LayerNorm against RMSNorm: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
 ## What the sources say, and what we measured
 

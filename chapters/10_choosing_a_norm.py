@@ -399,7 +399,7 @@ r"""
 Read the letters before the ranks. Whoever shares one with the first was not told apart from it, which does not mean that it may be first next time. A recipe
 with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. (The table's intervals are for one pair each; the letters
 pay for all 55.) RealFormer adds a block's attention logits to those of the block before
-([He et al., 2021](https://arxiv.org/abs/2012.11747)).
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). What each recipe was made against, row by row: [The table](C_zoo.ipynb#the-table).
 """
 
 # %%
@@ -746,6 +746,7 @@ rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon e
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more;
 that tuned rates follow it is those papers' finding. nGPT, which has norms everywhere, still does not
 carry its rate from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
+How the largest rate that trains falls with depth, with norms and without, shelf A measures: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
 Does the ladder agree? Its second rung is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """

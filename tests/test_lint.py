@@ -79,6 +79,8 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
         (chapter.find_markup_of_sphinx, "## Predict", "{cite:p}`a`\n# ## Predict", "{cite:p}`a`"),
         (chapter.find_markup_of_sphinx, "## Predict", "```{note}\n# ## Predict", "```{note}"),
+        (chapter.find_markup_of_sphinx, "## Predict", "See [[B#Keys]].\n# ## Predict",
+         "[[B#Keys]] is a link on the site alone"),
         (chapter.save_in_jupyterlab, "# %% [markdown]", "# %%  [markdown]", "would change it"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ import jupytext
 
 from press.book import chapters
 from press.book.cells import Cell, claim_cells, code_cells
-from press.book.chapters import Chapter
+from press.book.chapters import NUMBER, Chapter
 from press.book.facts import join_text
 from press.book.ledger import collect_claims
 from press.lint.budgets import list_excesses
@@ -35,6 +35,7 @@ BONES = (
 )
 SHELF_BONES = ("**Question.**", "**In short.**", "## Exercises", "## References")
 MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
+PLACED = re.compile(rf"\[\[{NUMBER}(?:[#!.~][^\]]+)?(?:\|[^\]]+)?\]\]")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.explore\(")
 
@@ -169,6 +170,8 @@ def find_markup_of_sphinx(text: Text) -> Iterator[str]:
     for markdown in text.prose:
         for found in MARKUP.findall(markdown):
             yield f"{found} is markup of Sphinx; write a Markdown link, or HTML such as <details>"
+        for found in PLACED.findall(markdown):
+            yield f"{found} is a link on the site alone; write [words](NN_name.ipynb#a-heading)"
 
 
 def find_wordless_figures(text: Text) -> Iterator[str]:

@@ -22,6 +22,31 @@ from press.book.files import Red
 from press.site.outline import Book, read_outlines
 
 NAMES = ("norms", "recipes", "symptoms")
+# Where the book says what a recipe was made against, and whether it helps.
+TREATED = {
+    recipe: place
+    for place, recipes in {
+        "02": "post pre",
+        "04": "qk",
+        "05": "deepnorm",
+        "06": "hybrid hybrid*",
+        "07": "dyt derf",
+        "08": "ngpt",
+        "09": "none",
+        "08#What the baseline is not given": "overwritten",
+        "A#Highways": "highway",
+        "A#ResNet v1 and v2": "resnet-v1 resnet-v2",
+        "C#Norms on what is written": "output olmo2 sandwich peri",
+        "C#Gemma's two answers to large logits": "gemma2 gemma3",
+        "C#Against idle late blocks": "mix-ln lns resi-dual",
+        "C#Post-Norm with help": "keel admin b2t realformer",
+        "C#Norms inside the branch": "sub-ln normformer",
+        "C#First blocks": "first-qkv-pre embed-norm",
+        "E#Table 4: sixteen placements": "qkvc-post qkc-post qk-post kv-post kc-post pre-qkv-post "
+        "pre-qkv-pre pre-qk-pre qkv-pre post-pre pre-post",
+    }.items()
+    for recipe in recipes.split()
+}
 TEX = {"·": r"\cdot ", "²": "^2", "₁": "_1", "′": "'", "…": r"\dots ", "|": r"\vert ",
        "√ℓ": r"\sqrt{\ell}", "Σ": r"\textstyle\sum"}  # fmt: skip
 PAGE = Path("chapters") / "tables.md"
@@ -106,8 +131,10 @@ def recipes_table() -> str:
         if found.final_norm:
             besides.append("final norm")
         equations = "<br>".join(map(typeset_equation, found.equations))
-        rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source)))
-    return format_table(("name", "attention, feed-forward", "besides", "source"), rows)
+        place = f"[[{TREATED[key]}]]" if key in TREATED else ""
+        rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source), place))
+    head = ("name", "attention, feed-forward", "besides", "source", "treated in")
+    return format_table(head, rows)
 
 
 def symptoms_table() -> str:
