@@ -18,6 +18,7 @@ from labkit.corpora import Digits, Text
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import MLPConfig
 from labkit.probes import PROBES, make_probe
+from labkit.probes.early import read_early, summarize_answers
 from labkit.probes.fluctuation import mean_fluctuation
 from labkit.probes.look import residual_streams
 from labkit.probes.tokens import token_share
@@ -131,6 +132,31 @@ def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
             seen = measure_leakage(model, BATCH)
         # the same arithmetic on the same rows; matrix products may differ in the last bits
         assert all((value > 1e-4) is leaks for value in seen.values())
+
+
+def test_early_answers_of_three_places_are_counted_by_hand():
+    logits = torch.tensor([[[9.0, 0], [9, 0]], [[0, 9], [9, 0]], [[0, 9], [0, 9]]])
+    said = summarize_answers(list(logits))
+    assert said["agreement"] == [0.0, 0.5, 1.0]
+    assert said["changed"] == [0.5, 0.5]
+    assert said["confidence"] == pytest.approx([1 / (1 + math.exp(-9))] * 3)
+
+
+@each(step=["none", "resnet-v1", "resnet-v2", "highway"])
+def test_the_last_early_answer_of_a_stack_is_its_output(step):
+    model = StackConfig(step, "batch", width=16, depth=6).build().eval()
+    images = DIGITS.held_out["test"][0][0]
+    early = read_early(model, images)
+    assert len(early) == 1 + 3
+    assert torch.equal(early[-1], model(images)) and not torch.equal(early[0], early[-1])
+
+
+def test_the_last_early_answer_of_a_transformer_is_its_output_and_a_plain_stack_has_none():
+    model = Transformer(CONFIG).eval()
+    early = read_early(model, BATCH[0])
+    assert len(early) == CONFIG.depth + 1 and torch.allclose(early[-1], model(BATCH[0]))
+    with pytest.raises(TypeError, match="this model has none: take a Transformer"):
+        read_early(StackConfig("plain").build(), DIGITS.held_out["test"][0][0])
 
 
 def test_fluctuation_of_independent_rows_is_one_and_of_copies_is_their_number():

@@ -7,7 +7,7 @@ from torch import nn
 
 from labkit.model.stacks import INITS, NORMS, STEPS, NoisyBatchNorm, StackConfig, signal
 from labkit.norms import BatchNorm
-from labkit.placements import Step
+from labkit.placements import Place, Step
 
 IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
@@ -82,3 +82,48 @@ def test_nonsense_is_refused(refusal):
     wrong, words = refusal
     with pytest.raises(ValueError, match=words):
         StackConfig(**wrong)
+
+
+# --- shortcuts other than the identity ---
+
+
+def make_shortcut(name, dim=8):
+    torch.manual_seed(0)
+    branch = nn.Linear(dim, dim)
+    return STEPS[name](lambda: nn.LayerNorm(dim), branch, Place(dim=dim)).double()
+
+
+@each(name=["shortcut-gate", "exclusive-gate"])
+def test_an_open_gate_leaves_the_shortcut_and_a_closed_one_takes_it_away(name):
+    step, x = make_shortcut(name), torch.randn(4, 8).double().abs()
+    write = step.norm(step.sublayer(x))
+    nn.init.constant_(step.bias, -100.0)
+    open_ = (x + (write if name == "shortcut-gate" else 0)).clamp(min=0)
+    assert torch.allclose(step(x), open_)
+    nn.init.constant_(step.bias, 100.0)
+    assert torch.allclose(step(x), write.clamp(min=0))
+
+
+def test_a_dropped_shortcut_keeps_half_of_the_stream_twice_as_large_and_all_of_the_branch():
+    step, x = make_shortcut("dropped", 512), torch.ones(64, 512).double()
+    nn.init.zeros_(step.norm.weight)  # nothing is written
+    came = step(x)
+    assert set(came.flatten().tolist()) == {0.0, 2.0}
+    assert 0.45 < (came > 0).float().mean() < 0.55
+    step.eval()
+    assert torch.equal(step(x), x)
+
+
+def test_a_halved_shortcut_carries_two_to_the_minus_steps():
+    step, x = make_shortcut("halved"), torch.ones(2, 8).double()
+    nn.init.zeros_(step.norm.weight)
+    for _ in range(5):
+        x = step(x)
+    assert torch.allclose(x, torch.full_like(x, 2.0**-5))
+
+
+def test_a_projected_shortcut_keeps_the_mean_square_of_what_a_rectifier_puts_out():
+    step = make_shortcut("projected", 1024)
+    nn.init.zeros_(step.norm.weight)
+    x = torch.randn(256, 1024).double().clamp(min=0)
+    assert step(x).square().mean().item() == pytest.approx(x.square().mean().item(), rel=0.1)

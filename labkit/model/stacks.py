@@ -4,8 +4,10 @@ pixels -> linear -> depth / 2 steps -> [norm, relu] -> linear -> logits
 
 plain      x ← relu(N(W x)), twice a step          none, pre, post, resnet-v1, resnet-v2, highway:
                                                    the step's equation, with f = W₂ relu(N(W₁ x))
+halved, projected, dropped, shortcut-gate,         resnet-v1 with another shortcut, and a highway
+exclusive-gate, closed-highway                     of closed gates: labkit.placements.shortcuts
 
-Norms stand inside f for the two ResNets only. NoisyBatchNorm keeps shifting what BatchNorm has
+Norms stand inside f for the ResNets only. NoisyBatchNorm keeps shifting what BatchNorm has
 just standardized: Santurkar et al. 2018, arXiv 1805.11604, section 2.1 and appendix A.
 """
 
@@ -27,6 +29,14 @@ from labkit.placements import (
     ResNetV1,
     ResNetV2,
     Step,
+)
+from labkit.placements.shortcuts import (
+    ClosedHighway,
+    DroppedShortcut,
+    ExclusiveGate,
+    HalvedShortcut,
+    ProjectedShortcut,
+    ShortcutGate,
 )
 from labkit.system.unknown import explain_unknown
 
@@ -70,6 +80,12 @@ STEPS: dict[str, type[Step] | None] = {
     "resnet-v1": ResNetV1,
     "resnet-v2": ResNetV2,
     "highway": Highway,
+    "closed-highway": ClosedHighway,
+    "halved": HalvedShortcut,
+    "projected": ProjectedShortcut,
+    "dropped": DroppedShortcut,
+    "shortcut-gate": ShortcutGate,
+    "exclusive-gate": ExclusiveGate,
 }
 # Standard deviation of a weight, from the layer's inputs and outputs; "scaled" is He's, with
 # each branch's last matrix divided by the root of the number of branches.
@@ -139,7 +155,7 @@ class StackConfig:
             ]
         branch = nn.Sequential()
         branch.add_module("first", nn.Linear(width, width))
-        if kind in (ResNetV1, ResNetV2):
+        if issubclass(kind, ResNetV1 | ResNetV2):
             branch.add_module("norm", self._make_norm())
         branch.add_module("relu", nn.ReLU())
         branch.add_module("last", nn.Linear(width, width))

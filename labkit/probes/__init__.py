@@ -10,6 +10,7 @@ attention.py    how sharp attention is: logits, entropy, maps
 updates.py      how far steps of training move what a model computes
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
 tokens.py       how different tokens still are, by layer and step
+early.py        answers read off the stream before its end
 timing.py       what a step costs beside another recipe's; what folding norms away saves
 diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
 
@@ -55,6 +56,7 @@ PROBES: dict[str, str] = {
     "weights": "weights",
     "sphere-scales": "weights",
     "norm-maps": "norm_maps",
+    "early-answers": "early",
     "folding": "timing",
     "pace": "timing",
 }

@@ -1,0 +1,1144 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+r"""
+# Skips before norms
+
+**Question.** In 2015 more layers made a network worse, on its own training data. Highways and residual networks mended that, and soon every model had both skips and norms.
+Here the skips are looked up alone, one sentence of the sources at a time. Can depth hurt a network that could copy a shallower one, which shortcuts mend it, and
+how much of the mending needs a norm?
+
+**In short.**
+
+| looked up | answer | where |
+| --- | --- | --- |
+| can a network represent anything? | nearly any continuous function on a bounded set; one-unit steps, built by hand, do | [A network built by hand](A_skips.ipynb#a-network-built-by-hand) |
+| the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch is a bound](A_skips.ipynb#the-largest-stretch-is-a-bound) |
+| degradation | training fails to find weights that exist; skips mend it | [Deeper, and worse on its own training data](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
+| highways | at depth they train without norms if their gates begin nearly closed | [Highways](A_skips.ipynb#highways) |
+| ResNet v1 or v2 | both train; v2 ends lower here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
+| other shortcuts | a gate that begins nearly closed is no worse than the identity; halving, dropping and projecting are | [What may stand on the shortcut](A_skips.ipynb#what-may-stand-on-the-shortcut) |
+| 96 blocks without a norm | overflow or train: first weights decide | [Ninety-six blocks without a norm](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
+| the largest rate that trains | falls with depth without norms, by more than the root; stays with norms and skips | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
+| singularities, rank | skips move the singular places away from small weights, and keep rank | [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing) |
+| answers read off early | in deep ResNets on digits, settled after the first few steps | [Answers read off early](A_skips.ipynb#answers-read-off-early) |
+| skips and masks | no leak of the future; the present is shown | [Does a skip leak what the mask hides?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
+"""
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
+# %%
+from dataclasses import replace
+from math import log, pi
+from statistics import fmean
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
+from labkit.corpora import Digits, Text
+from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.model.stacks import STEPS, StackConfig
+from labkit.placements import RECIPES, Place
+from labkit.probes.look import residual_streams
+from labkit.probes.trained import measure_leakage
+from labkit.statistics.proportions import proportion
+
+# %%
+lab = Lab("A_skips", size=size, seed=seed, memory={"kernel": "1000M", "run": "950M"})
+sizes = lab.sizes(
+    # smoke, book
+    heights=([2, 4], [20, 56]),
+    steps=(24, 400),
+    rates=([1e-3, 1e-2], [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1]),
+    tall=(6, 110),
+    tall_steps=(24, 200),
+    ladder_depths=([2, 4], [4, 16, 64]),
+    ladder_rungs=(3, 8),
+    ladder_steps=(24, 80),
+    tower_blocks=(3, 96),
+    tower_steps=(8, 200),
+    towers=(2, 6),
+)
+five = lab.seeds(5)
+images, labels = next(Digits(batch=64).load().draw(seed))
+
+# %% [markdown]
+r"""
+## A network built by hand
+
+"A single-layer feed-forward network can represent any function": so opens *Exploring the Transformer*, part 14. The theorem says less. One hidden layer comes as close as you
+like to any *continuous* function on a *bounded* set, if its activation is no polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit a block
+can do that, too, in another sense of "close" ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build it. Give the stream two channels, $x$ and $y$. Each block leaves $x$ alone and
+adds one bent line to $y$:
+
+$$y \leftarrow y + c_k\,\mathrm{relu}(x - t_k), \qquad t_k = \tfrac kn .$$
+
+Choose each $c_k$ as the change of slope at $t_k$, and $y$ joins the points $f(t_k)$ by straight lines. On pieces of length $h = \frac1n$ that misses $f$ by at most $h^2\max|f''|/8$. The same sum is
+one layer of $n$ units: a shallow net laid on its side.
+"""
+
+
+# %%
+def lay_hinges(f, n):
+    """Build a residual network of n blocks, one unit each, that joins n + 1 points of f."""
+    knots = torch.linspace(0, 1, n + 1, dtype=torch.float64)
+    slopes = f(knots).diff() * n
+    changes = [slopes[0], *slopes.diff()]
+
+    def network(x):
+        y = f(knots[0]).expand_as(x)
+        for t, c in zip(knots[:-1], changes, strict=True):
+            y = y + c * torch.relu(x - t)
+        return y
+
+    return network
+
+
+def wave(x):
+    return torch.sin(2 * pi * x)
+
+
+# %%
+at = torch.linspace(0, 1, 2001, dtype=torch.float64)
+drawn = {
+    f"{n} blocks": [dict(zip(at.tolist(), lay_hinges(wave, n)(at).tolist(), strict=True))]
+    for n in (4, 8)
+}
+drawn["sin 2πx"] = [dict(zip(at.tolist(), wave(at).tolist(), strict=True))]
+plots.panels(
+    {"y": drawn},
+    xlabel="x",
+    caption="A wave, and two residual networks that nobody trained. Each block adds one bend.",
+)  # fmt: skip
+
+# %%
+blocks = 64
+bound = (2 * pi) ** 2 / (8 * blocks**2)
+claim(
+    "A-hinges-fit-a-wave",
+    "{blocks} residual blocks of one unit miss sin 2πx by {mean:.5f} at most; the bound is {bound:.5f}.",
+    (lay_hinges(wave, blocks)(at) - wave(at)).abs().max().item(),
+    blocks=blocks,
+    bound=bound,
+    said="A residual network of 64 blocks with one unit each fits a wave to a stated error.",
+    source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
+    criterion=f"<= {bound:.6f}",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+Nothing here says that *training* would find these weights.
+
+## The largest stretch is a bound
+
+Part 7 of *Transformer Anatomy* lets a signal grow by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: 1.01 at each of 96 layers makes
+$1.01^{96} \approx 2.6$. As an equation that is wrong:
+
+$$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
+
+It is an equality only where each layer's output lies along the direction that the next layer stretches most. Three rows of 96 matrices, each matrix with spectral norm exactly 1.01:
+"""
+
+
+# %%
+def follow(row, x):
+    """Return the length of a signal before the first matrix and after each."""
+    lengths = [x.norm().item()]
+    for matrix in row:
+        x = matrix @ x
+        lengths.append(x.norm().item())
+    return [length / lengths[0] for length in lengths]
+
+
+# %%
+torch.manual_seed(seed)
+drawn = [torch.randn(64, 64, dtype=torch.float64) for _ in range(96)]
+random = [1.01 * w / torch.linalg.matrix_norm(w, 2) for w in drawn]
+turns = [1.01 * torch.linalg.qr(w)[0] for w in drawn]
+shared = (drawn[0] + drawn[0].T) / torch.linalg.matrix_norm(drawn[0] + drawn[0].T, 2) * 1.01
+x = torch.randn(64, dtype=torch.float64)
+rows = {"random": random, "rotations": turns, "one symmetric matrix": [shared] * 96}
+lengths = {name: follow(row, x) for name, row in rows.items()}
+
+# %%
+plots.by_depth(
+    lengths,
+    ylabel="length of the signal",
+    logy=True,
+    start=0,
+    reference={"bound": 1.01**96},
+    caption="Three rows of matrices with the same spectral norm. Rotations stretch every vector alike and meet the bound. Random matrices stretch one direction, and the signal "
+    "rarely lies along it. One matrix repeated turns the signal into its own best direction, and from there on grows at the bound's rate.",
+)
+
+# %%
+claim(
+    "A-spectral-norm-bounds-growth",
+    "Of the bound, random matrices reach {mean:.0e}, one symmetric matrix {shared:.2f}, rotations {turned:.3f}.",
+    lengths["random"][-1] / 1.01**96,
+    shared=lengths["one symmetric matrix"][-1] / 1.01**96,
+    turned=lengths["rotations"][-1] / 1.01**96,
+    said="A spectral norm of 1.01 is a bound, not a gain: random matrices of that norm shrink a signal to nothing.",
+    source="against Transformer Anatomy, part 7: normalization in transformers",
+    published="spectral norm 1.01 means growth like 1.01 to the power L",
+    criterion="< 1e-20",
+    kind="exact",
+    tolerance=1e-20,
+)
+
+# %% [markdown]
+r"""
+What does predict a random row is its gain, the root mean square of the stretch over all directions ([chapter 00](00_why_normalize.ipynb#the-row-twice)). Repeated matrices are those of a recurrent net, where the bound is nearly the truth.
+
+## Deeper, and worse on its own training data
+
+[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the 56 had the higher *training* error. That is no overfitting. Nor can it be a lack of
+capacity: set 36 layers to $W = I$, and because $\mathrm{relu}(Ix) = x$ for what a rectifier has put out, the deep network *is* the shallow one.
+"""
+
+# %%
+low, high = sizes.heights
+torch.manual_seed(seed)
+shallow = StackConfig("plain", depth=low).build()
+layers = list(shallow)
+for _ in range(high - low):
+    copy = nn.Linear(64, 64, bias=False)
+    nn.init.eye_(copy.weight)
+    layers[-1:-1] = [copy, nn.ReLU()]
+deeper = nn.Sequential(*layers)
+claim(
+    "A-deeper-holds-the-shallow",
+    "A plain network with layers that copy put on top changes no logit: {mean:g} at most.",
+    (deeper(images) - shallow(images)).abs().max().item(),
+    said="A deeper plain network can compute exactly what a shallower one does.",
+    source="He et al. 2016a, arXiv 1512.03385, section 1",
+    criterion="<= 0",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+So training fails to find what is there. Does it in our networks? Perceptrons of 20 and 56 matrices on handwritten digits, SGD with momentum, 400 steps. One seed chooses each design's
+learning rate out of seven; five others report.
+"""
+
+# %%
+designs = {
+    "plain": {"model.step": "plain"},
+    "plain, BatchNorm": {"model.step": "plain", "model.norm": "batch"},
+    "highway": {"model.step": "highway"},
+    "ResNet v1": {"model.step": "resnet-v1", "model.norm": "batch"},
+    "ResNet v2": {"model.step": "resnet-v2", "model.norm": "batch"},
+}
+digits = Run(
+    model=StackConfig(),
+    data=Digits(batch=32),
+    train=TrainConfig(steps=sizes.steps, optimizer="sgd", schedule="linear"),
+)
+# %%
+field = {"design": designs, "model.depth": [low, high], "train.lr": sizes.rates}
+tuning = lab.run(Experiment(digits, {**field, "seed": [ladder.TUNING_SEED]}))
+
+
+def tune_again(name, depth, tuned):
+    """Let two more tuning seeds judge the best rate of a ResNet and its neighbours."""
+    if "ResNet" not in name or size == "smoke":
+        return tuned
+    grid = [*sizes.rates, 1.0]  # where the best is the last one, the next is tried as well
+    at = grid.index(tuned.best("lr"))
+    near = {"train.lr": grid[max(at - 1, 0) : at + 2], "seed": ladder.TUNING_SEEDS[1:]}
+    arm = {"design": {name: designs[name]}, "model.depth": [depth]}
+    return tuned + lab.run(Experiment(digits, {**arm, **near}))
+
+
+judged, own = {}, {}
+for name, part in tuning.by("design").items():
+    for depth, cell in part.by("depth").items():
+        judged[name, depth] = tune_again(name, depth, cell)
+        rate = judged[name, depth].best("lr")
+        own[f"{name} | {depth}"] = {**designs[name], "model.depth": depth, "train.lr": rate}
+final = lab.run(Experiment(digits, {"arm": own, "seed": five})).by("arm")
+
+
+# %%
+def end_of_training(name, depth):
+    """Mean loss of the last twenty training batches; NaN where a run diverged."""
+    return final[f"{name} | {depth}"].values(
+        lambda record: float(np.mean(record.losses[-20:])) if record.diverged_at is None else np.nan
+    )
+
+
+def tested(name, depth, what="loss"):
+    """Loss (or accuracy) on test digits, for each seed; NaN where a run diverged."""
+    found = final[f"{name} | {depth}"].values(f"test.{what}")
+    return [np.nan if value is None else value for value in found]
+
+
+# %%
+shown = {"plain, BatchNorm": low, "plain, BatchNorm ": high, "ResNet v1": low, "ResNet v1 ": high}
+plots.loss_curves(
+    {
+        f"{name.strip()}, {depth} layers": final[f"{name.strip()} | {depth}"].values(lambda r: r.losses)
+        for name, depth in shown.items()
+    },
+    ylabel="training loss (nats)",
+    ylim=(0, 3),
+    reference={"guessing": log(10)},
+    caption="Training loss, each network at its own rate. Without skips the deeper network is the worse one from first to last; with skips depth hardly costs.",
+    provenance=lab.provenance(*final.values()),
+)  # fmt: skip
+
+# %%
+plots.table(
+    [
+        {
+            "design": name,
+            "layers": depth,
+            "own rate": f"{own[f'{name} | {depth}']['train.lr']:g}",
+            "training loss": fmean(end_of_training(name, depth)),
+            "test loss": fmean(tested(name, depth)),
+            "digits read right": fmean(tested(name, depth, "accuracy")),
+        }
+        for name in designs
+        for depth in (low, high)
+    ]
+)
+
+# %%
+degradation = {
+    "source": "He et al. 2016a, arXiv 1512.03385, Figures 1 and 6 (CIFAR-10)",
+    "published": "20 and 56 layers: without skips the deeper one has the higher training error",
+    "kind": "best",
+    "since": final[f"plain | {low}"].find_start(),
+    "tried": {"second value": "with and without BatchNorm", "last step": "the last 20 batches of 400"},
+}  # fmt: skip
+left = {
+    name: [lack for d in (low, high) for lack in regime.untuned(judged[name, d], five, by="depth")]
+    for name in designs
+}
+cost = {name: minus(end_of_training(name, high), end_of_training(name, low)) for name in designs}
+claim(
+    "A-deeper-plain-fits-worse",
+    f"With BatchNorm, {high} plain layers end {{mean:+.2f}} nats above {low} on their training data.",
+    cost["plain, BatchNorm"],
+    said="With BatchNorm and without skips, the deeper network fits its own training data worse.",
+    criterion="> 0.3",
+    lacking=left["plain, BatchNorm"],
+    **degradation,
+)
+# %%
+claim(
+    "A-deeper-bare-fits-worse",
+    f"Without norms, {high} plain layers end {{mean:+.2f}} nats above {low} on their training data.",
+    cost["plain"],
+    said="Without norms and without skips, too, the deeper network fits its own training data worse.",
+    criterion="> 0.1",
+    lacking=left["plain"],
+    **degradation,
+)
+# %%
+claim(
+    "A-depth-costs-skips-nothing",
+    f"ResNet v1: {high} layers end {{mean:+.3f}} nats above {low} on their training data.",
+    cost["ResNet v1"],
+    said="With skips, the deeper network fits its own training data no worse than the shallower one.",
+    criterion="< 0.1",
+    lacking=left["ResNet v1"],
+    **degradation,
+)
+
+# %% [markdown]
+r"""
+Without skips the deeper network fits its own training data far worse, with BatchNorm and without. With skips, depth costs little. (*Exploring the Transformer*, part 14, gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a
+guess, and so do we: what the runs show is that gradient descent fails to find weights which exist. With BatchNorm alone gradients grow on their way down by a fixed factor a layer: [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone).)
+
+## Highways
+
+A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+
+$$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
+
+$T = 1$ is a plain layer, $T = 0$ a copy. The bias $b$ starts at $-2$, so at first an eighth of each channel is new. There is no norm, and the shortcut has parameters, as many again as one matrix of $f$. A ResNet's skip can never close.
+"""
+
+# %%
+claim(
+    "A-highway-needs-no-norm",
+    f"At {high} layers the test loss without gates is {{mean:.2f}} nats above the highway's; neither has a norm.",
+    minus(tested("plain", high), tested("highway", high)),
+    said="At depth a highway, without norms, ends far below the same layers without its gates.",
+    source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
+    published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
+    criterion="> 0.5",
+    kind="best",
+    lacking=[*left["plain"], *left["highway"]],
+    since=final[f"plain | {low}"].find_start(),
+    tried={"second value": "20 layers (table)", "last step": "the test loss at the end"},
+)
+
+# %% [markdown]
+r"""
+The path through $S$ steps carries $(1 - T)^S$: at first $0.88^{28} \approx 0.03$ here. The authors chose the bias together with the rate, and a deeper network wants a lower one. With $b = -6$:
+"""
+
+# %%
+closed = {"model.step": ["closed-highway"], "model.depth": [high]}
+search = {**closed, "train.lr": sizes.rates, "seed": [ladder.TUNING_SEED]}
+sought = lab.run(Experiment(digits, search))
+found = lab.run(Experiment(digits, {**closed, "train.lr": [sought.best("lr")], "seed": five}))
+claim(
+    "A-closed-highway-needs-no-norm",
+    f"At {high} layers the test loss without gates is {{mean:.2f}} nats above that of a highway that begins closed.",
+    minus(tested("plain", high), found.values("test.loss")),
+    said="With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
+    source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
+    published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
+    criterion="> 0.5",
+    kind="best",
+    lacking=[*left["plain"], *regime.untuned(sought, five, by="step")],
+    since=sought.find_start(),
+    tried={"second value": "b = −2 (above)", "last step": "the test loss at the end"},
+)
+
+# %% [markdown]
+r"""
+The wiring alone does not do it: with $b = -2$ the highway is worse off than layers without gates. Open at first, the same wiring trains at this depth with no norm in it.
+
+## ResNet v1 and v2
+
+$$\text{v1:}\quad x \leftarrow \mathrm{relu}\big(x + N(f(x))\big), \qquad \text{v2:}\quad x \leftarrow x + f\big(\mathrm{relu}(N(x))\big).$$
+
+In v1 a rectifier stands on the stream, so a step can write nothing negative that lasts; in v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) nothing stands there, and norm and rectifier are in the branch ("pre-activation"). What v2 gains grows with depth: 6.61 to 6.37 % error at 110
+layers, 7.61 to 4.92 % at 1,001, on CIFAR-10 (their Tables 2 and 4).
+"""
+
+# %%
+claim(
+    "A-v2-ends-below-v1",
+    f"At {high} layers ResNet v1's test loss minus v2's is {{mean:+.3f}} nats.",
+    minus(tested("ResNet v1", high), tested("ResNet v2", high)),
+    said="At depth ResNet v2 ends below v1.",
+    source="He et al. 2016b, arXiv 1603.05027, Tables 2 and 4 (CIFAR-10)",
+    published="1,001 layers: 4.92 against 7.61 % error; 110 layers: 6.37 against 6.61 %",
+    criterion="> 0",
+    kind="best",
+    lacking=[*left["ResNet v1"], *left["ResNet v2"]],
+    since=final[f"plain | {low}"].find_start(),
+    tried={"second value": "20 layers (table)", "last step": "the test loss at the end"},
+)
+
+# %% [markdown]
+r"""
+Both train. Their rates were judged by three seeds each, because one seed had given v1 a rate that fits worse. On digits v1 is behind already at 56 matrices; the paper needed 1,001 layers to see much of it ([He et al., 2016b](https://arxiv.org/abs/1603.05027)).
+
+## What may stand on the shortcut
+
+[He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all ended behind the identity's 6.61 % error (Table 1). *Exploring the Transformer*, part 14, makes of it: beyond 100 layers identity shortcuts are "the
+only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that the comparison had design mistakes and that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
+
+| shortcut | $h(x)$ | $k(x)$ | error of [He et al. (2016b)](https://arxiv.org/abs/1603.05027), best setting |
+| --- | --- | --- | --- |
+| identity | $x$ | 1 | 6.61 % |
+| gate on the shortcut | $(1 - T)\odot x$ | 1 | 6.91 % ($b = -6$) |
+| both gated | $(1 - T)\odot x$ | $T$ | 8.70 % ($b = -6$) |
+| projected | $Wx$ | 1 | 12.22 % |
+| halved | $x/2$ | ½ | 12.35 % |
+| half dropped | dropout of $x$ | 1 | failed |
+
+Theory: over $S$ steps the direct path carries the product of what stands on it, $2^{-S}$ for a half. Are labkit's steps these equations?
+"""
+
+
+# %%
+def write(name, step, x):
+    """Compute a shortcut's equation from its letters, apart from labkit's step."""
+    branch = step.norm(step.sublayer(x))
+    gate = torch.sigmoid(x @ step.weight.T + step.bias) if "gate" in name else None
+    return {
+        "halved": lambda: x / 2 + branch / 2,
+        "projected": lambda: x @ step.weight.T + branch,
+        "dropped": lambda: x + branch,  # in evaluation nothing is dropped
+        "shortcut-gate": lambda: x - gate * x + branch,
+        "exclusive-gate": lambda: x + gate * (branch - x),
+    }[name]().clamp(min=0)
+
+
+# %%
+torch.manual_seed(seed)
+x, apart = torch.randn(9, 16).double(), {}
+for name in ("halved", "projected", "dropped", "shortcut-gate", "exclusive-gate"):
+    step = STEPS[name](lambda: nn.LayerNorm(16), nn.Linear(16, 16), Place(dim=16)).double().eval()
+    if "gate" in name:
+        nn.init.normal_(step.bias)
+    apart[name] = (step(x) - write(name, step, x)).abs().max().item()
+claim(
+    "A-shortcuts-meet-their-equations",
+    "labkit's five steps and the equations of the table differ by {mean:.0e} at most.",
+    max(apart.values()),
+    said="The shortcuts that are trained here are those of the paper's table.",
+    source="He et al. 2016b, arXiv 1603.05027, section 3.1",
+    criterion="< 1e-12",
+    kind="exact",
+    tolerance=1e-12,
+)
+
+# %% [markdown]
+r"""
+And 110 layers with each, 200 steps, each at its own rate. The middle column needs no training: the gradient of the first matrix over that of the last, before the first step.
+"""
+
+# %%
+common = sizes.rates[2:]
+shortcuts = {
+    "identity": ("resnet-v1", common),
+    "both gated": ("exclusive-gate", [*common, 1.0]),
+    "gate on the shortcut": ("shortcut-gate", common),
+    "halved": ("halved", sizes.rates),
+    "half dropped": ("dropped", [1e-5, 3.16e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2]),
+    "projected": ("projected", [1e-6, 3.16e-6, 1e-5, 3.16e-5, 1e-4]),
+}
+if size == "smoke":
+    shortcuts = {name: (step, sizes.rates) for name, (step, _) in shortcuts.items()}
+# %%
+tall = replace(
+    digits,
+    model=StackConfig(norm="batch", depth=sizes.tall),
+    train=replace(digits.train, steps=sizes.tall_steps),
+)
+tried, chosen = {}, {}
+for name, (step, rates) in shortcuts.items():
+    search = {"model.step": [step], "train.lr": rates, "seed": [ladder.TUNING_SEED]}
+    tried[name] = lab.run(Experiment(tall, search))
+    chosen[name] = {"model.step": step, "train.lr": tried[name].best("lr")}
+ended = lab.run(Experiment(tall, {"arm": chosen, "seed": five})).by("arm")
+
+
+# %%
+def first_over_last(step):
+    """Gradient of the first matrix of a branch over that of the last, at initialization."""
+    torch.manual_seed(seed)
+    net = replace(tall.model, step=step).build()
+    F.cross_entropy(net(images), labels).backward()
+    sizes_of = [
+        part.weight.grad.norm().item() for part in net.modules() if isinstance(part, nn.Linear)
+    ]
+    return sizes_of[1] / sizes_of[-2]  # without the first and the last layer of the network
+
+
+def read(name, what):
+    return [np.nan if value is None else value for value in ended[name].values(f"test.{what}")]
+
+
+plots.table(
+    [
+        {
+            f"{sizes.tall} layers": name,
+            "gradient, first/last": f"{first_over_last(step):.1g}",
+            "own rate": f"{chosen[name]['train.lr']:g}",
+            "test loss, runs that end": float(np.nanmean(read(name, "loss"))),
+            "digits read right": fmean(read(name, "accuracy")),
+            "diverged": f"{np.isnan(read(name, 'loss')).sum()} of {len(five)}",
+        }
+        for name, (step, _) in shortcuts.items()
+    ]
+)
+
+# %%
+table = {
+    "kind": "best",
+    "since": min(of.find_start() for of in [*tried.values(), *ended.values()]),
+    "tried": {"last step": "loss and accuracy at the end"},
+}
+
+
+def find_lacks(name):
+    """Say what a search of the rate lacks; nothing where no rate at all ends below guessing."""
+    seen = {lr: of.values("validation.loss") for lr, of in tried[name].by("lr").items()}
+    trains = any(loss is not None and loss < log(10) for (loss,) in seen.values())
+    return regime.rates({name: seen}) if trains else []
+
+
+open_rates = {name: find_lacks(name) for name in shortcuts}
+claim(
+    "A-gated-shortcut-ends-above-identity",
+    f"At {sizes.tall} layers the test loss with both gated minus the identity's is {{mean:+.2f}} nats.",
+    minus(read("both gated", "loss"), read("identity", "loss")),
+    said="At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
+    source="He et al. 2016b, arXiv 1603.05027, Table 1; Exploring the Transformer, part 14",
+    published="8.70 against 6.61 % error",
+    criterion="> 0",
+    lacking=[*open_rates["both gated"], *open_rates["identity"]],
+    **table,
+)
+# %%
+claim(
+    "A-shortcut-gate-ends-above-identity",
+    f"At {sizes.tall} layers the test loss with the shortcut gated minus the identity's is {{mean:+.2f}} nats.",
+    minus(read("gate on the shortcut", "loss"), read("identity", "loss")),
+    said="At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
+    source="He et al. 2016b, arXiv 1603.05027, Table 1",
+    published="6.91 against 6.61 % error",
+    criterion="> 0",
+    lacking=[*open_rates["gate on the shortcut"], *open_rates["identity"]],
+    **table,
+)
+
+# %%
+three = ("halved", "half dropped", "projected")
+behind = {name: minus(read("identity", "accuracy"), read(name, "accuracy")) for name in three}
+claim(
+    "A-three-shortcuts-read-fewer-digits",
+    f"At {sizes.tall} layers the best of the three still reads {{mean:.2f}} of the digits fewer than the identity.",
+    [min(of) for of in zip(*behind.values(), strict=True)],
+    said="At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
+    source="He et al. 2016b, arXiv 1603.05027, Table 1",
+    published="12.35 % error, failed, and 12.22 %, against 6.61 %",
+    criterion="> 0.1",
+    lacking=[lack for name in three for lack in open_rates[name]],
+    **table,
+)
+
+# %% [markdown]
+r"""
+So "the only effective method" fails here on its own ground. The best network of the table is no identity: its gates, nearly closed at first, open as far as they learn to. But the gate on the shortcut *alone*, next to the identity in the paper, is far behind here; perceptrons of 200 steps are not its ResNets, and one cannot read a ranking
+off either. Halved, dropped and projected shortcuts hardly learn. And the theory of the direct path misses how: with BatchNorm in the branches the gradient of the halved network does not vanish, it *explodes*. The norm divides by the little that tells examples apart, as in [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone).
+
+## Ninety-six blocks without a norm
+
+"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", says part 7 of *Transformer Anatomy*; it might need a rate of $10^{-5}$. That depends on how the weights are drawn. By Xavier's rule the stream multiplies with every block ([chapter 00](00_why_normalize.ipynb#a-transformer-without-norms)):
+"""
+
+# %%
+tower = Run(
+    model=ModelConfig(
+        "none", "layer", dim=16, depth=sizes.tower_blocks, heads=2, context=16,
+        activation="gelu", init="megatron",
+    ),
+    data=Text(batch=4, time=16),
+    train=TrainConfig(steps=sizes.tower_steps, lr=1e-3),
+    probes=(),
+)  # fmt: skip
+# %%
+text = torch.randint(96, (4, 16), generator=torch.Generator().manual_seed(seed))
+
+
+def climb_tower(init, s):
+    """RMS of the stream after the embedding and after each block, before any training."""
+    torch.manual_seed(s)
+    with torch.no_grad():
+        streams = residual_streams(replace(tower.model, init=init).build(), text)
+    return [stream.square().mean().sqrt().item() for stream in streams]
+
+
+# %%
+loud = [climb_tower("xavier", s) for s in lab.seeds(sizes.towers)]
+quiet = climb_tower("megatron", seed)
+claim(
+    "A-xavier-tower-has-no-first-loss",
+    f"{sizes.tower_blocks} blocks without norms, drawn by Xavier's rule: in {{k}} of {{n}} draws the stream is no number before the first step.",
+    proportion(not np.isfinite(rms[-1]) for rms in loud),
+    said="Ninety-six blocks without norms, drawn by Xavier's rule, overflow before the first step.",
+    source="Transformer Anatomy, part 7: normalization in transformers",
+    published="96 layers without norms diverge within the first few hundred steps",
+    criterion="> 0.5",
+    kind="at",
+    unit="draws",
+)
+
+# %%
+tops = [sum(rms < 65504 for rms in one) for one in loud]
+print(f"past the largest float16: at block {min(tops)} to {max(tops)} of {sizes.tower_blocks}")
+print(f"small branches: an RMS of {quiet[-1]:.2f} at the top")
+
+# %% [markdown]
+r"""
+There the logits of attention, products of two numbers of the stream's size, pass the largest float32. With *small branches*, the matrices that write to the stream divided by $\sqrt{2L}$, the stream stays small. We train 96 such blocks, at the
+highest rate that the source names for models *with* norms, 0.001, and at ten times that:
+"""
+
+# %%
+careful = lab.run(Experiment(tower, {"seed": lab.seeds(sizes.towers)}))
+hasty = lab.run(Experiment(tower, {"train.lr": [1e-2], "seed": lab.seeds(2)}))
+plots.loss_curves(
+    {
+        "rate 0.001": careful.values(lambda record: record.losses),
+        "rate 0.01": hasty.values(lambda record: record.losses),
+    },
+    reference={"guessing": log(96)},
+    smooth=10,
+    caption="Ninety-six blocks of attention and feed-forward, no norm anywhere, small branches. None of them diverges.",
+    provenance=lab.provenance(careful, hasty),
+)
+
+
+# %%
+def fell(record):
+    """Whether a run diverged, or ends no better than guessing."""
+    return record.diverged_at is not None or not np.mean(record.losses[-20:]) < log(96)
+
+
+# %%
+claim(
+    "A-careful-tower-diverges",
+    f"{sizes.tower_blocks} blocks without norms, small branches, rate 0.001: {{k}} of {{n}} runs diverge within {sizes.tower_steps} steps.",
+    proportion(careful.values(fell)),
+    said="Ninety-six blocks without norms, with small branches, diverge within 200 steps.",
+    source="Transformer Anatomy, part 7: normalization in transformers",
+    published="96 layers without norms diverge within the first few hundred steps",
+    criterion="> 0.5",
+    kind="at",
+    since=careful.find_start(),
+    tried={
+        "second value": f"ten times the rate: {sum(hasty.values(fell))} of {len(hasty)} fell",
+        "last step": "the last 20 steps of 200",
+        "control": "Xavier's rule, above",
+    },
+)
+
+# %% [markdown]
+r"""
+Width 16, 200 steps: a language model worth the name is wider and trains for longer. Whether it would diverge later we did not try.
+
+## The largest rate, by depth
+
+The same text: without norms the largest stable rate falls like $1/\sqrt L$; with norms it is the same at 12 layers and at 96. What should one expect? Small branches have $S$ last matrices that start small but *move* at full rate. Under SGD each moves the output by the rate times its squared gradient, which does not depend on $S$; all $S$ together by $S$ times as much. So the rate
+falls like $1/S$. Put the $\frac1{\sqrt S}$ in front of the branch, as a factor that stays, and each squared gradient has a factor $\frac1S$: under SGD depth no longer matters. Adam divides each gradient by its size, so there the same factor leaves $\frac1{\sqrt S}$, the source's law ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)); without it, Adam has $\frac1S$ as well. In ResNet v2 the last norm divides by a stream that has grown like $\sqrt S$, which brings the factor $\frac1S$ by itself.
+
+We climb a ladder of rates, each twice the one below, 80 steps of constant rate each. A rate *trains* if the last 20 losses stay below guessing on average.
+"""
+
+# %%
+lowest = {
+    "small branches, SGD": ({"model.step": "none", "model.init": "scaled"}, "sgd", -10),
+    "small branches, AdamW": ({"model.step": "none", "model.init": "scaled"}, "adamw", -7),
+    "ResNet v2, SGD": (designs["ResNet v2"], "sgd", -3),
+}
+climb = replace(digits, train=TrainConfig(steps=sizes.ladder_steps, schedule="constant"), probes=())
+climbs = {}
+for name, (fields, optimizer, first) in lowest.items():
+    arm = {"arm": {name: {**fields, "train.optimizer": optimizer}}}
+    for s in five:  # each seed's ladder begins a fifth of a rung higher: no rate is met twice
+        rates = [2.0 ** (first + k + s / 5) for k in range(sizes.ladder_rungs)]
+        grid = {"model.depth": sizes.ladder_depths, "train.lr": rates, "seed": [s]}
+        climbs[name, s] = lab.run(Experiment(climb, {**arm, **grid}))
+
+
+# %%
+def trains(record):
+    return record.diverged_at is None and np.mean(record.losses[-20:]) < log(10)
+
+
+def find_largest(runs):
+    """Climb from the lowest rate, and stop below the first that does not train."""
+    rates = sorted(runs.by("lr"))
+    ok = [all(runs.where(lr=lr).values(trains)) for lr in rates]
+    reached = ok.index(False) if False in ok else len(ok)
+    return rates[0] * 2.0 ** (reached - 0.5)  # between the last that trains and the next
+
+
+largest = {
+    name: {
+        depth: [find_largest(climbs[name, s].where(depth=depth)) for s in five]
+        for depth in sizes.ladder_depths
+    }
+    for name in lowest
+}  # %%
+plots.curves(
+    largest,
+    xlabel="hidden matrices",
+    ylabel="largest rate that trains",
+    logx=True,
+    logy=True,
+    caption="Without norms the largest rate falls with depth. With norms and skips it stays. A point is half a rung above the last rate that trains.",
+    provenance=lab.provenance(*climbs.values()),
+)
+
+
+# %%
+def fit_powers(name):
+    """Slope of log rate over log depth, for each seed."""
+    depths = np.log(list(largest[name]))
+    rates = np.log([list(of) for of in zip(*largest[name].values(), strict=True)])
+    return [float(np.polyfit(depths, row, 1)[0]) for row in rates]
+
+
+# %%
+anatomy = {
+    "source": "Transformer Anatomy, part 7: normalization in transformers",
+    "kind": "at",
+    "since": min(runs.find_start() for runs in climbs.values()),
+    "tried": {"second value": "SGD and AdamW", "last step": "80 steps at a constant rate", "control": "with norms and without"},
+}  # fmt: skip
+claim(
+    "A-sgd-rate-falls-like-the-root",
+    "Small branches, no norm, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+    fit_powers("small branches, SGD"),
+    said="Without norms, under SGD, the largest rate that trains falls like one over the root of the depth.",
+    published="L to the power −1/2",
+    criterion="in [-0.65, -0.35]",
+    predicted=-0.5,
+    **anatomy,
+)
+# %%
+claim(
+    "A-adam-rate-falls-like-the-root",
+    "Small branches, no norm, AdamW: the largest rate that trains goes like L to the power {mean:.2f}.",
+    fit_powers("small branches, AdamW"),
+    said="Without norms, under AdamW, the largest rate that trains falls like one over the root of the depth.",
+    published="L to the power −1/2",
+    criterion="in [-0.65, -0.35]",
+    predicted=-0.5,
+    **anatomy,
+)
+# %%
+claim(
+    "A-norms-keep-the-largest-rate",
+    "ResNet v2, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+    fit_powers("ResNet v2, SGD"),
+    said="With norms and skips the largest rate that trains is the same at every depth.",
+    published="the same rates from 12 to 96 layers",
+    criterion="in [-0.15, 0.15]",
+    predicted=0.0,
+    **anatomy,
+)
+
+# %% [markdown]
+r"""
+Without norms the largest rate falls, but not by one law: under SGD as the count above says, by more than the root; under AdamW in between. The root needs a factor that stays in front of each branch. With norms and skips it does not move, from 4 matrices to 64. (That is about *stability*. The best rate of a
+GPT does fall with its size: $6\cdot10^{-4}$ for 12 layers, $0.6\cdot10^{-4}$ for 96, which are also wider, [Brown et al., 2020](https://arxiv.org/abs/2005.14165).)
+
+## Units that tell nothing
+
+[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: a unit is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
+changes nothing, and learning along it stands still. A skip makes it $z = \mathrm{relu}(Jx) + x$: every unit has something of its own. A fourth case is the mirror of the first: a unit that nobody reads ($V_a = 0$ in the next layer) gives its own *incoming* weights no gradient, unless a skip passes it on. Count the
+directions that can be told apart, of 16:
+"""
+
+# %%
+torch.manual_seed(seed)
+x, J = torch.randn(200, 16).double(), torch.randn(16, 16).double()
+cases = {
+    "nothing is wrong": J,
+    "a unit is eliminated": J.clone(),
+    "two units overlap": J.clone(),
+    "six units depend": J.clone(),
+}
+cases["a unit is eliminated"][0] = 0
+cases["two units overlap"][0] = J[1]
+u, v = J[0], J[2]
+cases["six units depend"][:6] = torch.stack([u, -u, v, -v, u + v, -u - v])
+counted = [
+    {"case": name, **{how: int(torch.linalg.matrix_rank(torch.relu(x @ W.T) + skip * x))
+                      for how, skip in (("plain", 0), ("with a skip", 1))}}
+    for name, W in cases.items()
+]  # fmt: skip
+# %%
+V = torch.randn(16, 16).double()
+V[:, 0] = 0
+
+
+def read_incoming(row, skip):
+    """Outputs of the next layer, as a function of the incoming weights of unit 0."""
+    z = torch.relu(x @ torch.cat([row[None], J[1:]]).T)
+    return z @ V.T + skip * z
+
+
+unread = [
+    int(torch.linalg.matrix_rank(torch.func.jacrev(read_incoming)(J[0], skip).reshape(-1, 16)))
+    for skip in (0, 1)
+]
+plots.table(
+    [*counted, {"case": "nobody reads a unit", "plain": unread[0], "with a skip": unread[1]}]
+)
+
+# %%
+claim(
+    "A-skips-lift-singularities",
+    "With a skip {mean:.0f} of 16 directions can be told apart in each case; without, {plain:.0f} and fewer.",
+    min([row["with a skip"] for row in counted] + unread[1:]),
+    plain=max(row["plain"] for row in counted[1:]),
+    said="A skip lifts each kind of singularity: all directions can be told apart again.",
+    source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
+    criterion=">= 16",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+"Lifts" means: there. With a skip a linear layer is $I + W$, and it loses a direction wherever $W$ has the eigenvalue $-1$. The skip has *moved* the singular places, away from small weights, where training starts. That plain networks are slow *because* of such places is the paper's argument; our count does not show it.
+
+**Rank of products.** The loss adds up over depth. Of $d$ directions a product of $n$ random matrices keeps about $d/(n + 1)$, as long as that is many, by the effective rank $(\sum s^2)^2/\sum s^4$ of its singular values $s$.
+"""
+
+
+# %%
+def count_directions(factors, skip, dim=64):
+    """Effective rank of a product of random matrices, or of I + small ones."""
+    product = torch.eye(dim).double()
+    for _ in range(factors):
+        step = torch.randn(dim, dim).double() / dim**0.5
+        product = (torch.eye(dim) + step / factors**0.5 if skip else step) @ product
+        product /= product.norm()
+    energy = torch.linalg.svdvals(product).square()
+    return (energy.sum().square() / energy.square().sum()).item()
+
+
+# %%
+torch.manual_seed(seed)
+kept = {
+    name: {n: [count_directions(n, skip) for _ in five] for n in (1, 3, 12, 48, 96)}
+    for name, skip in (("plain", False), ("I + small branch", True))
+}
+plots.table(
+    [
+        {"matrices": n, "d/(n + 1)": 64 / (n + 1), **{name: fmean(of[n]) for name, of in kept.items()}}
+        for n in kept["plain"]
+    ]
+)  # fmt: skip
+
+# %%
+claim(
+    "A-products-lose-rank",
+    "Of 64 directions a product of 96 random matrices keeps {mean:.1f}, of 96 small branches with skips {skips:.0f}.",
+    kept["plain"][96],
+    skips=fmean(kept["I + small branch"][96]),
+    said="A product of many random matrices keeps only a few directions; skips with small branches keep many.",
+    source="Exploring the Transformer, part 14; Orhan and Pitkow 2018, arXiv 1701.09175",
+    published="the overall rank becomes even lower after multiplication",
+    criterion="< 4",
+    kind="at",
+    unit="draws",
+)
+
+# %% [markdown]
+r"""
+## Answers read off early
+
+In a residual model one vector runs from bottom to top, so one can read the answer off it early: apply the model's own end after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did that with a language model of 16 layers. The guess settles, and grows more confident, on its way up: layers *correct*
+each other. They also took 100 cases in which the last layer changed the word, and judged by eye how far: in 66 % to an unrelated word. So 66 % is a share *of the changed* answers, and says nothing on how often the last layer changes one. To judge words one needs words: out of range for a model of digits or characters.
+How often an answer changes can be counted, in the trained ResNets v2 above:
+"""
+
+# %%
+reader = replace(digits, probes=("early-answers", "test"))
+answers = lab.run(Experiment(reader, {"arm": {"v2": own[f"ResNet v2 | {high}"]}, "seed": five}))
+early = answers.values("early-answers")
+plots.panels(
+    {
+        quantity: {"ResNet v2": [dict(enumerate(run[name])) for run in early]}
+        for quantity, name in (
+            ("share that is the final answer", "agreement"),
+            ("mean probability of the answer", "confidence"),
+        )
+    },
+    xlabel="steps before the answer is read off",
+    limits={"share that is the final answer": (0, 1.05), "mean probability of the answer": (0, 1.05)},
+    caption="Answers to test digits, read off the stream early with the network's own last layer, which was trained for the top alone.",
+    provenance=lab.provenance(answers),
+)  # fmt: skip
+
+# %%
+steps = high // 2
+geva = {
+    "source": "Geva et al. 2021, arXiv 2012.14913, section 5.2",
+    "kind": "at",
+    "since": answers.find_start(),
+    "tried": {"last step": "the trained network"},
+}
+claim(
+    "A-early-answers-settle",
+    "After three quarters of the steps {late:.0%} of the answers are the final ones, after one quarter {soon:.0%}.",
+    [run["agreement"][3 * steps // 4] - run["agreement"][steps // 4] for run in early],
+    late=fmean(run["agreement"][3 * steps // 4] for run in early),
+    soon=fmean(run["agreement"][steps // 4] for run in early),
+    said="Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
+    published="the share of final answers grows from layer to layer",
+    criterion="> 0.1",
+    **geva,
+)
+# %%
+claim(
+    "A-last-step-changes-answers",
+    f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits.",
+    [run["changed"][-1] for run in early],
+    said="The last step still changes the answer to some images.",
+    published="of the words that the last layer changes, 66 % change to an unrelated one",
+    criterion="> 0.01",
+    **geva,
+)
+
+# %% [markdown]
+r"""
+Our networks disagree with the first half of the story: the first few steps settle nearly every digit, and little is left to correct, for the last step hardly anything. Digits are an easy task, and these networks are deeper than it needs. A language model, whose next word is never certain, is where the paper's picture belongs.
+
+## Does a skip leak what the mask hides?
+
+No, and the reason is short. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, whatever works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
+"""
+
+# %%
+torch.manual_seed(seed)
+tokens = torch.randint(96, (4, 12))
+leaks = {}
+for name in RECIPES:
+    model = ModelConfig(name, dim=16, depth=2, heads=2, context=12).build()
+    leaks[name] = measure_leakage(model, (tokens, tokens))["earlier"]
+claim(
+    "A-skips-do-not-leak",
+    "In {recipes:.0f} recipes of the book changing the last token moves an earlier logit by {mean:g} at most.",
+    max(leaks.values()),
+    recipes=len(leaks),
+    said="Skips do not carry later tokens past a causal mask.",
+    source="Exploring the Transformer, part 14: residual networks and normalization",
+    published="the skip introduces no additional information",
+    criterion="<= 0",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+But hold the sentence to its mask. A skip carries each position *to itself*. Hide the present as well, as when a word is to be guessed from its neighbours, and the skip hands over exactly what was hidden. Here one head guesses each token from those before it; its queries come from positions, so no token sees itself:
+"""
+
+# %%
+torch.manual_seed(seed)
+places, sequence = torch.randn(6, 8).double(), torch.randn(6, 8).double()
+
+
+def guess_last(own, skip):
+    """Attend from the last position to the tokens before it; the mask hides its own token."""
+    x = torch.cat([sequence[:-1], own[None]])
+    hidden = torch.tensor([False] * 5 + [True])
+    weights = (places[-1] @ x.T).masked_fill(hidden, -torch.inf).softmax(-1)
+    return weights @ x + skip * own
+
+
+feel = {s: torch.func.jacrev(guess_last)(sequence[-1], s).abs().max().item() for s in (0, 1)}
+claim(
+    "A-skips-show-a-hidden-present",
+    "Hidden from itself, a token moves what stands at its place by a slope of {mean:g} with a skip, of {none:g} without.",
+    feel[1],
+    none=feel[0],
+    said="Where a mask hides a position from itself, a skip shows it.",
+    source="this book",
+    criterion=">= 1",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+(What does leak the future is a norm over positions: `01-batch-norm-leaks-the-future`.)
+
+## Exercises
+
+**1 (in code, 10 minutes).** What does depth buy, then? Fold a strip of paper. A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ alone and folds back what lies above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
+its output go up and down?
+"""
+
+
+# %% tags=["exercise"]
+def fold_strip(x, k):
+    """Fold the interval [0, 1] in half k times: k steps of one unit each."""
+    return ...
+
+
+# %%
+def check_fold(fold):
+    """Count the straight pieces of the folded strip, and look where three points end."""
+    strip = torch.linspace(0, 1, 1025, dtype=torch.float64)
+    points = torch.tensor([0.3, 0.6, 1.0], dtype=torch.float64)
+    came, truth = (
+        {},
+        {"1 fold": [0.3, 0.4, 0.0], "2 folds": [0.2, 0.1, 0.0], "pieces of 5 folds": 32},
+    )
+    if isinstance(given := fold(strip, 5), torch.Tensor):
+        came = {f"{k} fold{'s' * (k > 1)}": fold(points, k).tolist() for k in (1, 2)}
+        came["pieces of 5 folds"] = int((given.diff().sign().diff() != 0).sum()) + 1
+    hint = "after one fold the strip is half as long: where is its middle now?"
+    return check.answer(came or None, truth, name="1", hint=hint)
+
+
+check_fold(fold_strip)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+The $j$-th fold lies at $t = 2^{-j}$.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_fold(x, k):
+    """A solution of exercise 1: 2^k pieces, for which one layer needs 2^k − 1 bends."""
+    for j in range(1, k + 1):
+        x = x - 2 * torch.relu(x - 0.5**j)
+    return x
+
+
+assert check_fold(solved_fold).ok
+
+# %% [markdown]
+r"""
+Each step doubles the pieces; a unit of a single layer adds one ([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)).
+
+**2 (by hand, 5 minutes).** (a) A network of 110 matrices, two to a step, has each shortcut multiplied by $\lambda$. What share of the input does the direct path carry to the top, as a power of two, for $\lambda = \frac12$? (b) Which $\lambda$ leaves half of it? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share does $(1 - T)$, over
+all steps, leave?
+"""
+
+# %% tags=["exercise"]
+yours = {"a": ..., "b": ..., "c": ...}
+
+# %%
+gate = 1 / (1 + np.exp(6))
+truth = {"a": -55, "b": 0.5 ** (1 / 55), "c": (1 - gate) ** 55}
+check.answer(yours, truth, name="2", hint="how many steps are there?", rtol=2e-3)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Fifty-five factors. For (c), $\mathrm{sigmoid}(-6) = 1/(1 + e^6)$.
+
+</details>
+<details><summary>Solution</summary>
+
+(a) $2^{-55}$. (b) $\lambda^{55} = \frac12$, so $\lambda = 2^{-1/55} \approx 0.9875$. (c) $T \approx 0.00247$ and $(1 - T)^{55} \approx 0.873$: at first such a gate is nearly an identity.
+
+</details>
+
+**3 (a proof, 10 minutes).** A skip cannot bring back what a mask hides. Prove that a residual step $x \leftarrow x + f(N(x))$ is causal if $f$ is causal and $N$ works token by token. Where does the proof break if $N$ takes its mean over positions?
+
+<details><summary>Hint</summary>
+
+Change the input at $s > t$, and follow the output at $t$ through the three maps.
+
+</details>
+<details><summary>Solution</summary>
+
+Change $x_s$ with $s > t$. $N(x)_u$ changes for $u = s$ alone, so $f(N(x))_t$ does not change, because $f$ is causal and $t < s$; nor does $x_t$. Their sum does not. If $N$ takes a mean over positions, $N(x)_u$ changes for all $u$, $t$ among them.
+
+</details>
+
+## References
+
+Works cited: [Brown et al. (2020)](https://arxiv.org/abs/2005.14165), [Geva et al. (2021)](https://arxiv.org/abs/2012.14913), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Leshno et al. (1993)](https://doi.org/10.1016/S0893-6080%2805%2980131-5), [Lin and Jegelka (2018)](https://arxiv.org/abs/1806.10909), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Srivastava (2025)](https://rupeshks.cc/blog/skip.html), [Telgarsky (2016)](https://arxiv.org/abs/1602.04485), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244).
+Full entries are on the book's page of references.
+"""
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -1,0 +1,76 @@
+"""Answers read off early: what a trained model would say after each of its steps.
+
+    early answer after step n = argmax read_out(x_n)        x_n the stream, read_out the model's end
+
+The end is the model's own: the final norm (and rectifier), if it has one, and the output matrix.
+It was trained on the last stream alone. Source: Geva et al. 2021, arXiv 2012.14913, section 5.2.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from labkit.corpora import Corpus
+from labkit.model import Transformer
+from labkit.model.stacks import signal
+from labkit.placements import Step
+from labkit.probes.look import join_batches, residual_streams, untouched
+from labkit.training import Observer
+
+Answers = dict[str, list[float]]
+
+
+def summarize_answers(early: Sequence[Tensor]) -> Answers:
+    """Sum up the logits (…, classes) that were read off at each place, the last one at the end.
+
+    `agreement`   share of predictions whose top class is already the one at the end
+    `confidence`  mean probability of the top class, by place
+    `changed`     share of predictions whose top class is another one than at the place before
+    """
+    tops = [logits.argmax(dim=-1) for logits in early]
+    return {
+        "agreement": [(top == tops[-1]).float().mean().item() for top in tops],
+        "confidence": [x.softmax(dim=-1).amax(dim=-1).mean().item() for x in early],
+        "changed": [(a != b).float().mean().item() for a, b in pairwise(tops)],
+    }
+
+
+def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
+    """Read logits off the stream: as it enters the first step (or block), and after each.
+
+    Raises:
+        TypeError: the model is neither a transformer nor a stack of residual steps.
+    """
+    if isinstance(model, Transformer):
+        return [model.output(model.final_norm(x)) for x in residual_streams(model, inputs)]
+    if not (isinstance(model, nn.Sequential) and any(isinstance(part, Step) for part in model)):
+        raise TypeError(
+            "an early answer is read off a stream, and this model has none: take a Transformer, "
+            f"or a StackConfig whose step is not 'plain'; got {type(model).__name__}"
+        )
+    layers = list(model)
+    last = max(i for i, layer in enumerate(layers) if isinstance(layer, Step))
+    end = nn.Sequential(*layers[last + 1 :])
+    return [end(x) for x in signal(model, inputs)]
+
+
+class EarlyAnswers(Observer):
+    """Read the test's answers off the trained model's stream, after each step."""
+
+    name = "early-answers"
+
+    def __init__(self, corpus: Corpus):
+        self.batches = corpus.held_out["test"]
+
+    def result(self, model: nn.Module) -> Answers:
+        """Measure without touching the model."""
+        inputs, _ = (
+            self.batches[0] if isinstance(model, Transformer) else join_batches(self.batches)
+        )
+        with untouched(model, training=False), torch.no_grad():
+            return summarize_answers(read_early(model, inputs))
+
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {"early-answers": EarlyAnswers}
