@@ -25,7 +25,7 @@ how much of the mending needs a norm?
 | ResNet v1 or v2 | both train; v2 ends lower here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
 | other shortcuts | a gate that begins nearly closed is no worse than the identity; halving, dropping and projecting are | [What may stand on the shortcut](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | overflow or train: first weights decide | [Ninety-six blocks without a norm](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
-| the largest rate that trains | falls with depth without norms, by more than the root; stays with norms and skips | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
+| the largest rate that trains | falls with depth without norms, under SGD by more than the root; with norms and skips no trend is seen | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
 | singularities, rank | skips move the singular places away from small weights, and keep rank | [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing) |
 | answers read off early | in deep ResNets on digits, settled after the first few steps | [Answers read off early](A_skips.ipynb#answers-read-off-early) |
 | skips and masks | no leak of the future; the present is shown | [Does a skip leak what the mask hides?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
@@ -761,7 +761,7 @@ plots.curves(
     ylabel="largest rate that trains",
     logx=True,
     logy=True,
-    caption="Without norms the largest rate falls with depth. With norms and skips it stays. A point is half a rung above the last rate that trains.",
+    caption="Without norms the largest rate falls with depth. With norms and skips no trend is seen. A point is half a rung above the last rate that trains.",
     provenance=lab.provenance(*climbs.values()),
 )
 
@@ -816,7 +816,7 @@ claim(
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not by one law: under SGD as the count above says, by more than the root; under AdamW in between. The root needs a factor that stays in front of each branch. With norms and skips it does not move, from 4 matrices to 64. (That is about *stability*. The best rate of a
+Without norms the largest rate falls, but not by one law: under SGD as the count above says, by more than the root; for AdamW the card leaves the root open. The root needs a factor that stays in front of each branch. With norms and skips we see no trend from 4 matrices to 64, though five seeds do not pin the power down. (That is about *stability*. The best rate of a
 GPT does fall with its size: $6\cdot10^{-4}$ for 12 layers, $0.6\cdot10^{-4}$ for 96, which are also wider, [Brown et al., 2020](https://arxiv.org/abs/2005.14165).)
 
 ## Units that tell nothing
