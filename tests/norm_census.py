@@ -5,6 +5,11 @@
 Of every file models/FAMILY/modeling_*.py that defines a class named …ForCausalLM or …LMHeadModel
 the classes named …Layer or …Block are read: which norms does an assignment in them construct? "rms"
 where a name holds RMSNorm (or is T5LayerNorm, which is one), "layer" where it holds LayerNorm.
+"decoder" or "other" says what transformers registers (models/auto/modeling_auto.py): a decoder is
+there for causal language modelling, and neither for masked tokens nor for sequence to sequence, of
+text or of speech. BESIDE_AN_ENCODER are the decoders of models whose encoder is another one, for
+images or texts, which the registry does not tell.
+
 Layers that only wrap a norm of another class, as BERT's do, count as "none found"; a family may
 have towers for images or sound beside its decoder, and then both.
 """
@@ -15,7 +20,9 @@ import io
 import re
 from pathlib import Path
 
-COLUMNS = ("family", "norms")
+COLUMNS = ("family", "norms", "kind")
+BESIDE_AN_ENCODER = {"git", "musicgen", "musicgen_melody", "trocr"}
+OTHER_USES = ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ")
 HEADS, PARTS = re.compile(r"(ForCausalLM|LMHeadModel)$"), re.compile(r"(Layer|Block)$")
 RMS, LAYER = re.compile(r"RMSNorm|^T5LayerNorm$"), re.compile(r"LayerNorm")
 FILE = Path(__file__).resolve().parents[1] / "data" / "papers" / "norm-census.csv"
@@ -36,6 +43,34 @@ def count_families(models: Path) -> dict[str, str]:
     return {name: words.get(frozenset(kinds)) or kinds.pop() for name, kinds in found.items()}
 
 
+def find_decoders(models: Path) -> set[str]:
+    """Return the families that are registered as decoders only."""
+    registered = read_pairs(models / "auto" / "modeling_auto.py")
+    folders = read_pairs(models / "auto" / "auto_mappings.py")["SPECIAL_MODEL_TYPE_TO_MODULE_NAME"]
+
+    def families(use: str) -> set[str]:
+        types = registered[f"MODEL_FOR_{use}_MAPPING_NAMES"]
+        return {folders.get(one, one).replace("-", "_") for one in types}
+
+    others = set[str]().union(*map(families, OTHER_USES))
+    return families("CAUSAL_LM") - others - BESIDE_AN_ENCODER
+
+
+def read_pairs(path: Path) -> dict[str, dict[str, str]]:
+    """Read a file's constants NAME = OrderedDict([(key, value), ...]); values as they are typed."""
+    found = {}
+    for node in ast.parse(path.read_text("utf-8")).body:
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Call) and value.args:
+            (name,), pairs = node.targets, getattr(value.args[0], "elts", [])
+            found[ast.unparse(name)] = {
+                ast.literal_eval(pair.elts[0]): ast.unparse(pair.elts[1]).strip("'\"")
+                for pair in pairs
+                if isinstance(pair, ast.Tuple)
+            }
+    return found
+
+
 def list_norms(part: ast.ClassDef) -> set[str]:
     """Name the kinds of norms that assignments in a class construct."""
     kinds = set()
@@ -51,7 +86,10 @@ def write_census(models: Path) -> str:
     """Write the census as a table."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerows([COLUMNS, *count_families(models).items()])
+    decoders = find_decoders(models)
+    rows.writerow(COLUMNS)
+    for family, norms in count_families(models).items():
+        rows.writerow([family, norms, "decoder" if family in decoders else "other"])
     return text.getvalue()
 
 

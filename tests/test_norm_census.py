@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.norm_census import FILE, list_norms, write_census
+from tests.norm_census import FILE, find_decoders, list_norms, write_census
 
 CLASS = """
 class Layer:
@@ -35,3 +35,22 @@ def test_the_census_is_what_transformers_says():
     if transformers.__version__ != "5.23.0":
         pytest.skip("the census is of 5.23.0")
     assert write_census(Path(transformers.__file__).parent / "models") == FILE.read_text("utf-8")
+
+
+MODELING = """
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = OrderedDict([("llama", "A"), ("bert", "B"), ("openai-gpt", "C"),
+    ("bart", "D"), ("trocr", "E"), ("whisper", "F"), ("gpt-neox", "G")])
+MODEL_FOR_MASKED_LM_MAPPING_NAMES = OrderedDict([("bert", "B")])
+MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES = OrderedDict([("bart", "D"), ("t5", "H")])
+MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES = OrderedDict([("whisper", "F")])
+"""
+
+
+def test_decoders_are_registered_for_nothing_else(tmp_path):
+    (tmp_path / "auto").mkdir()
+    (tmp_path / "auto" / "modeling_auto.py").write_text(MODELING, encoding="utf-8")
+    (tmp_path / "auto" / "auto_mappings.py").write_text(
+        'SPECIAL_MODEL_TYPE_TO_MODULE_NAME = OrderedDict([("openai-gpt", "openai")])',
+        encoding="utf-8",
+    )
+    assert find_decoders(tmp_path) == {"llama", "openai", "gpt_neox"}
