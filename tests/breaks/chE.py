@@ -8,7 +8,7 @@ BREAKS = [
         path="labkit/experiments/papers.py",
         old="return float(text) if text else None",
         new="return float(round(float(text))) if text else None",
-        claim="E-copa-is-no-count",
+        claim="E-table-3-lead-turns",
     ),
     Break(
         idea="a lead has the wrong sign: who ends above is said to end below",
