@@ -143,12 +143,12 @@ Nothing here says that *training* would find these weights.
 
 ## The largest stretch is a bound
 
-Part 7 of *Transformer Anatomy* lets a signal grow by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: 1.01 at each of 96 layers makes
+Part 7 of *Transformer Anatomy* lets a signal grow by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: $1.01$ at each of 96 layers makes
 $1.01^{96} \approx 2.6$. As an equation that is wrong:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
-It is an equality only where each layer's output lies along the direction that the next layer stretches most. Three rows of 96 matrices, each matrix with spectral norm exactly 1.01:
+It is an equality only where each layer's output lies along the direction that the next layer stretches most. Three rows of 96 matrices, each matrix with spectral norm exactly $1.01$:
 """
 
 

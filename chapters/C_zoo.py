@@ -151,7 +151,7 @@ Of ResiDual, which has two streams, the figure shows the one that is normed. *Re
 ## The table
 
 Each recipe has a *measure* of the trouble that it was made against: what its baseline shows, and what it shows itself. *Late share* is the share of the second half of the blocks in what it costs to remove blocks, one at a
-time; *first/last* the gradient of the first block over that of the last, at step 100; *at $0.0316$* a validation loss at that rate, one seed, where letter frequencies alone give about 3. The last column is how far
+time; *first/last* the gradient of the first block over that of the last, at step 100; *at $10^{-3/2}$* a validation loss at that rate, one seed, where letter frequencies alone give about 3. The last column is how far
 its test loss lies below the baseline's, each at its own rate.
 """
 
@@ -391,7 +391,7 @@ The output's logits were not recorded, so how far they come to 30 stays open.
 
 ## Logits held, and another instability
 
-A run is unstable, its attention logits are under control: what now? QK-Norm mends what lies before the softmax, and nothing else. To see what is left we need a model that fails for more than one reason. Post-Norm at a rate of $0.0316$, more than five times its best,
+A run is unstable, its attention logits are under control: what now? QK-Norm mends what lies before the softmax, and nothing else. To see what is left we need a model that fails for more than one reason. Post-Norm at a rate of $10^{-3/2}$, more than five times its best,
 learns nothing but letter frequencies (chapter 02). We give its queries and keys norms. And we take KEEL, the same Post-Norm stream with a longer skip, *without* norms on queries and keys.
 """
 
@@ -433,6 +433,8 @@ claim(
     kind="at",
     since=stressed.find_start(),
 )
+
+# %%
 claim(
     "C-qk-norm-takes-post-off-its-plateau",
     "At rate 0.0316 Post-Norm ends {mean:.2f} nats above the same model with QK-Norm, whose first block has no logit above {first:.1f}.",
@@ -636,7 +638,7 @@ Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes
 [Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
 $\alpha = S$, the number of sublayers, and norms inside the branch, too; its first attention is plain Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
 
-The column *at $0.0316$* of [the table](C_zoo.ipynb#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
+The column *at $10^{-3/2}$* of [the table](C_zoo.ipynb#the-table) is their test: where Post-Norm is on its plateau, some learn and some do not. At their own rates:
 """
 
 # %%

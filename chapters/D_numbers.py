@@ -26,8 +26,8 @@ inference?
 
 *The series* is always *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name.
 
-**What is not here.** Its chart of norms in bfloat16 and float16, with 73 % and 45 % of the quality (l. 448–456): what such norms do to training is in chapter 03,
-[Over the cliff](03_rmsnorm.ipynb#over-the-cliff) and [The honest negative](03_rmsnorm.ipynb#the-honest-negative). Its micro-benchmarks, with 0.52 µs and 61 %, are in chapter 09, [What the sources say, and what we measured](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured).
+**What is not here.** Its chart of norms in bfloat16 and float16 (l. 448–456): what such norms do to training is in chapter 03,
+[Over the cliff](03_rmsnorm.ipynb#over-the-cliff) and [The honest negative](03_rmsnorm.ipynb#the-honest-negative). Its micro-benchmarks are in chapter 09, [What the sources say, and what we measured](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured).
 """
 
 # %% tags=["parameters"]
