@@ -31,6 +31,20 @@ BREAKS = [
         claim="D-width-lifts-a-signal-that-adds-up",
     ),
     Break(
+        idea="a running sum is rounded at its end only",
+        path="labkit/formats.py",
+        old="total = round_to_format(total + column, name)",
+        new="total = total + column",
+        claim="D-statistics-of-fp8-are-unreliable",
+    ),
+    Break(
+        idea="numbers are cut off, not rounded to the nearest",
+        path="labkit/formats.py",
+        old="rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)",
+        new="rounded = torch.where(x.isfinite(), torch.trunc(x / step) * step, x)",
+        claim="D-tokens-in-fp8-keep-their-rms",
+    ),
+    Break(
         idea="gradients are not rounded between modules",
         path="labkit/model/scaled_gradients.py",
         old="return round_to_format(gradients[0] * ctx.scale, ctx.name), None, None",
