@@ -3,6 +3,7 @@
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,7 +34,10 @@ def each(**axes: Iterable | Callable[..., Iterable]) -> Callable[[Callable], Cal
 
 
 def _name_value(value: Any) -> str:
-    return " ".join(str(value).split())[:60]
+    """Name a value, without its address: every process must find the same tests."""
+    named = getattr(value, "name", getattr(value, "__name__", None))
+    text = named if isinstance(named, str) else re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    return " ".join(text.split())[:60]
 
 
 def _seed(test: Callable) -> Callable:
