@@ -244,7 +244,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row in three steps: is the baseline's number bad, is the recipe's better, does the loss follow? Where the last interval holds 0, a gain is neither shown nor excluded. One seed chose most rates so far. Where a card says that its lock waits, the forecast was written after the first five seeds, and before those that will decide.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where the last interval holds 0, a gain is neither shown nor excluded. One seed chose most rates so far. Where a card says that its lock waits, the forecast was written after the first five seeds, and before those that will decide.
 
 ResiDual's second stream keeps the write of a removed block, and RealFormer's chain keeps its logits, so neither has a late share.
 
@@ -322,8 +322,8 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich differs from Pre-Norm in the norm behind the sublayer alone, and in [the table](C_zoo.ipynb#the-table) it grows least. So that norm is enough to hold the growth. A lower loss does not follow:
-every branch reads the stream through a norm, which is blind to its size. 
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich differs from Pre-Norm in the norm behind the sublayer alone, and in [the table](C_zoo.ipynb#the-table) it grows less still. So that norm is enough to hold the growth. A lower loss does not follow:
+every branch reads the stream through a norm, which is blind to its size.
 
 ## Gemma's two answers to large logits
 
