@@ -1,4 +1,4 @@
-"""A book of two chapters as its build leaves it, to try the site on; nothing was executed."""
+"""A book of two chapters and a shelf as its build leaves it, to try the site on; not executed."""
 
 import json
 import re
@@ -14,6 +14,7 @@ PNG = (  # one grey pixel
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 )
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"
+SHELF = "A_skips"
 PROVENANCE = {
     "device": "cpu",
     "cpu": "Example CPU (R) @ 2.4_GHz *turbo*",
@@ -190,6 +191,7 @@ SECOND = notebook(
     "Back to [chapter one](01_batchnorm_vs_layernorm.ipynb).\n",
     "## References\n\n```{bibliography}\n:filter: docname in docnames\n```\n",
 )
+THIRD = notebook("# Skips\n\n**Question.** Where were skips first?\n", "## Highways\n\n" + PROSE)
 
 
 def make(root: Path) -> Path:
@@ -207,7 +209,7 @@ def make(root: Path) -> Path:
     (root / "pyproject.toml").touch()
     executed = root / "build" / "book" / "book"
     executed.mkdir(parents=True, exist_ok=True)
-    for name, content in ((ONE, FIRST), (TWO, SECOND)):
+    for name, content in ((ONE, FIRST), (TWO, SECOND), (SHELF, THIRD)):
         (root / "chapters" / f"{name}.py").write_text("# %%\n")
         (executed / f"{name}.ipynb").write_text(json.dumps(content))
     write_claims(root / "build" / "claims" / "book.json", "book", CLAIMS)
