@@ -522,7 +522,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate of all 128, groups of 8 still fit their training digits, so their gap is nearly their test loss, and it is wider. Groups of 2 narrow the gap, but fit less, and their test loss is higher. With each arm at its own rate no gain was seen; a small one is not excluded.
+*What we find.* At the rate of all 128, groups of 8 still fit their training digits, so their gap is nearly their test loss. It is wider, by an interval that only just leaves out 0. Groups of 2 narrow the gap, but fit less, and their test loss is higher. With each arm at its own rate no gain was seen; a small one is not excluded.
 
 *What cannot be concluded.* The noisy arms learn with one kind of statistics and are judged with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So noise and this mismatch are measured together. One seed chose each rate. Larger networks, longer training and dropout were not tried.
 
@@ -629,7 +629,7 @@ r"""
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, 1 at first.
 - **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01, Batch statistics, repaired](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired)).
 
-*Our runs.* Each stands at every place of a norm in the book's decoder of 80,000 parameters, 3,200 steps on text. Five rates and one seed choose, five seeds report. LayerNorm's rate is the ladder's, which looked at more rates and seeds; that favours LayerNorm. RepBN has BatchNorm's rate.
+*Our runs.* Each stands at every place of a norm in the book's decoder of 80,000 parameters, 3,200 steps on text. Five rates and one seed choose, five seeds report; LayerNorm's runs are the ladder's. The same rate came out for all, and RepBN has it, too.
 
 *The authors' settings.*
 
@@ -699,7 +699,7 @@ losses = {
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Each at its own rate, RepBN at BatchNorm's.",
+    caption="Each at its best of five rates, RepBN at BatchNorm's.",
     provenance=lab.provenance(*reported.values()),
 )
 
@@ -806,7 +806,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What we find.* None of the three was seen to end below LayerNorm. PRepBN ended above it; whether by less than the 0.01 nats that we asked for is open. At BatchNorm's best rate RepBN ended a little above BatchNorm; a rate of its own was not searched. In the figure, with one seed a rate, BatchNorm loses least of the four at three times its best rate.
+*What we find.* None of the three was seen to end below LayerNorm. PRepBN ended above it; whether by less than the 0.01 nats that we asked for is open. Differences as small as these could change with a finer grid of rates. At BatchNorm's best rate RepBN ended a little above BatchNorm; a rate of its own was not searched. In the figure, with one seed a rate, BatchNorm loses least of the four at three times its best rate.
 
 *Out of range* are the published lengths of training, and divergence at their sizes.
 
