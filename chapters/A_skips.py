@@ -10,22 +10,21 @@
 r"""
 # Skips before norms
 
-**Question.** In 2015 more layers made a network worse, on its own training data. Highway networks and residual networks mended that. Transformers have skips and norms.
-Here the skips are looked up alone, one sentence of the sources at a time. Can depth hurt a network that could copy a shallower one, which shortcuts mend it, and
-how much of the mending needs a norm?
+**Question.** In 2015 more layers made a network worse, on its own training data. Highway and residual networks mended that.
+Can depth hurt a network that could copy a shallower one, which shortcuts mend it, and how much of the mending needs a norm?
 
 **In short.**
 
 | looked up | answer | where |
 | --- | --- | --- |
-| can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like; whether training finds it is another question | [A network built by hand](A_skips.ipynb#a-network-built-by-hand) |
+| can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like | [A network built by hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch is a bound](A_skips.ipynb#the-largest-stretch-is-a-bound) |
 | degradation | training fails to find weights that exist; skips remove most of that cost, not all | [Deeper, and worse on its own training data](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | highways | at 56 matrices they train without norms if the gates begin at $b = -6$, hardly from $b = -2$ | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 ends lower here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
-| other shortcuts | here gates on shortcut and branch end below the identity, a gate on the shortcut alone above; halved, dropped and projected shortcuts hardly learn in 200 steps | [What may stand on the shortcut](A_skips.ipynb#what-may-stand-on-the-shortcut) |
+| other shortcuts | here gates on shortcut and branch end below the identity, a gate on the shortcut alone above; halved, dropped and projected ones hardly learn | [What may stand on the shortcut](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | overflow at once, or train for 200 steps: first weights and rate decide | [Ninety-six blocks without a norm](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
-| the largest rate that trains | falls with depth without norms, under SGD by more than the root; with norms and skips no trend is seen | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
+| the largest rate that trains | without norms it falls with depth, under SGD by more than the root; with norms and skips no trend is seen | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
 | singularities, rank | skips move the singular places away from small weights; with small branches they keep rank | [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing) |
 | answers read off early | in deep ResNets on digits, nearly all settled after a quarter of the steps | [Answers read off early](A_skips.ipynb#answers-read-off-early) |
 | skips and masks | no leak of later tokens; a position hidden from itself is shown | [Does a skip leak what the mask hides?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
@@ -84,8 +83,8 @@ adds one bent line to $y$:
 
 $$y \leftarrow y + c_k\,\mathrm{relu}(x - t_k), \qquad t_k = \tfrac kn .$$
 
-Choose each $c_k$ as the change of slope at $t_k$, and $y$ joins the points $f(t_k)$ by straight lines. On pieces of length $h = \frac1n$ that misses $f$ by at most $h^2\max|f''|/8$. The same sum is
-one layer of $n$ units: a shallow net laid on its side.
+Choose each $c_k$ as the change of slope at $t_k$, and $y$ joins the points $f(t_k)$ by lines. On pieces of length $h = \frac1n$ that misses $f$ by at most $h^2\max|f''|/8$. The same sum is
+one layer of $n$ units.
 """
 
 
@@ -148,7 +147,7 @@ $1.01^{96} \approx 2.6$. As an equation that is wrong:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
-It is an equality only where each layer's output lies along the direction that the next layer stretches most. Three rows of 96 matrices, each matrix with spectral norm exactly $1.01$:
+Both sides are equal only where the input of each layer lies along a direction that this layer stretches most. Four rows of 96 matrices of spectral norm $1.01$:
 """
 
 
@@ -210,7 +209,7 @@ A random row is predicted by its gain, the root mean square of the stretch over 
 ## Deeper, and worse on its own training data
 
 [He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the 56 had the higher *training* error. So it is no overfitting. Nor can it be a lack of
-capacity: set 36 layers to $W = I$, and because $\mathrm{relu}(Ix) = x$ for what a rectifier has put out, the deep network *is* the shallow one. (With BatchNorm, scale and shift must undo the norm, which they can at evaluation.) *Exploring the Transformer*, part 14, reports that a network with such copies was worse. Nobody trained that one: it is an argument. What was worse is a deep network trained from random weights.
+capacity: set 36 layers to $W = I$, and because $\mathrm{relu}(Ix) = x$ for what a rectifier has put out, the deep network *is* the shallow one. *Exploring the Transformer*, part 14, reports that such a network was worse. No: the copies are an argument. Worse was a deep network trained from random weights.
 """
 
 # %%
@@ -235,8 +234,8 @@ claim(
 
 # %% [markdown]
 r"""
-So training fails to find what is there. Does it fail in our networks, too? Perceptrons of 20 and 56 matrices on handwritten digits, SGD with momentum, 400 steps. One seed chooses each design's
-learning rate out of seven, and five others report. After a first look at v1 we let two more seeds judge the ResNets' best rate and its neighbours. Their cards say *seen first*. The designs without skips, and the highways, kept their one seed.
+Does training fail in our networks, too? Perceptrons of 20 and 56 matrices on handwritten digits, SGD with momentum, 400 steps. One seed chooses each design's
+learning rate out of seven, and five others report. After a first look at v1, two more seeds judged the ResNets' best rate and its neighbours; hence *seen first* on their cards.
 """
 
 # %%
@@ -376,9 +375,9 @@ claim(
 
 # %% [markdown]
 r"""
-Without skips the deeper network fits its own training data far worse, with BatchNorm and without. With skips depth costs little, but not nothing. The third card's sentence says "no worse"; its criterion allows a tenth of a nat, and its interval lies within that but above zero. In the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6); in 400 steps ours do not. The fourth card compares networks that differ in the skip alone.
+Without skips the deeper network fits its own training data far worse, with BatchNorm and without. With skips depth costs little, but not nothing. The third card says "no worse", but allows a tenth of a nat: its interval lies below that and above zero. In the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). The fourth card's networks differ in the skip alone.
 
-*Exploring the Transformer*, part 14, gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. The runs show only that gradient descent misses weights which exist. On gradients with BatchNorm alone see [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone).
+*Exploring the Transformer*, part 14, gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. The runs show only that gradient descent misses weights which exist.
 
 ## Highways
 
@@ -386,7 +385,7 @@ A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ is a layer without skip, $T = 0$ a copy; a gate with $T$ near 0 is called *closed*. The bias $b$ starts at $-2$, so where $Wx = 0$ an eighth of each channel is new. There is no norm. The gate has as many weights as one matrix of $f$. A ResNet's shortcut has no parameters and is always open. Our network without gates is the plain one above, with a rectifier after every matrix; $f$ has one between its two.
+$T = 1$ is a layer without skip, $T = 0$ a copy; a gate with $T$ near 0 is called *closed*. The bias $b$ starts at $-2$, so where $Wx = 0$ an eighth of each channel is new. There is no norm, and the gate has a matrix of its own. A ResNet's shortcut has no parameters and is always open. Our network without gates is the plain one above, with a rectifier after *every* matrix; $f$ has one between its two.
 """
 
 # %%
@@ -406,7 +405,7 @@ claim(
 
 # %% [markdown]
 r"""
-The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The authors searched the bias together with the rate ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)). With $b = -6$ the path carries $0.9975^{28} \approx 0.93$:
+The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The authors chose the bias together with the rate. With $b = -6$ the path carries $0.9975^{28} \approx 0.93$:
 """
 
 # %%
@@ -430,7 +429,7 @@ claim(
 
 # %% [markdown]
 r"""
-The wiring alone does not do it. With $b = -2$ the highway's loss is higher than that of layers without gates, though it reads more digits right (table above). With $b = -6$ the same wiring trains at this depth, with no norm in it.
+The wiring alone does not do it. With $b = -2$ the highway's loss is higher than that of layers without gates, though it reads more digits right (table above). With $b = -6$ it trains, with no norm in it.
 
 ## ResNet v1 and v2
 
@@ -457,12 +456,12 @@ claim(
 
 # %% [markdown]
 r"""
-Both train. On digits v1 is behind already at 56 matrices. In the paper the gap is small at 110 layers and large at 1,001 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)).
+Both train. On digits v1 is behind already at 56 matrices.
 
 ## What may stand on the shortcut
 
 [He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all ended behind the identity's 6.61 % error (Table 1). *Exploring the Transformer*, part 14, makes of it: beyond 100 layers identity shortcuts are "the
-only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that the comparison had design mistakes and that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
+only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
 
 | shortcut | $h(x)$ | $k(x)$ | error of [He et al. (2016b)](https://arxiv.org/abs/1603.05027), best setting |
 | --- | --- | --- | --- |
@@ -473,7 +472,7 @@ only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) 
 | halved | $x/2$ | ½ | 12.35 % |
 | half dropped | dropout of $x$ | 1 | failed |
 
-Theory: over $S$ steps the direct path carries the product of what stands on it, $2^{-S}$ for a half. Are labkit's steps these equations?
+Over $S$ steps the direct path carries the product of what stands on it, $2^{-S}$ for a half. Are these labkit's steps?
 """
 
 
@@ -628,8 +627,8 @@ claim(
 
 # %% [markdown]
 r"""
-So "the only effective method" fails here, in perceptrons of 110 layers: gated on shortcut *and* branch, the network ends below the identity. That does not single out the gate, for such a gate also makes each branch small at first. The gate on the shortcut *alone*, next to the identity in the paper, ends far above it here. No rate that we tried
-takes halved, dropped or projected shortcuts far below guessing in 200 steps; in the paper two of the three do learn. So read no ranking of shortcuts off this table. Nor does the direct path tell all: $2^{-S}$ lets one expect that the gradient of the halved network vanishes on its way down, and in the table it grows. It grows with BatchNorm and no skip, too ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
+So "the only effective method" fails here, in perceptrons of 110 layers: gated on shortcut *and* branch, the network ends below the identity. Such a gate also makes each branch small at first, which may be the reason. The gate on the shortcut *alone*, next to the identity in the paper, ends far above it here. No rate that we tried
+takes halved, dropped or projected shortcuts far below guessing in 200 steps; in the paper two of the three learn. So read no ranking off this table. Nor does the direct path tell all: by $2^{-S}$ the gradient of the halved network should vanish on its way down, and it grows. So it does with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
 
 ## Ninety-six blocks without a norm
 
@@ -725,14 +724,14 @@ claim(
 
 # %% [markdown]
 r"""
-At the lower rate none diverges; at ten times that rate one does (figure). The source says "the first few hundred steps", and we tried 200, at width 16. Wider models and longer training we did not try.
+At the lower rate none diverges; at ten times that rate one does (figure). Wider models, and more than 200 steps, we did not try.
 
 ## The largest rate, by depth
 
-The same text: without norms the largest stable rate falls like $1/\sqrt L$; with norms it is the same at 12 layers and at 96. What should one expect? A count of orders, no proof: small branches have $S$ last matrices that start small but *move* at full rate. Under SGD each moves the output by the rate times its squared gradient, which does not depend on $S$; all $S$ together by $S$ times as much. So the rate
+The same text: without norms the largest stable rate falls like $1/\sqrt L$; with norms it is the same at 12 layers and at 96. A count of orders, no proof: small branches have $S$ last matrices that start small but *move* at full rate. Under SGD each moves the output by the rate times its squared gradient, which does not depend on $S$; all $S$ together by $S$ times as much. So the rate
 falls like $1/S$. Put the $\frac1{\sqrt S}$ in front of the branch, as a factor that stays, and each squared gradient has a factor $\frac1S$: under SGD depth no longer matters. Adam divides each gradient by its size, so there the same factor leaves $\frac1{\sqrt S}$, the source's law ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)); without it, Adam has $\frac1S$ as well. In ResNet v2 the last norm divides by a stream that has grown like $\sqrt S$, which would bring the factor $\frac1S$ by itself.
 
-We climb a ladder of rates, each twice the one below, with perceptrons on digits, 80 steps of constant rate each. A rate *trains* if the last 20 losses stay below guessing on average.
+With perceptrons on digits we climb a ladder of rates, each twice the one below, 80 steps each. A rate *trains* if the last 20 losses stay below guessing on average.
 """
 
 # %%
@@ -832,13 +831,12 @@ claim(
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not by one law: under SGD as the count above says, by more than the root; for AdamW the card leaves the root open. By theory the root needs a factor that stays in front of each branch; we did not train that. With norms and skips we see no trend from 4 matrices to 64, though five seeds do not pin the power down. That network has other first weights, too, so the card does not show that the norm alone does it. (That is about *stability*. The best rate of a
-GPT does fall with its size: $6\cdot10^{-4}$ for 12 layers, $0.6\cdot10^{-4}$ for 96, which are also wider, [Brown et al., 2020](https://arxiv.org/abs/2005.14165).)
+Without norms the largest rate falls, but not by one law: under SGD as the count above says, by more than the root; for AdamW the card leaves the root open. By theory the root needs a factor in front of each branch; we did not train that. With norms and skips we see no trend from 4 matrices to 64, though five seeds do not pin the power down. Its first weights differ, too: the norm is not singled out. All this is about *stability*.
 
 ## Units that tell nothing
 
-[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: a unit is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
-changes nothing, and learning along it stands still. A skip makes it $z = \mathrm{relu}(Jx) + x$: every unit has something of its own. A fourth case is the mirror of the first: a unit that nobody reads ($V_a = 0$ in the next layer) gives its own *incoming* weights no gradient, unless a skip passes it on. Count the
+[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
+changes nothing, and learning along it stands still. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit has something of its own. A fourth case is the mirror of the first: a unit that nobody reads ($V_a = 0$ in the next layer) gives its own *incoming* weights no gradient, unless a skip passes it on. Count the
 directions that can be told apart, of 16:
 """
 
@@ -893,7 +891,7 @@ claim(
 
 # %% [markdown]
 r"""
-"Lifts" means: there. With a skip a linear layer is $I + W$, and it loses a direction wherever $W$ has the eigenvalue $-1$. The skip has *moved* the singular places, away from small weights, where training starts. That plain networks are slow *because* of such places the paper argues with trainings of its own; our count does not show it.
+A singularity is lifted only at that place. With a skip a linear layer is $I + W$, and it loses a direction wherever $W$ has the eigenvalue $-1$. The skip has *moved* the singular places, away from small weights, where training starts. The paper argues that such places *make* plain networks slow; our count does not show that.
 
 **Rank of products.** Each factor costs rank. Of $d$ directions a product of $n$ random matrices keeps about $d/(n + 1)$, as long as that is many, by the effective rank $(\sum s^2)^2/\sum s^4$ of its singular values $s$.
 """
@@ -944,13 +942,13 @@ claim(
 
 # %% [markdown]
 r"""
-Skips with small branches keep rank; skips with branches of full size lose it almost as plain layers do (last column).
+Skips with small branches keep rank; with branches of full size it is lost (last column).
 
 ## Answers read off early
 
-In a residual model one vector runs from bottom to top, so one can read the answer off it early: apply the model's own end after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did that with a language model of 16 layers. The guess settles, and grows more confident, on its way up: layers *correct*
-each other. They also took 100 cases in which the last layer changed the word, and judged by eye how far: in 66 % to a word far in meaning, in 34 % to a related one. So 66 % is a share *of the changed* answers, and says nothing on how often the last layer changes one. To judge words one needs words: out of range for a model of digits or characters.
-How often an answer changes can be counted, in the trained ResNets v2 above:
+In a residual model one vector runs from bottom to top, so one can read the answer off it early: apply the model's own end after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did that with a language model of 16 layers. The guess settles and grows more confident on its way up: layers *correct*
+each other. They also took 100 cases in which the last layer changed the word, and judged by eye how far: in 66 % to a word far in meaning, in 34 % to a related one. So 66 % is a share *of the changed* answers, and says nothing on how often the last layer changes one. Judging words is out of range for a model of digits.
+How often an answer changes can be counted, in the ResNets v2 above:
 """
 
 # %%
@@ -1003,11 +1001,11 @@ claim(
 
 # %% [markdown]
 r"""
-The first card's sentence holds: the share does grow. Contradicted is its criterion, a growth of more than a tenth, for a quarter of the steps settles nearly every digit. The second card asks for more than one digit in a hundred; the last step changes fewer, and in most of the five networks none. Digits may be too easy for this depth; harder images we did not try. The paper's picture is of a language model, whose next word is never certain.
+The first card's sentence is true: the share grows. Contradicted is its criterion, more than a tenth, for a quarter of the steps settles nearly every digit. The second card asks for more than one digit in a hundred; the last step changes fewer. Digits may be too easy for this depth; a language model's next word is never certain.
 
 ## Does a skip leak what the mask hides?
 
-No, and the reason is short. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, whatever works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
+No. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, whatever works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
 """
 
 # %%
@@ -1031,7 +1029,7 @@ claim(
 
 # %% [markdown]
 r"""
-That is about masks which let a position see itself. A skip carries each position *to itself*. Hide the present as well, as when a word is to be guessed from its neighbours, and the skip hands over exactly what was hidden. Here one head guesses each token from those before it; its queries come from positions, so no token sees itself:
+Those masks let a position see itself. A skip carries each position *to itself*. Hide the present as well, as when a word is guessed from its neighbours, and the skip hands over what was hidden. Here one head, with queries from positions, guesses each token from those before it:
 """
 
 # %%
@@ -1065,7 +1063,7 @@ What does leak the future is a norm over positions: `01-batch-norm-leaks-the-fut
 
 ## Exercises
 
-**1 (in code, 10 minutes).** What does depth buy, then? Fold a strip of paper. A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ alone and folds back what lies above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
+**1 (in code, 10 minutes).** What does depth buy? A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ alone and folds back what lies above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
 its output go up and down?
 """
 
@@ -1143,22 +1141,9 @@ Fifty-five factors. For (c), $\mathrm{sigmoid}(-6) = 1/(1 + e^6)$.
 
 </details>
 
-**3 (a proof, 10 minutes).** A skip brings back no later token. Prove that a residual step $x \leftarrow x + f(N(x))$ is causal if $f$ is causal and $N$ works token by token. Where does the proof break if $N$ takes its mean over positions?
-
-<details><summary>Hint</summary>
-
-Change the input at $s > t$, and follow the output at $t$ through the three maps.
-
-</details>
-<details><summary>Solution</summary>
-
-Change $x_s$ with $s > t$. $N(x)_u$ changes for $u = s$ alone, so $f(N(x))_t$ does not change, because $f$ is causal and $t < s$; nor does $x_t$. Their sum does not. If $N$ takes a mean over positions, $N(x)_u$ changes for all $u$, $t$ among them.
-
-</details>
-
 ## References
 
-Works cited: [Brown et al. (2020)](https://arxiv.org/abs/2005.14165), [Geva et al. (2021)](https://arxiv.org/abs/2012.14913), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Leshno et al. (1993)](https://doi.org/10.1016/S0893-6080%2805%2980131-5), [Lin and Jegelka (2018)](https://arxiv.org/abs/1806.10909), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Srivastava (2025)](https://rupeshks.cc/blog/skip.html), [Telgarsky (2016)](https://arxiv.org/abs/1602.04485), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244).
+Works cited: [Geva et al. (2021)](https://arxiv.org/abs/2012.14913), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Leshno et al. (1993)](https://doi.org/10.1016/S0893-6080%2805%2980131-5), [Lin and Jegelka (2018)](https://arxiv.org/abs/1806.10909), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Srivastava (2025)](https://rupeshks.cc/blog/skip.html), [Telgarsky (2016)](https://arxiv.org/abs/1602.04485), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244).
 Full entries are on the book's page of references.
 """
 
