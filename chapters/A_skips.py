@@ -365,8 +365,11 @@ claim(
 # %%
 claim(
     "A-skips-cut-the-cost-of-depth",
-    f"From {low} to {high} layers with BatchNorm, the rise in training loss is {{mean:.2f}} nats smaller with skips.",
-    [plain - skip for plain, skip in zip(cost["plain, BatchNorm"], cost["ResNet v1"], strict=True)],
+    f"Of the rise in training loss from {low} to {high} layers with BatchNorm, skips take away {{mean:.0%}}.",
+    [
+        1 - skip / bare
+        for bare, skip in zip(cost["plain, BatchNorm"], cost["ResNet v1"], strict=True)
+    ],
     said="Skips alone, put into a network with BatchNorm, take away most of the cost of depth.",
     criterion="> 0.5",
     lacking=[*left["plain, BatchNorm"], *left["ResNet v1"]],
