@@ -188,7 +188,7 @@ def test_the_scoreboard_lists_every_claim_and_each_link_arrives_at_an_open_card(
     page: Page, claims: dict[str, dict]
 ):
     page.goto("scoreboard.html")
-    rows = page.locator(".labkit-claim[id^='row-0'], .labkit-claim[id^='row-1']")
+    rows = page.locator(", ".join(f".labkit-claim[id^='row-{start}']" for start in "01ABCDE"))
     verdicts = "all => all.map(e => [e.id.slice(4), e.dataset.verdict])"
     assert dict(rows.evaluate_all(verdicts)) == {n: c["verdict"] for n, c in claims.items()}
     links = "all => all.map(a => [a.textContent, a.href])"
@@ -231,8 +231,8 @@ def test_the_scoreboard_is_searched_by_words_and_chips_and_the_address_says_how(
 
 def test_a_chapter_s_tally_leads_to_its_claims_alone(page: Page, chapters: list[str]):
     page.goto("index.html")
-    page.locator(".labkit-matrix .tally").last.click()
-    number = read_number(chapters[-1])
+    number = read_number([name for name in chapters if name[0].isdigit()][-1])
+    page.locator(f".labkit-matrix .tally[href$='={number}']").click()
     expect(page).to_have_url(re.compile(f"scoreboard.html#f:chapter={number}$"))
     shown = page.locator(".labkit-claim:not([hidden])")
     expect(shown.first).to_be_visible()

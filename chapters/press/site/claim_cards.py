@@ -107,7 +107,9 @@ def draw_cover(book: Book) -> str:
         f'<span class="labkit-verdict-{verdict}">{shape}</span> {VERDICTS[verdict]}'
         for verdict, (shape, _) in LOOKS.items()
     )
-    rows = "".join(draw_row(chapter) for chapter in book.values())
+    shelves = [chapter for chapter in book.values() if is_letter(chapter.number)]
+    rows = "".join(draw_row(each) for each in book.values() if each not in shelves)
+    rows += draw_cabinet(shelves)
     return wrap_html(
         f'<div class="labkit-matrix"><ol>{rows}</ol>'
         f'<p class="legend">{len(claims)} claims, a mark each: {legend}. '
@@ -116,19 +118,31 @@ def draw_cover(book: Book) -> str:
 
 
 def draw_row(chapter: Outline) -> str:
-    """Draw a chapter's row: number, title, minutes, tally, marks, and what it asks.
-
-    A shelf of the cabinet is for looking up: its row has no question.
-    """
+    """Draw a chapter's row: number, title, minutes, tally, marks, and what it asks."""
     marks = "".join(draw_mark(chapter, name, claim) for name, claim in chapter.claims.items())
     asks = re.sub(r"\*(.+?)\*", r"<em>\1</em>", html.escape(" ".join(chapter.questions)))
-    question = "" if is_letter(chapter.number) else f"<p>{asks}</p>"
     return (
         f'<li><a class="title" href="{chapter.name}.html">{format_number(chapter.number)} · '
         f'{html.escape(chapter.title)}</a> <span class="minutes">{chapter.minutes} min</span>'
         f' <a class="tally" href="scoreboard.html#f:chapter={chapter.number}">'
         f"{draw_tally(chapter.claims.values())}</a>"
-        f'<span class="marks">{marks}</span>{question}</li>'
+        f'<span class="marks">{marks}</span><p>{asks}</p></li>'
+    )
+
+
+def draw_cabinet(shelves: Sequence[Outline]) -> str:
+    """Draw one row for all shelves: they are for looking up, and ask no question here."""
+    if not shelves:
+        return ""
+    marks = "".join(
+        draw_mark(shelf, name, claim) for shelf in shelves for name, claim in shelf.claims.items()
+    )
+    claims = [claim for shelf in shelves for claim in shelf.claims.values()]
+    letters = f"{shelves[0].number} to {shelves[-1].number}"
+    return (
+        f'<li class="cabinet"><a class="title" href="cabinet.html">{letters} · The cabinet</a>'
+        f' <a class="tally" href="cabinet.html">{draw_tally(claims)}</a>'
+        f'<span class="marks">{marks}</span></li>'
     )
 
 

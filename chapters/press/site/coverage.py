@@ -37,7 +37,7 @@ def mark_claim(name: str, book: Book) -> str:
         said, verdict = html.escape(str(claim["said"])), claim["verdict"]
         shown = link_place(Place(number, "claim", name), book, LOOKS[verdict][0])
         title = f"{said} ({describe_verdict(claim)})"
-        return f'<span class="labkit-verdict-{verdict}" title="{title}">{shown}</span>'
+        return f'<span class="labkit-mark labkit-verdict-{verdict}" title="{title}">{shown}</span>'
     return f"`{name}`"
 
 
