@@ -39,6 +39,7 @@ from scipy.stats import t as student
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Experiment, Lab, claim, ladder, proportion
 from labkit.experiments.lab import project_root
+from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.own import own_norm
 from labkit.leaderboard import starter
@@ -526,25 +527,8 @@ on matrices, **C** reads program code in place of speeches. What we expect of th
 
 # %%
 for lock in read_locks(project_root()):
-    if not (lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}):
-        continue
-    leads = ladder.lead(climbed, *lock.arms)
-    if not {*lock.rungs} <= {*leads}:
-        print(f"{lock.id} waits for its runs; we give it {lock.probability:.0%}")
-        continue
-    (direction,) = lock.rungs
-    claim(
-        lock.id,
-        "{one} ends {apart:.4f} nats {side} {other}.",
-        {direction: leads[direction]},
-        said=lock.said,
-        one=lock.arms[0],
-        other=lock.arms[1],
-        source=f"this book, a forecast (p = {lock.probability:g})",
-        criterion=lock.criterion,
-        kind="best",
-        lacking=ladder.lacking_on(climbed, direction, *lock.arms),
-    )
+    if lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}:
+        claim_locked(climbed, lock.id, f"this book, a forecast (p = {lock.probability:g})")
 
 # %% [markdown]
 r"""

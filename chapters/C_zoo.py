@@ -35,6 +35,7 @@ seed = 0
 
 # %%
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -45,8 +46,7 @@ from torch import nn
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention.logits import soft_cap
 from labkit.experiments import Experiment, Lab, claim, ladder, minus
-from labkit.experiments.lab import project_root
-from labkit.experiments.locks import find_lock
+from labkit.experiments.locked import claim_locked
 from labkit.model import Perturbed
 from labkit.model.feed_forward import FeedForward
 from labkit.norms import LayerNorm, RMSNorm
@@ -80,30 +80,7 @@ climbed = lab.ladder(
 )
 runs = climbed.where(rung=rung, stage="final").by("arm")
 searches = climbed.where(rung=rung, stage="tuning", seed=ladder.TUNING_SEED)
-
-
-# %%
-def race(name, source, **more):
-    """Show the card of a comparison that was locked, or say what its lock waits for."""
-    lock = find_lock(project_root(), name)
-    leads = ladder.lead(climbed, *lock.arms)
-    if rung not in leads:
-        print(f"{name} waits for its runs ({lock.said} We give it {lock.probability:.0%}.)")
-        return
-    one, other = (ARMS[arm] for arm in lock.arms)
-    claim(
-        name,
-        "On rung {rung} {one} ends {apart:.4f} nats {side} {other}.",
-        leads,
-        said=lock.said,
-        one=one,
-        other=other,
-        source=source,
-        criterion=lock.criterion,
-        kind="best",
-        lacking=ladder.lacking(climbed, *lock.arms),
-        **more,
-    )
+race = partial(claim_locked, climbed, names=ARMS)  # the card of a comparison that was locked
 
 
 # %% [markdown]
@@ -373,7 +350,7 @@ if "gemma2" in runs:
         [v / fmean(grown["pre"]) for v in grown["gemma2"]],
         its=fmean(grown["gemma2"]),
         other=fmean(grown["pre"]),
-        said=find_lock(project_root(), "C-gemma-2-stream-grows-less").said,
+        said="From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
         source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
         criterion="< 0.5",
         kind="best",

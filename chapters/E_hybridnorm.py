@@ -48,6 +48,7 @@ from scipy.stats import t as student
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, proportion, published
+from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.regime import parameters
 from labkit.model import Perturbed
@@ -112,24 +113,9 @@ def name_arm(arm):
 # %%
 def answer(name, where, numbers=None):
     """Answer a locked question about two arms, or say that its runs are still to come."""
-    lock = locks[name]
-    leads = ladder.lead(climbed, *lock.arms)
-    (rung,) = lock.rungs
-    if rung not in leads:
-        print(f"{name} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
-        return
-    claim(
-        name,
-        "On {rung} {one} ends {apart:.4f} nats {side} {other}.",
-        {rung: leads[rung]},
-        said=lock.said, one=name_arm(lock.arms[0]), other=name_arm(lock.arms[1]),
-        source=f"{PAPER}, {where}",
-        published=numbers,
-        criterion=lock.criterion,
-        kind="best",
-        lacking=ladder.lacking_on(climbed, rung, *lock.arms),
-        domain=THEIRS[where], ours=describe_ours(rung),
-    )  # fmt: skip
+    named = {arm: name_arm(arm) for arm in locks[name].arms}
+    about = {"domain": THEIRS[where], "ours": describe_ours(*locks[name].rungs)}
+    claim_locked(climbed, name, f"{PAPER}, {where}", names=named, published=numbers, **about)
 
 
 # %% [markdown]

@@ -13,6 +13,8 @@ import pytest
 from labkit.experiments import Lab, Results, claim, ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.filling import MissingRuns
+from labkit.experiments.locked import claim_locked
+from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
 from labkit.training import Record
 
@@ -387,3 +389,25 @@ def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monk
     monkeypatch.delenv("LABKIT_TRAIN")
     found = Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
     assert set(ladder.lead(found, "qk")) == {"smoke"}
+
+
+# -- locked comparisons -----------------------------------------------------------------------
+def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    asked = {"said": "QK-Norm ends lower.", "criterion": "> 0", "arms": ("qk", "pre"), "n": 20,
+             "margin": 0.005, "rate": "vertex", "sort": "ranking", "probability": 0.8,
+             "paper": None, "at": EARLY, "commit": "abc"}  # fmt: skip
+    add_lock(tmp_path, Lock(id="10-here", rungs=("S",), **asked))
+    add_lock(tmp_path, Lock(id="10-deep", rungs=("D",), **asked))
+    found = ladder.read_ladder(["S"], [*LOSSES], read)
+    names = {"qk": "QK-Norm"}
+    with collect_claims() as made:
+        assert claim_locked(found, "10-deep", "a test", names=names) is None
+        shown = claim_locked(found, "10-here", "a test", names=names, published="lower")
+    assert "10-deep waits for its runs. Asked: QK-Norm ends lower. We give it 80%." in (
+        capsys.readouterr().out
+    )
+    assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
+    assert "On S QK-Norm ends" in str(shown) and "below pre" in str(shown)
+    with pytest.raises(ValueError, match=r"'10-none' has no such lock; `labkit claims lock`"):
+        claim_locked(found, "10-none", "a test")

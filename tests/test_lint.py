@@ -81,6 +81,8 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.find_markup_of_sphinx, "## Predict", "```{note}\n# ## Predict", "```{note}"),
         (chapter.find_markup_of_sphinx, "## Predict", "See [[B#Keys]].\n# ## Predict",
          "[[B#Keys]] is a link on the site alone"),
+        (chapter.find_typed_times, "# %% [markdown]",
+         '# %%\nsince = "2026-01-01T00:00:00+00:00"\n# %% [markdown]', "2026-01-01T00:00 is typed"),
         (chapter.save_in_jupyterlab, "# %% [markdown]", "# %%  [markdown]", "would change it"),
     ],
 )  # fmt: skip

@@ -389,6 +389,18 @@ def test_divergences_are_drawn_and_said():
     assert "the first at step 0" in nan.alt
 
 
+def test_panels_share_a_scale_of_colours_or_have_their_own():
+    panels = {"sizes": {(1, 1): 1.0, (1, 2): 2.0}, "angles": {(1, 1): 10.0, (1, 2): 20.0}}
+
+    def find_colours(**how):
+        drawn = plots.grid_map(panels=panels, **GRID, **how)
+        return re.findall(r'style="fill: (#\w{6}); stroke: var', drawn.svg())  # of cells
+
+    shared, own = find_colours(), find_colours(own_scales=True)
+    assert len(shared) == len(own) == 4
+    assert len({*shared}) == 4 and own[:2] == own[2:], "the least and the most of each panel"
+
+
 def test_unusual_but_honest_input_is_drawn():
     words = {"pre": {"xavier": 1.0, "half": [2.0]}, "rms": {"half": np.array([1.0, 3.0])}}
     assert "at half" in plots.curves(words, **AXES).alt

@@ -21,6 +21,7 @@ regime.py      is a comparison old enough to rank its arms?
 claims.py      claim(…): a sentence with numbers, judged, and what it must bring for that
 cards.py       the claim as it was judged: its card, its entry in the ledger
 lab.py         Lab: what a chapter opens
+locked.py      the card of a comparison that was locked, or what it waits for
 """
 
 from labkit.experiments.cards import Claim

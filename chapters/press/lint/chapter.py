@@ -36,6 +36,7 @@ BONES = (
 SHELF_BONES = ("**Question.**", "**In short.**", "## Exercises", "## References")
 MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PLACED = re.compile(rf"\[\[{NUMBER}(?:[#!.~][^\]]+)?(?:\|[^\]]+)?\]\]")
+TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.explore\(")
 
@@ -189,6 +190,13 @@ def find_wordless_figures(text: Text) -> Iterator[str]:
         yield "shows no figure"
 
 
+def find_typed_times(text: Text) -> Iterator[str]:
+    """When a run began is read off its record: a typed time would prove no lock."""
+    for cell in text.code:
+        for found in TIME.findall(cell.source):
+            yield f"{found} is typed; since= takes what `find_start()` reads off the records"
+
+
 def save_in_jupyterlab(text: Text) -> Iterator[str]:
     """Saving it in JupyterLab would change nothing."""
 
@@ -212,5 +220,6 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     count_claims_and_exercises,
     find_markup_of_sphinx,
     find_wordless_figures,
+    find_typed_times,
     save_in_jupyterlab,
 )
