@@ -74,6 +74,8 @@ ARMS = {
     "normformer": "NormFormer", "hybrid": "HybridNorm", "hybrid*": "HybridNorm*",
     "embed-norm": "EmbedNorm", "first-qkv-pre": "First-QKV-Pre",
 }  # fmt: skip
+
+# %%
 climbed = lab.ladder(
     [*(arm for arm in ARMS if arm in ladder.CHAPTERED), "no attention"],
     also=[arm for arm in ARMS if arm in ladder.SHELVED],
@@ -81,7 +83,6 @@ climbed = lab.ladder(
 runs = climbed.where(rung=rung, stage="final").by("arm")
 searches = climbed.where(rung=rung, stage="tuning", seed=ladder.TUNING_SEED)
 race = partial(claim_locked, climbed, names=ARMS)  # the card of a comparison that was locked
-
 
 # %% [markdown]
 r"""
