@@ -357,7 +357,7 @@ claim(
     "A-depth-costs-skips-nothing",
     f"ResNet v1: {high} layers end {{mean:+.3f}} nats above {low} on their training data.",
     cost["ResNet v1"],
-    said="With skips, the deeper network fits its own training data no worse than the shallower one.",
+    said="With skips, the deeper network ends less than 0.1 nats above the shallower one on its own training data.",
     criterion="< 0.1",
     lacking=left["ResNet v1"],
     **{**degradation, "published": "with skips the deeper network has the lower training error"},
@@ -378,7 +378,7 @@ claim(
 
 # %% [markdown]
 r"""
-Without skips the deeper network fits its own training data far worse, with BatchNorm and without. With skips depth costs little, but not nothing. The third card says "no worse", but allows a tenth of a nat: its interval lies below that and above zero. In the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). The fourth card's networks differ in the skip alone.
+Without skips the deeper network fits its own training data far worse, with BatchNorm and without. With skips depth costs little, but not nothing: the third card's interval lies above zero. In the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). The fourth card's networks differ in the skip alone.
 
 *Exploring the Transformer*, part 14, gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. The runs show only that gradient descent misses weights which exist.
 
