@@ -110,31 +110,28 @@ def norms_table() -> str:
     rows = []
     for key, kind in NORMS.items():
         found = facts(key)
-        equation = typeset_equation(found.equation)
-        source = _escape_cell(found.source or "nothing is normed")
-        rows.append((f"`{key}`", f"`{kind.__name__}`", equation, source))
-    return format_table(("name", "class", "equation", "source"), rows)
+        named = f"`{key}`, `{kind.__name__}`<br>{typeset_equation(found.equation)}"
+        rows.append((named, cite_source(found.source) or "nothing is normed"))
+    return format_table(("norm", "source"), rows)
 
 
 def recipes_table() -> str:
-    """Write RECIPES as a Markdown table: equations, half below half."""
+    """Write RECIPES as a Markdown table: a name above its equations, half below half."""
     from labkit.describe import list_extras
     from labkit.placements import RECIPES
 
     rows = []
     for key, found in RECIPES.items():
         besides = [_escape_cell(line) for line in list_extras(found).split("\n") if line]
+        lines = [f"`{key}`", *map(typeset_equation, found.equations)]
         if found.first is not None:
             which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
-            equations = ", ".join(map(typeset_equation, found.first.equations))
-            besides.insert(0, f"{which}: {equations}")
+            lines += [f"{which}:", *map(typeset_equation, found.first.equations)]
         if found.final_norm:
             besides.append("final norm")
-        equations = "<br>".join(map(typeset_equation, found.equations))
         place = f"[[{TREATED[key]}]]" if key in TREATED else ""
-        rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source), place))
-    head = ("name", "attention, feed-forward", "besides", "source", "treated in")
-    return format_table(head, rows)
+        rows.append(("<br>".join(lines), "; ".join(besides), cite_source(found.source), place))
+    return format_table(("recipe", "besides", "source", "treated in"), rows)
 
 
 def symptoms_table() -> str:
@@ -170,6 +167,12 @@ def _write_tex(formula: str) -> str:
     for sign, command in TEX.items():
         tex = tex.replace(sign, command)
     return re.sub(" +", " ", tex)
+
+
+def cite_source(text: str) -> str:
+    """Write "Ba et al. 2016, arXiv 1607.06450, section 3" with its paper as a link."""
+    cited = r"([^;]+?), arXiv (\d{4}\.\d{5})"
+    return re.sub(cited, r"[\1](https://arxiv.org/abs/\2)", _escape_cell(text))
 
 
 def _write_name(match: re.Match[str]) -> str:
