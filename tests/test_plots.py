@@ -289,7 +289,20 @@ def test_a_method_looks_the_same_in_every_figure():
 
 
 def test_the_best_known_arms_of_the_ladder_differ_in_colour():
-    known = "pre post qk qkv-pre hybrid hybrid* deepnorm lns ngpt dyt none sandwich".split()
+    known = [
+        "pre",
+        "post",
+        "qk",
+        "qkv-pre",
+        "hybrid",
+        "hybrid*",
+        "deepnorm",
+        "lns",
+        "ngpt",
+        "dyt",
+        "none",
+        "sandwich",
+    ]
     assert len({LOOKS[name].colour for name in known}) == len(COLOURS)
 
 
