@@ -10,7 +10,8 @@ app = Typer()
 @app.command("show")
 def show_recipe(
     recipe: Annotated[
-        str | None, Argument(help="its name, or pre+layer; without one, all are listed")
+        str | None,
+        Argument(help="its name, pre+layer, or at:q,k; without one, all are listed"),
     ] = None,
     dim: int = 64,
     depth: int = 4,
@@ -24,12 +25,13 @@ def show_recipe(
     from labkit.model import ModelConfig
     from labkit.norms import NORMS
     from labkit.placements import ALIASES, RECIPES
+    from labkit.placements.slots import AT
     from labkit.system.unknown import explain_unknown
 
     if recipe is not None:
         recipe, _, other = recipe.partition("+")  # as the leaderboard writes it: pre+layer
         norm = other or norm
-        recipes = [*RECIPES, *ALIASES]
+        recipes = [*RECIPES, *ALIASES, *([recipe] if recipe.startswith(AT) else [])]
         if recipe not in recipes and other:
             raise ValueError(explain_unknown("recipe", recipe, recipes))
         if recipe not in recipes and recipe in NORMS:
