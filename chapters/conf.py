@@ -11,6 +11,7 @@ from pathlib import Path
 from docutils import nodes
 
 from press.book.citations import read_works
+from press.site.search import Places
 
 project = "Normalization in Transformers: a Lab Book"
 author = "the lab book's authors"
@@ -58,7 +59,10 @@ def name_cited_works(app, doctree, docname: str) -> None:
             link["reftitle"] = works[link["refuri"]]
 
 
-# -- search: prose and claims, no code -----------------------------------------------------------
+# -- search: prose, sections and claims, no code; an excerpt would show formulas as they are typed --
+html_show_search_summary = False
+
+
 def hide_code_from_search(app, doctree) -> None:
     for block in doctree.findall(nodes.literal_block):
         block["classes"].append("no-search")
@@ -151,6 +155,7 @@ def name_what_is_nameless(app, exception) -> None:
 
 
 def setup(app) -> None:
+    app.add_domain(Places)
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", name_what_is_nameless)
