@@ -1,5 +1,6 @@
 """The laws of gradients: those of the float64 formula, for x and every parameter."""
 
+import re
 from dataclasses import replace
 
 import torch
@@ -39,8 +40,7 @@ def make_gradient_law(role: str) -> Law:
                 if (grad := kept[i][role]) is None:
                     raise Broken(f"on {case} no gradient arrives at {_name_role(exam, role)}", CUT)
             except Broken as broken:
-                ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
-                broken.cause = ignored or broken.cause
+                broken.cause = _find_ignored(exam, role) or broken.cause
                 raise
             # A number's is a sum over all of x: in half precision roundings may outweigh it.
             if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
@@ -50,6 +50,14 @@ def make_gradient_law(role: str) -> Law:
     name = role if role == "x" else "a parameter"
     law.__doc__ = f"Give the formula's gradient with respect to {name}."
     return law
+
+
+def _find_ignored(exam: Exam, role: str) -> str:
+    """Say that this parameter is ignored where another law found so: no gradient arrives then."""
+    if role == "x":
+        return ""
+    said = re.compile(rf"(the )?(scale )?{exam.norm.learned[role].law} is ignored")
+    return next((sentence for sentence, _ in exam.found if said.match(sentence)), "")
 
 
 def _name_role(exam: Exam, role: str) -> str:
