@@ -11,6 +11,7 @@ PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
 # Whole files go to two processes in the order of their names: folders first, whose tests take longest.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+SERVICES := tests/course tests/homework tests/test_kill.py tests/test_ray.py
 # The Python for a GPU: the one that is named, else the one that was set up, else the system's.
 GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
 
@@ -28,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book runs record site pdf test test-all test-site check bench bench-kernels gpu-test gpu-pack clean
+.PHONY: help setup lab book runs record site pdf test test-all test-services test-site check bench bench-kernels gpu-test gpu-pack clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -62,11 +63,14 @@ pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
 	@$(LABKIT) book pdf --size $(SIZE)
 
 test: setup ## Run the quick tests
-	@$(PYTEST) -m "not slow and not site"
+	@$(PYTEST) -m "not slow and not site" $(SERVICES:%=--ignore=%)
 
-# Three processes on two cores: many of these tests wait, for servers, clocks and killed workers.
-test-all: setup ## Run all tests except those of the site
-	@$(PYTEST) -n 3 -m "not site"
+test-all: setup ## Run all tests but those of test-services and test-site
+	@$(PYTEST) -m "not site" $(SERVICES:%=--ignore=%)
+
+# Three processes on two cores: these tests wait, for servers, clocks and killed workers.
+test-services: setup ## Run the tests of homework, course server, cluster and kills
+	@$(PYTEST) -n 3 -m "not site" $(SERVICES)
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
 	@$(PYTEST) -m site

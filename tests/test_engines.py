@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Markov
@@ -26,6 +27,7 @@ from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.replay import replay_run
+from labkit.experiments.replicates import execute_together
 from labkit.experiments.store import CODE, WRITING, Store
 from labkit.system import units
 from press import cli
@@ -180,6 +182,19 @@ def test_a_sweep_that_is_killed_ends_its_workers_and_goes_on_where_it_was(root):
     engine.train_tasks(TASKS)  # what the killed one had in hand is locked by nobody
     assert all(engine.store.read_record(run) is not None for run in RUNS)
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+
+
+def test_a_run_trains_on_one_thread_wherever_it_trains(monkeypatch, root):
+    threads = []
+
+    def note_threads(*task):
+        threads.append(torch.get_num_threads())
+        return execute_together(*task)
+
+    monkeypatch.setattr("labkit.experiments.engines.task.execute_together", note_threads)
+    torch.set_num_threads(2)
+    Serial(root).train_tasks(TASKS[:1])
+    assert threads == [1] and torch.get_num_threads() == 2
 
 
 # -- limits, locks, turns -----------------------------------------------------------------------

@@ -7,17 +7,16 @@ see (the end of a schedule, a probe) is seen by training a run in full and compa
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from labkit.experiments.records import FIRST, from_row, to_row
 from labkit.experiments.run import CPU, Run, execute_run
 from labkit.system.provenance import collect_provenance
+from labkit.system.threads import use_one_thread
 from labkit.training import Record, TrainConfig
 
 TIMED = ("pace", "folding")  # probes that time something differ every time
@@ -124,7 +123,7 @@ def _judge_replay(
     may have changed.
     """
     room = 0.0 if _same_machine(record) else tolerance
-    with _use_one_thread():
+    with use_one_thread():
         differences, actual = compare(expected, 0.0)
         rooms = dict.fromkeys(differences, room)
         if room and max(differences.values()) > room:
@@ -139,17 +138,6 @@ def _judge_replay(
     trained = (x for x in differences if x in ("losses", "its end") and differences[x] > rooms[x])
     worst = next(trained, None) or max(differences, key=lambda name: differences[name])
     return Replay(run, kind, differences[worst], rooms[worst], worst)
-
-
-@contextmanager
-def _use_one_thread() -> Iterator[None]:
-    """Sums are split among threads: another number of them rounds otherwise."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _same_machine(record: Record) -> bool:

@@ -86,7 +86,8 @@ RECIPES: dict[str, Recipe] = {
         Placement(DeepNorm, DeepNorm), "Wang et al. 2022, arXiv 2203.00555",
         final_norm=False, init="deepnorm"),
     "keel": Recipe(
-        Placement(Keel, Keel), "Chen and Wei 2026, arXiv 2601.19895", first=Placement(PreNorm, Keel),
+        Placement(Keel, Keel), "Chen and Wei 2026, arXiv 2601.19895",
+        first=Placement(PreNorm, Keel),
         final_norm=False,
         note="α counts sublayers; the first feed-forward has α = 1; the last norm is a step's"),
     "admin": Recipe(

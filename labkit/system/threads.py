@@ -4,6 +4,22 @@ Sums are split among threads, so one thread everywhere also means the same numbe
 threads that wait must not spin, for another process may want their core.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Let torch compute on one thread in this process, for as long as this lasts."""
+    import torch  # what only tells child processes needs none
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
 
 def build_one_thread_environment() -> dict[str, str]:
     """Return the variables with which a process computes on one thread, by whichever library."""

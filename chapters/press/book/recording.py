@@ -7,14 +7,14 @@ it. A file is written whole before the store's own copies go, so a kill loses no
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from labkit.experiments import Run, ladder
+from labkit.experiments import ladder
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, Row
 from labkit.experiments.store import Store, choose_newer
 from labkit.system.files import hold_lock
-from labkit.training import Record
 from press.book import asked, chapters
 from press.book.chapters import Chapter
 
@@ -79,20 +79,14 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
 def ladder_keys(store: Store) -> set[str]:
     """List the ladder's runs that are there, by key, also of arms that are half-way."""
     rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
-    known: dict[str, Record | None] = {}
-
-    def read_record(run: Run) -> Record | None:
-        if run.key() not in known:
-            known[run.key()] = store.read_record(run)
-        return known[run.key()]
-
-    return {
-        run.key()
+    read = cache(store.read_record)  # to list the runs is to read many of them again
+    runs = [
+        run
         for rung in rungs
         for arm in ladder.ARMS
-        for run in ladder.list_all_runs(rung, arm, read_record)
-        if read_record(run)
-    }
+        for run in ladder.list_all_runs(rung, arm, read)
+    ]
+    return {run.key() for run in runs if read(run)}
 
 
 def _write_records(

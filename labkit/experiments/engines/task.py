@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-import torch
-
 from labkit.experiments.engines.limits import limit_run
 from labkit.experiments.memory import measure_peak
 from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import Task
 from labkit.system.share import release_cache
+from labkit.system.threads import use_one_thread
 from labkit.training import Record
 
 # The records of a task, and the most memory that it held: see labkit.experiments.memory.
@@ -17,9 +16,9 @@ Trained = tuple[list[Record], dict[str, int]]
 
 
 def train_here(task: Task, device: str) -> Trained:
-    """Train a task in this process. A GPU's memory is given back, however it ends."""
+    """Train a task here, on one thread. A GPU's memory is given back, however it ends."""
     try:
-        with measure_peak(device) as taken:
+        with use_one_thread(), measure_peak(device) as taken:
             records = execute_together(task, device)
     finally:
         release_cache()
@@ -29,11 +28,10 @@ def train_here(task: Task, device: str) -> Trained:
 def train_in_worker(
     task: Task, own: Mapping[str, str], device: str, seconds: float, memory: int | None
 ) -> Trained:
-    """Train a task in a process that does nothing else, on one thread and within limits.
+    """Train a task in a process that does nothing else, within limits.
 
     `own` are the sources of the readers' norms in it.
     """
-    torch.set_num_threads(1)
     register_sources(own)
     with limit_run(seconds, memory):
         return train_here(task, device)

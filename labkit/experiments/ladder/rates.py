@@ -102,7 +102,7 @@ def list_fine_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
     start = _find_start(rung, arm, read)
     if start is None:
         return []
-    run, middle, runs = build_base_run(rung, arm), find_place(start), dict[str, Run]()
+    run, middle, runs = build_base_run(rung, arm), find_place(start), dict[Run, None]()
     while True:
         beside = [
             place
@@ -110,10 +110,10 @@ def list_fine_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
             if LOWEST <= place <= HIGHEST
         ]
         asked = [configure_run(run, name_rate(p), seed) for p in beside for seed in TUNING_SEEDS]
-        runs |= {one.key(): one for one in asked}
+        runs |= dict.fromkeys(asked)
         best = _find_best(asked, read)
         if best is None or find_place(best) == middle:
-            return list(runs.values())
+            return list(runs)
         middle = find_place(best)
 
 

@@ -101,7 +101,7 @@ def list_tuning_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
     if not is_strict(rung, arm, read):
         return first
     runs = [*first, *rates.list_fine_runs(rung, arm, read)]
-    return list({run.key(): run for run in runs}.values())
+    return list(dict.fromkeys(runs))
 
 
 def list_final_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
@@ -126,7 +126,7 @@ def list_all_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
     strict = [] if rung == "smoke" else list_strict_runs(rung, arm, read)
     room = list_room_runs(rung, arm)
     runs = [*first, *list_first_finals(rung, arm, read), *strict, *room]
-    return list({run.key(): run for run in runs}.values())
+    return list(dict.fromkeys(runs))
 
 
 def list_room_runs(rung: str, arm: str | Arm) -> list[Run]:
@@ -145,7 +145,7 @@ def read_tuning(rung: str, arm: str | Arm, read: Read, *, strict: bool) -> dict[
     if strict:
         runs = [*runs, *rates.list_fine_runs(rung, arm, read)]
     tuned: dict[float, list[float]] = {}
-    for run in {run.key(): run for run in runs}.values():
+    for run in dict.fromkeys(runs):
         if (record := read(run)) is not None:
             tuned.setdefault(run.train.lr, []).append(rates.read_validation_loss(record))
     return tuned
@@ -188,10 +188,10 @@ def read_results(
             "first": list_first_finals(rung, arm, read),
             "room": list_room_runs(rung, arm),
         }
-        taken = {run.key() for run in listed["tuning"]}
+        taken = set(listed["tuning"])
         for stage, runs in listed.items():
             for run in runs:
-                if stage == "room" and run.key() in taken:
+                if stage == "room" and run in taken:
                     continue
                 if (record := read(run)) is not None:
                     labels = {"arm": name, "rung": rung, "lr": run.train.lr, "seed": run.seed}
