@@ -66,6 +66,8 @@ def test_a_build_reads_what_is_recorded_and_trains_nothing(book):
     said = run(book, "book", "build")[1]
     assert "5 runs read" in said and "0 stale" in said
     assert list((book / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
+    again = run(book, "book", "build")[1]
+    assert "trained in full agree; nothing has changed since; 0 stale" in again, "no old seconds"
     assert "nothing is missing" in run(book, "book", "runs", "--only", "01")[1]
 
 
