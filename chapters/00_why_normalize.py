@@ -10,12 +10,9 @@
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. A number is whispered to the first, who passes it on, a mere ten per cent
-too large. So does everybody else. What leaves the row is the number times $1.1^{96} \approx 9{,}412$. GPT-3 has 96 blocks
-([Brown et al., 2020](https://arxiv.org/abs/2005.14165)), and its signal travels the row twice: up, as activations, and down
-again, as gradients. How can anything so deep learn? Three repairs are known: draw the first weights with care, let the signal
-skip layers, normalize it on the way. Each is said to solve the problem, and nearly every large model uses all three. Which of
-them does what? And what, in the end, does a norm do?
+**Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and what leaves the row is
+$1.1^{96} \approx 9{,}412$ times what went in. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)), and its signal
+passes them twice: up, and as gradients down again. Careful first weights, skips, norms: which of the three lets 96 layers learn?
 
 **In short.**
 
@@ -100,6 +97,9 @@ r"""
 
 Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ makes $8\cdot10^{16}$ of a whisper.
 At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16 would overflow at layer 219. (Its steps are coarse, but in per cent no coarser at $8\cdot10^{16}$ than at 8.)
+
+Three repairs are known: draw the first weights with care, let the signal skip layers, normalize it on the way. Each is said to solve the problem,
+and nearly every large model uses all three.
 
 ### How to read this book
 

@@ -10,11 +10,9 @@
 r"""
 # BatchNorm vs LayerNorm
 
-**Question.** A small network reads handwritten digits, with BatchNorm after every hidden layer. Shown 32 images a step, it learns
-the task. Shown two images a step, and as many in all, it stays far behind at every learning rate. Change one word, `batch` to `layer`, and
-two are enough. So small batches are bad for BatchNorm, as everybody knows. Now make the network convolutional, keep two images a
-step, and BatchNorm is back. All these norms subtract a mean and divide by a standard deviation. Which numbers go into
-that mean? Why does the answer break one network and not the other? And which norm should stand in a language model?
+**Question.** A small network with BatchNorm reads handwritten digits. Shown 32 images a step, it learns. Shown two, it stays behind at every
+learning rate; with LayerNorm two are enough. Make it convolutional, with BatchNorm and two images: it learns again.
+Which numbers should share a mean in a norm, and why does BatchNorm fail one network and not the other?
 
 **In short.**
 

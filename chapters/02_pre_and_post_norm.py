@@ -10,16 +10,9 @@
 r"""
 # Pre-Norm and Post-Norm
 
-**Question.** Here are two ways to wrap a norm $N$ around a sublayer $f$, attention or feed-forward:
-
-$$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
-
-The parts are the same; the norm has moved by one place. (Pre-Norm needs one more norm, at the very end.) The Transformer of 2017 had the first form
-([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)) and came with an odd instruction: begin with a learning rate near zero
-and raise it over thousands of steps. Leave this *warm-up* out, and Post-Norm may learn next to nothing;
-Pre-Norm does not care ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). And yet careful people report that Post-Norm ends
-*better*. How can the place of one norm decide whether a network survives its first hundred steps, and
-what is that place worth once it has survived?
+**Question.** Post-Norm is $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
+Post-Norm may learn next to nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful people report that it ends *better*.
+How can the place of one norm decide whether a transformer survives its first hundred steps, and what is it worth afterwards?
 
 **In short.**
 
@@ -126,6 +119,13 @@ plots.panels(
 # %% [markdown]
 r"""
 ## The idea: one block, two placements
+
+Let $f$ be a sublayer, attention or feed-forward, and $N$ a norm:
+
+$$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
+
+The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), and came with an odd instruction: begin with a learning rate
+near zero and raise it over thousands of steps. Pre-Norm does without ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
 
 The thick line is the **residual stream**: the vector that every token carries from the embedding to the output, and to
 which each sublayer adds.

@@ -10,12 +10,9 @@
 r"""
 # RMSNorm
 
-**Question.** LayerNorm does two things to a token: it subtracts the mean, and it divides by the standard deviation.
-[Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the first step out and reported comparable
-quality. T5 and Llama followed, and with them most open language models. Was half of a famous operation dead weight? Then
-add the number 10 to every channel of every embedding. LayerNorm does not notice; RMSNorm does. And compute the
-variance of those same tokens in bfloat16, by a formula from any textbook: training all but stalls. What does the
-mean do, when may it go, and what does the number format have to do with it?
+**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the
+first step out; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And in bfloat16 a textbook's
+formula for the variance all but stalls training. What does subtracting the mean do, and when may a norm skip it?
 
 **In short.**
 

@@ -10,12 +10,9 @@
 r"""
 # QK-Norm
 
-**Question.** A vision transformer of eight billion parameters trains well for a few thousand steps, then its loss diverges.
-Inside, attention has become almost one-hot: each token looks at a single other token. The logits behind the weights had
-grown to extreme values ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)). The cure was two more norms, one on the
-queries and one on the keys; today Gemma 3, Qwen 3 and OLMo 2 have them
-([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
-But that transformer was a Pre-Norm model: what enters attention *is* normalized. Why is that not enough? What does the new norm bound, and what does it cost?
+**Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
+each token looks at a single other. The cure was a norm on queries and one on keys.
+But what enters attention in this Pre-Norm model *is* normalized. Why must queries and keys be normed once more, and what does that cost?
 
 **In short.**
 
@@ -84,6 +81,8 @@ plots.attention_maps(
 # %% [markdown]
 r"""
 ## The idea: one query, one key
+
+Gemma 3, Qwen 3 and OLMo 2 have norms on queries and keys, too ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
 
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 One pair stays with us: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is

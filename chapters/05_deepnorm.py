@@ -11,13 +11,8 @@ r"""
 # DeepNorm
 
 **Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
-Post-Norm, the placement that is hard to train, with two constants put in. For a stack of $N$ blocks
-
-$$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
-
-and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm does not notice the size of its input, so
-$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. So does the second.
-Why two? Why fourth roots: what is it that must not grow with depth? And is that what lets a deep model train?
+Post-Norm, the placement that is hard to train, with two constants: one multiplies the skip, the other draws some weights smaller. Either makes the branch small beside the skip.
+Why does DeepNorm need two constants, and is a small branch what lets 1,000 layers train?
 
 **In short.**
 
@@ -135,6 +130,13 @@ plots.explore(
 # %% [markdown]
 r"""
 ## The idea: a heavier skip
+
+For a stack of $N$ blocks a sublayer of DeepNorm is
+
+$$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
+
+and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm does not notice the size of its input, so
+$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. So does the second. Why fourth roots: what is it that must not grow with depth?
 
 A token $x = (2, 0, -2, 0)$, and a sublayer that proposes $f = (1, 1, -1, -1)$. Post-Norm adds them to $(3, 1, -3, -1)$ and divides by
 the deviation, $\sqrt5$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(5, 1, -5, -1)$, and the norm divides by

@@ -10,15 +10,9 @@
 r"""
 # Dynamic Tanh
 
-**Question.** Every norm so far looks at many numbers before it changes one. In 2025
-[Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what the layer norms of trained transformers do, entry by entry, and saw
-the letter S. So they put the curve in place of the norm:
-
-$$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
-
-with one learned number $\alpha$ a layer and no statistic of any kind. They report parity, from images to language models of 70 billion
-parameters. Both halves are strange. Layer norm, applied to one token, is a *straight line*: where does an S come from? And how can a map
-that knows nothing of its neighbours do the work of one that does nothing but compare them?
+**Question.** [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what the layer norms of trained transformers do, and saw
+the letter S. So they put a $\tanh$ in their place, without any statistic, and report parity. But layer norm of one token is a *straight line*.
+Where does the S come from, and can a fixed curve do the work of a norm?
 
 **In short.**
 
@@ -91,6 +85,12 @@ plots.explore(
 # %% [markdown]
 r"""
 ## The idea: one number in, one number out
+
+In place of a norm stands a curve,
+
+$$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
+
+with one learned number $\alpha$ a layer. Its authors report parity with norms from images to language models of 70 billion parameters.
 
 Two tokens, the second ten times the first. What does each map make of them? ($\alpha = \tfrac12$, gain 1, shift 0.)
 """

@@ -10,10 +10,9 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** Every recipe so far put a norm somewhere and let the rest grow as it likes. [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131) ask:
-what if *nothing* may grow? In their nGPT the stream has length 1 after every sublayer, and every matrix is made of vectors of length 1
-after every step of the optimizer. No norm layer is left, no weight decay, no warm-up. They report a GPT's loss after 4 to 20 times
-fewer steps. A constraint takes freedom away. How can a model learn *faster* with less of it, and how much of the lead is left beside a GPT that was tuned with the same care?
+**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream has length 1 after every sublayer, and the vectors of every matrix after every step.
+No norm layer or warm-up is left; it is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
+and what is left of its lead beside a well-tuned GPT?
 
 **In short.**
 

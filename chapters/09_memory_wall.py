@@ -10,11 +10,9 @@
 r"""
 # Norms at the memory wall
 
-**Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled an encoder layer of BERT in training on a GPU. Softmax and
-layer norm did 0.17 % of its arithmetic and took 25.5 % of its time. How can an operation that computes next to nothing take a quarter of
-everything? Then read the opposite. Part 7 of the series *Transformer Anatomy* (our [errata](errata.md) name its lines) gives $0.52\,\mu\mathrm s$ for a layer norm on an H100, and concludes that norms are 0.6
-per cent of a decoding step. Both stories are about the same few lines of algebra. A quarter, or half a per cent? What does a norm cost,
-and who decides it?
+**Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled a layer of BERT in training: softmax and
+layer norm did 0.17 % of the arithmetic in 25.5 % of the time. Part 7 of *Transformer Anatomy* ([errata](errata.md)) puts norms at 0.6
+per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and who decides?
 
 **In short.**
 
@@ -92,6 +90,8 @@ plots.explore(
 # %% [markdown]
 r"""
 ## The idea: count the bytes
+
+How can an operation that computes next to nothing take a quarter of the time? The blog's number is $0.52\,\mu\mathrm s$ for a layer norm on an H100. Both stories are about the same few lines of algebra.
 
 One row goes with us to the end: a token of that model, $d = 4096$ values in bfloat16, at an RMSNorm. The **kernel**, which is what a
 GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many; its gain, which many rows share, is left out. In between it squares, adds,

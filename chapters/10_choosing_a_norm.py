@@ -10,11 +10,9 @@
 r"""
 # Choosing a norm
 
-**Question.** You will train a language model of seven billion parameters tomorrow, and somebody asks which norm it should
-have, and where. There is an answer that everybody gives: *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-It is a good answer. But on what does it stand? This book has trained some twenty recipes on the same text, each at its own
-learning rate. One of them came first, because something always does. How would that list look if all were equally good?
-What does a norm buy besides loss? And which one, then, should you take?
+**Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
+This book has trained some twenty recipes on one text; one of them came first, because something always does.
+Would the list look different if all recipes were equally good, and which should you take?
 
 **In short.**
 

@@ -11,7 +11,7 @@ r"""
 # Statistics of the batch
 
 **Question.** BatchNorm takes its mean and variance from the whole batch. So its output depends on padding, on the size of the batch and on the other examples, and for one token at a time it needs running statistics.
-Its successors keep statistics of the batch and try to remove these weaknesses. What can be saved of the batch's statistics, and what do they cost?
+Its successors try to remove these weaknesses. What can be saved of the batch's statistics, and what do they cost?
 
 **In short.**
 

@@ -273,8 +273,10 @@ def test_all_methods_have_looks_of_their_own():
 
 
 @pytest.mark.parametrize(
-    "written, key", [("HybridNorm*", "hybrid*"), ("no norm", "none"), ("Peri-LN", "peri")]
-)
+    "written, key",
+    [("HybridNorm*", "hybrid*"), ("no norm", "none"), ("Peri-LN", "peri"), ("OLMo 2", "olmo2"),
+     ("GPT", "pre"), ("GPT with QK-Norm", "qk")],
+)  # fmt: skip
 def test_a_method_has_its_look_as_chapters_write_it(written, key):
     assert choose_looks([written])[written] == choose_looks([key])[key]
 
@@ -286,12 +288,20 @@ def test_a_method_looks_the_same_in_every_figure():
     assert choose_look("LayerNorm") == choose_look("layer")
 
 
+def test_the_best_known_arms_of_the_ladder_differ_in_colour():
+    known = ["pre", "post", "qk", "qkv-pre", "hybrid", "hybrid*", "deepnorm", "lns", "ngpt", "dyt"]
+    known += ["none", "sandwich"]
+    assert len({LOOKS[name].colour for name in known}) == len(COLOURS)
+
+
 def test_variants_of_a_method_share_its_colour_and_differ_in_marker_and_dash():
     chosen = choose_looks(["post", "post, warm-up 100", "post (no warm-up)", "layer 3"])
     looks = [*chosen.values()]
     assert looks[0].colour == looks[1].colour == looks[2].colour
     assert len({(look.marker, look.dash) for look in looks}) == 4
     assert len({look.dash for look in looks[:3]}) == 3
+    of_two_words = choose_looks(["no norm", "no norm, 0 bytes", "no norm (abc)"])
+    assert {look.colour for look in of_two_words.values()} == {COLOURS["black"]}
     assert chosen["layer 3"].marker in SPARE_MARKERS  # the third layer, not LayerNorm
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from matplotlib.patches import Rectangle
 
-from .alt import format_count
 from .cube import CHANNELS, EXAMPLES, OUTSIDE, POSITIONS, find_share
 from .figure import Figure
 from .looks import choose_look
@@ -52,8 +51,9 @@ def bookshelf(norms: Sequence[str], *, caption: str) -> Figure:
         ax.text(0, 1.02, note, transform=ax.transAxes, color=QUIET, fontsize=8.5)
         sizes.append(count)
         parts.append(f"{title}: {note}")
+    shelves = "1 shelf" if len(norms) == 1 else f"{len(norms)} shelves"
     head = (
-        f"{format_count(len(norms), 'shelf').replace('shelfs', 'shelves')} of {EXAMPLES} books, "
+        f"{shelves} of {EXAMPLES} books, "
         f"each of {CHANNELS} pages with {POSITIONS} characters; coloured are the characters that "
         "share a mean. "
     )

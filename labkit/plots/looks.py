@@ -81,12 +81,12 @@ derf             olive      d long       | bhyt            wine       X solid
 post             vermillion o long       | pre             blue       s solid
 deepnorm         teal       ^ dash       | hybrid          navy       D dashdot
 hybrid*          wine       * solid      | mix-ln          brown      v dash
-sandwich         green      P solid      | peri            purple     p dash
+sandwich         grey       P solid      | peri            grey       p dash
 output           olive      h long       | qk              pink       d dot
 ngpt             green      X dashdot    | resi-dual       teal       v solid
 realformer       grey       d dash       | b2t             brown      p dot
 admin            olive      P dot        | sub-ln          purple     v dashdot
-normformer       pink       h solid      | lns             green      d dashdotdot
+normformer       pink       h solid      | lns             brown      d dashdotdot
 keel             wine       p dashdot    | gemma2          navy       ^ dot
 gemma3           grey       ^ long       | embed-norm      brown      h dash
 first-qkv-pre    grey       s dot        | resnet-v1       vermillion D solid
@@ -95,11 +95,11 @@ qkvc-post        vermillion * long       | qkc-post        wine       o dashdot
 qk-post          pink       v long       | kv-post         olive      D dash
 kc-post          purple     P dash       | pre-qkv-post    navy       s long
 pre-qkv-pre      teal       d solid      | pre-qk-pre      green      h dot
-qkv-pre          blue       p long       | post-pre        brown      ^ solid
+qkv-pre          olive      p long       | post-pre        brown      ^ solid
 pre-post         purple     X dash       | rms-outside     brown      * dashdot
 one-pass         vermillion X long       | two-pass        navy       P long
 soft-cap         olive      h dashdot    | qk-clip         brown      d dashdot
-yours            black      s dashdotdot
+olmo2            olive      D dashdotdot | yours           black      s dashdotdot
 """
 LOOKS: dict[str, Look] = {
     name: Look(COLOURS[colour], marker, dash)
@@ -122,18 +122,25 @@ _ALIASES = {
     "qkv-post": "hybrid",
     "qk-norm": "qk",
     "soft cap": "soft-cap",
+    "olmo 2": "olmo2",
+    "gemma 2": "gemma2",
+    "gemma 3": "gemma3",
+    "residual": "resi-dual",
+    "gpt": "pre",
+    "gpt with qk-norm": "qk",
 }
 
 
 def method_of(name: str) -> str | None:
-    """Find the method that a label speaks of: "post, warm-up 100" is about "post"."""
-    name = name.strip().lower()
-    if (whole := _ALIASES.get(name, name)) in LOOKS:
-        return whole
-    word, _, rest = re.sub(r"[\s,;:(+/=]+", " ", name).partition(" ")
-    word = _ALIASES.get(word, word)
-    counts = re.fullmatch(r"[\d.]*", rest)  # "layer 3", "batch 8": a number of layers, of examples
-    return word if word in LOOKS and not counts else None
+    """Find the method that a label begins with: "no norm, rate 0.1" speaks of "none"."""
+    words = re.sub(r"[\s,;:(+/=]+", " ", name.lower()).split()
+    for end in range(len(words), 0, -1):
+        head, rest = " ".join(words[:end]), "".join(words[end:])
+        method = _ALIASES.get(head, head)
+        counts = re.fullmatch(r"[\d.]+", rest)  # "layer 3", "batch 8": layers, examples
+        if method in LOOKS and not counts:
+            return method
+    return None
 
 
 def choose_look(name: str) -> Look:

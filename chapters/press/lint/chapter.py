@@ -13,6 +13,7 @@ import jupytext
 from press.book import chapters
 from press.book.cells import Cell, claim_cells, code_cells
 from press.book.chapters import NUMBER, Chapter
+from press.book.citations import strip_citations
 from press.book.facts import join_text
 from press.book.ledger import collect_claims
 from press.lint.budgets import list_excesses
@@ -22,6 +23,7 @@ from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import find_questions, list_exercises
 
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
+QUESTION = 60  # words, citations not counted
 CLAIMS = 6
 EXERCISES, ON_A_SHELF = 3, 2  # and as many with a hint, a solution, and a cell that checks them
 BONES = (
@@ -132,9 +134,14 @@ def find_bones(text: Text) -> Iterator[str]:
 
 
 def ask_something(text: Text) -> Iterator[str]:
-    """The paragraph **Question.** ends on a question: the preface shows it."""
-    if not find_questions(text.prose):
-        yield "its paragraph **Question.** does not end on a question, which the preface shows"
+    """The paragraph **Question.** is short and ends on its one question: the cover shows that."""
+    whole = next((cell for cell in text.prose if "**Question.**" in cell), "")
+    asked = whole.partition("**Question.**")[2].partition("\n\n**In short.**")[0]
+    asked = strip_citations(re.sub(r"\$[^$]+\$", "x", asked)).strip()
+    if len(find_questions(text.prose)) != 1 or asked.count("?") != 1 or not asked.endswith("?"):
+        yield "its paragraph **Question.** asks one question, at its end; the cover shows that"
+    if (words := len(asked.split())) > QUESTION:
+        yield f"its paragraph **Question.** has {words} words; {QUESTION} at most"
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
