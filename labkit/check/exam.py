@@ -65,7 +65,9 @@ class Exam:
     ) -> Case:
         """Draw an input whose statistics differ along every axis, and parameters to go with it."""
         shape = self.shapes[0] if shape is None else shape
+        # Drawn in float64 and rounded at the end: every dtype is given the same numbers.
         x = torch.randn(shape, generator=draw, dtype=torch.float64)
+        # No two axes are alike, so that statistics over a wrong one show.
         for axis in range(x.ndim):
             along = [1] * x.ndim
             along[axis] = x.shape[axis]

@@ -30,6 +30,7 @@ def make_gradient_law(role: str) -> Law:
         kept = exam.gradients if role != "x" else {}
         seen = []
         for i, case in enumerate(_draw_cases(exam, draw, role == "x")):
+            # Not contiguous, as gradients often are.
             top = transpose_all(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
             roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
             # torch's own group norm raises on the gradient of a shift without a gain.
@@ -111,6 +112,7 @@ def _find_gradients(
     y = exam.call(runner, x, case)
     if not y.requires_grad:
         raise Broken(f"on {case} the result has no gradient at all", CUT)
+    # A fast path may differ under autograd: its value comes before its gradient.
     if case.x.dtype not in _HALF:
         exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
     try:
