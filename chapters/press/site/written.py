@@ -12,6 +12,7 @@ import html
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 
@@ -20,6 +21,10 @@ from press.book.chapters import KERNEL, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
 from press.site.outline import Book, read_outlines
+
+if TYPE_CHECKING:
+    from labkit import Record
+    from labkit.experiments import Run
 
 NAMES = ("norms", "recipes", "symptoms")
 # Where the book says what a recipe was made against, and whether it helps.
@@ -199,10 +204,17 @@ def draw_ladder(root: Path) -> Figure:
     """Draw how far below Pre-Norm each arm's test loss ends, seed by seed."""
     from labkit import plots
     from labkit.experiments import ladder
-    from labkit.experiments.store import Store
+    from labkit.experiments.records import Records, from_row
     from labkit.placements import RECIPES
 
-    found = ladder.read_ladder([RUNG], ladder.ARMS, Store(root).read_record)
+    records = Records(root)
+
+    def read_recorded(run: Run) -> Record | None:
+        """Leave out what was trained here and is not in the book yet."""
+        row = records.find_row(run.key())
+        return None if row is None else from_row(row)
+
+    found = ladder.read_ladder([RUNG], ladder.ARMS, read_recorded)
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     return plots.dots(
