@@ -40,6 +40,7 @@ from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Results, Run, claim, ladder, minus, proportion
+from labkit.leaderboard.show_bench import show_bench
 from labkit.model import Departure
 from labkit.statistics.pooled import compare_samples, pool_scatter
 
@@ -87,6 +88,24 @@ trio = {"Post-Norm": post, "with warm-up": slow, "Pre-Norm": pre}
 watched = lab.run(Experiment(base, {"arm": trio, "seed": sizes.seeds}))
 arms = watched.by("arm")
 letters = ngram_loss(base.data, 1)  # nats: what letter frequencies alone reach
+climbers = {
+    "Pre-Norm": "pre",
+    "Post-Norm": "post",
+    "Post-Norm, xavier": "post, xavier",
+    "normed skip": "overwritten",
+    "no norm": "none",
+}
+climbed = lab.ladder([*climbers.values(), "no attention"])
+
+# %%
+show_bench(
+    lab,
+    climbed,
+    "pre",
+    beside="post",
+    caption="A block with Post-Norm beside one with Pre-Norm, and what models of six such blocks reached at each learning rate that was "
+    "tried, with warm-up. The thick line is the residual stream.",
+)
 
 
 # %%
@@ -127,15 +146,9 @@ $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\
 The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), and came with an odd instruction: begin with a learning rate
 near zero and raise it over thousands of steps. Pre-Norm does without ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
 
-The thick line is the **residual stream**: the vector that every token carries from the embedding to the output, and to
+The thick line of a block is the **residual stream**: the vector that every token carries from the embedding to the output, and to
 which each sublayer adds.
-"""
 
-# %%
-plots.placement_diagram("post", "pre")
-
-# %% [markdown]
-r"""
 Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, the stream runs straight
 through, and one more, the final norm, waits at its end.
 
@@ -365,7 +378,7 @@ plots.table([{"": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-Nothing becomes infinite: in the first figure some Post-Norm runs spike, and then settle near the plateau.
+Nothing becomes infinite: in the second figure some Post-Norm runs spike, and then settle near the plateau.
 
 ### What is it stuck in?
 
@@ -615,7 +628,7 @@ All three dip: every model writes letter frequencies first, and under Pre-Norm, 
 Then they part ways. Pre-Norm has the constant *beside* its tokens and goes on from there. Under Post-Norm
 every block divides by it, and a line that keeps falling on a logarithmic axis is what halved angles look like in a trained
 network. Backwards, the first block's gradient, equal to the last one's at step 0, has nearly gone by step 20, as the table above
-and the first figure's lowest panel show.
+and the second figure's lowest panel show.
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is it guilty, then, or does $I + J_f$ still pay back what
 $J_N$ takes?
@@ -792,7 +805,7 @@ Most of them have kept their tokens apart to the last look. But their norms have
 it pays no longer.
 
 Could one have known at step 20? Three measures at step 20 are held against the end, over all thirty
-Post-Norm runs of the first figure and of the first look at the trial: how often does a run that learns have more of it than one that is stuck? Half of the time would be chance. This table was made
+Post-Norm runs of the second figure and of the first look at the trial: how often does a run that learns have more of it than one that is stuck? Half of the time would be chance. This table was made
 after looking, and the three kinds differ from the start, which alone could make such a table. The card below it was not: it asks twenty fresh runs of one kind.
 """
 
@@ -964,14 +977,6 @@ rung M has width 64, windows of 64 and 6,000 steps; direction D is S with twelve
 """
 
 # %%
-climbers = {
-    "Pre-Norm": "pre",
-    "Post-Norm": "post",
-    "Post-Norm, xavier": "post, xavier",
-    "normed skip": "overwritten",
-    "no norm": "none",
-}
-climbed = lab.ladder([*climbers.values(), "no attention"])
 rung = next(iter(climbed.by("rung")))
 tuning = climbed.where(stage="tuning", rung=rung, seed=ladder.TUNING_SEED)
 

@@ -39,6 +39,7 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.leaderboard.show_bench import show_bench
 from labkit.model import Departure
 from labkit.norms import LayerNorm, layer_norm
 from labkit.placements import DeepNorm, Place, PostNorm
@@ -67,6 +68,17 @@ sizes = lab.sizes(
     tallest=(20, 1000),
 )
 five = lab.seeds(5)
+climbed = lab.ladder(["pre", "post", "post, xavier", "deepnorm", "no attention"])
+
+# %%
+show_bench(
+    lab,
+    climbed,
+    "deepnorm",
+    beside="post",
+    caption="Norms in the same places: Post-Norm, and DeepNorm with its heavier skip and smaller weights. Beside them, what models of six such blocks "
+    "reached at each learning rate that was tried. At this depth, does the second need its constants?",
+)
 
 
 # %%
@@ -894,7 +906,6 @@ RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 """
 
 # %%
-climbed = lab.ladder(["pre", "post", "post, xavier", "deepnorm", "no attention"])
 asked = climbed.where(arm=["pre", "post", "post, xavier", "deepnorm"])
 plots.table(ladder.table(asked), digits=4)
 

@@ -41,6 +41,7 @@ from labkit.context import Context
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, published
+from labkit.leaderboard.show_bench import show_bench
 from labkit.model import Block
 from labkit.norms import RMSNorm, rms_norm
 from labkit.placements import StreamNorm
@@ -72,6 +73,16 @@ climbed = lab.ladder([*small, *starts, *drawn, "qk", "post", "no attention"])
 first = next(iter(climbed.by("rung")))
 rung = ladder.shared_rung(climbed, small)  # the largest on which all of them have reported
 table4 = {row["method"]: row for row in published("zhuo2025-table4")}
+
+# %%
+show_bench(
+    lab,
+    climbed,
+    "hybrid",
+    beside="pre",
+    caption="From Pre-Norm to HybridNorm: norms on queries, keys and values take the place of attention's, and one norm moves onto the stream. "
+    "Beside them, what models of six such blocks reached at each learning rate that was tried.",
+)
 
 # %%
 path = {
@@ -118,7 +129,7 @@ r"""
 Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Pre-Norm's $x' = (y + f)/10$ is small,
 and every later write of that size counts in it as much as the token. HybridNorm lifts token and first write to RMS 1: beside $N(y)$ the write
 $f/10$ is a trifle, and so are later ones. **The norm on the stream lifts what is small: later writes bury it no further.** What the first write has
-buried stays buried. Keep this; it may explain the first figure.
+buried stays buried. Keep this; it may explain the second figure.
 
 ### The equations
 
@@ -530,7 +541,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Suspect 4: the first block.** It is the last stretch of each line in the first figure, the star against plain HybridNorm. (Other first blocks: [shelf C](C_zoo.ipynb#first-blocks).) All steps in one table:
+**Suspect 4: the first block.** It is the last stretch of each line in the second figure, the star against plain HybridNorm. (Other first blocks: [shelf C](C_zoo.ipynb#first-blocks).) All steps in one table:
 """
 
 
@@ -567,7 +578,7 @@ plots.curves(
     },
     xlabel="RMS with which embeddings enter the stream",
     ylabel="test loss (nats)",
-    caption="The losses behind the leads of the first figure. Small embeddings do not make HybridNorm better. They make Pre-Norm "
+    caption="The losses behind the leads of the second figure. Small embeddings do not make HybridNorm better. They make Pre-Norm "
     "and QKV-Pre worse, and HybridNorm less so.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 )
@@ -1096,7 +1107,7 @@ r"""
 ## Where it goes wrong
 
 **The skip of the second half.** Whoever types $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$ trains QKV-Pre and calls it HybridNorm. Its loss
-gives nothing away: the slip is the second stop of the first figure.
+gives nothing away: the slip is the second stop of the second figure.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed in as it stands, this
 unpacks the *queries* along the batch. With two examples Python complains; with three, example 0 serves as queries, example 1 as keys, example 2 as values.

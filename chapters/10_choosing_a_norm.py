@@ -43,6 +43,7 @@ from labkit.experiments.own import own_norm
 from labkit.leaderboard import starter
 from labkit.leaderboard.footprint import BACKWARD, count_footprint
 from labkit.leaderboard.letters import letters
+from labkit.leaderboard.show_bench import show_bench
 from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
 from labkit.statistics.holm import adjusted
@@ -88,6 +89,16 @@ lost = {arm: fmean(of.values()) for arm, of in every.items()}  # over all seeds 
 middle = np.ptp([by_rate[arm][ladder.COARSE[2]] for arm in field.values() if arm != "dyt"])
 
 # %%
+show_bench(
+    lab,
+    climbed,
+    "qk",
+    beside="pre",
+    caption="Pre-Norm, and QK-Norm with norms on queries and keys besides; what models of six such blocks reached at each learning rate that was tried, "
+    "and in grey what the other recipes did.",
+)
+
+# %%
 plots.grid_map(
     {
         (name, rate): by_rate[field[name]][rate]
@@ -110,7 +121,7 @@ r"""
 The runs are of the book's *ladder*: recipes, its *arms*, that train on the same text at growing sizes, its *rungs*. The smallest rung, S, has six
 blocks of width 32, and 80,000 parameters.
 
-Read a column of the figure. It is what a paper prints that has one learning rate for everybody. The first column has another
+Read a column of the map. It is what a paper prints that has one learning rate for everybody. The first column has another
 winner than the last, and nothing in the recipes has changed.
 
 Now read a row. Its smallest number is what the recipe can do. Fresh seeds will report that, below. The rest of the row says
@@ -571,7 +582,7 @@ claim(
 r"""
 ### What a wrong rate costs
 
-Now the rows of the first figure. Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
+Now the rows of the map. Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
 adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins norm queries, keys and values *in place of* attention's
 input, at two sizes of the embedding. What does that do to the sensitivity?
 """
@@ -627,8 +638,8 @@ claim(
 r"""
 This is what a norm buys first: **a wider range of rates**. In a large run nobody tunes the rate ten times. Then range *is* loss.
 
-There are two limits. For QK-Norm nearly all of it comes from the last column of the first figure. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand
-below Pre-Norm in the first figure. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
+There are two limits. For QK-Norm nearly all of it comes from the last column of the map. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand
+below Pre-Norm in the map. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
 
 ### A rate that transfers
 

@@ -129,6 +129,13 @@ def readable_signature(app, what, name, obj, options, signature, returns):
     return signature and short(signature), returns and short(returns)
 
 
+# -- the block bench: only pages that have one load what it needs ---------------------------------
+def load_bench(app, pagename, templatename, context, doctree) -> None:
+    if "data-bench=" in context.get("body", ""):
+        app.add_css_file("bench.css")
+        app.add_js_file("bench.js", loading_method="defer")
+
+
 # -- what a screen reader hears -----------------------------------------------------------------
 # The arrow that opens a part of the list of pages has no words, and the parameters of a long
 # signature are a list of definitions of nothing. A list of works has works as its items.
@@ -143,13 +150,21 @@ WORDS = {
 }
 
 
-def name_what_is_nameless(app, exception) -> None:
+# The theme loads the search and its index of 400 kB on every page; only search.html uses them.
+SEARCH = re.compile(
+    r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
+)
+
+
+def finish_pages(app, exception) -> None:
     if exception is not None or app.builder.name != "html":
         return
     for path in Path(app.outdir).rglob("*.html"):
         before = text = path.read_text(encoding="utf-8")
         for old, new in WORDS.items():
             text = text.replace(old, new)
+        if path.name != "search.html":
+            text = SEARCH.sub("", text)
         if text != before:
             path.write_text(text, encoding="utf-8")
 
@@ -158,7 +173,8 @@ def setup(app) -> None:
     app.add_domain(Places)
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
-    app.connect("build-finished", name_what_is_nameless)
+    app.connect("build-finished", finish_pages)
+    app.connect("html-page-context", load_bench)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)
 

@@ -20,6 +20,7 @@ from labkit.probes.diagnosis import SYMPTOMS
 from press.book.files import Red
 from press.cli import main
 from press.site import written
+from press.site.block_bench import FOLDER
 from press.site.written import PAGE, norms_table, recipes_table, symptoms_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,12 +159,19 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     (tmp_path / PAGE).write_text(page.replace("| `post`<br>", "| `poste`<br>"), "utf-8")
     drawn = (tmp_path / written.PICTURE).read_text(encoding="utf-8")
     (tmp_path / written.PICTURE).write_text(drawn.replace("qk 0.0", "qk 0.1"), "utf-8")
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    rung = (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8")
+    (tmp_path / FOLDER / "S.json").write_text(rung.replace('"mean":1.3', '"mean":1.2', 1), "utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["book", "tables", "--check"]) == 1
     said = capsys.readouterr().out
-    assert "the table of recipes and README's picture and START.ipynb: not what labkit has" in said
+    assert (
+        "the table of recipes and the block bench's S.json and README's picture and START.ipynb: "
+        "not what labkit has"
+    ) in said
     assert main(["book", "tables"]) == main(["book", "tables", "--check"]) == 0
     assert (tmp_path / PAGE).read_text(encoding="utf-8") == page
+    assert (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8") == rung
     (tmp_path / PAGE).write_text("no marks here")
     with pytest.raises(Red, match="has lost the marks of its table of norms"):
         write_tables(tmp_path)

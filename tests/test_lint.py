@@ -163,7 +163,7 @@ def book() -> Book:
 
 
 def copy_of_the_book(root: Path) -> Path:
-    ignored = shutil.ignore_patterns("press", "_static", "__pycache__")
+    ignored = shutil.ignore_patterns("press", "__pycache__")
     shutil.copytree(ROOT / "chapters", root / "chapters", ignore=ignored)
     shutil.copytree(ROOT / "data", root / "data", ignore=shutil.ignore_patterns("records"))
     (root / "pyproject.toml").touch()

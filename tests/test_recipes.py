@@ -13,6 +13,7 @@ from labkit.context import Context
 from labkit.model import ModelConfig, Transformer
 from labkit.norms.unit import unit
 from labkit.placements import RECIPES, Place
+from labkit.placements.slots import OutputPostNorm, PrePostNorm, SandwichPostNorm
 
 TOKENS = torch.randint(11, (2, 6), generator=torch.Generator().manual_seed(7))
 SOURCE = torch.randint(11, (2, 5), generator=torch.Generator().manual_seed(8))
@@ -81,7 +82,8 @@ STEPS = sorted(
         for placement in (recipe.block, recipe.first)
         if placement is not None
         for step in (placement.attention, placement.feed_forward)
-    },
+    }
+    | {PrePostNorm, OutputPostNorm, SandwichPostNorm},
     key=lambda step: step.__name__,
 )
 
@@ -91,7 +93,7 @@ def test_the_equation_that_is_shown_is_the_one_that_runs(kind):
     place = Place("feed-forward", block=2, sublayer=5, decoder=4, dim=8)
     step = rough(kind(lambda: nn.LayerNorm(8), nn.Linear(8, 8), place).double())
     x, entry = torch.randn(2, 3, 5, 8, dtype=torch.float64)
-    letters = dict(zip("NM", (getattr(step, name) for name in step.norms), strict=False))
+    letters = dict(zip("NML", (getattr(step, name) for name in step.norms), strict=False))
     # Python reads a name in its compatible form: ℓ is l
     letters |= {normalize("NFKC", s): getattr(step, name) for s, name in step.symbols.items()}
     letters |= {"x": x, "e": entry, "f": step.sublayer, "unit": unit, "relu": torch.relu}

@@ -1,6 +1,7 @@
 """What takes part in the leaderboard: a recipe, and perhaps another norm in it.
 
     pre               an arm of the ladder, with its records; or a key of RECIPES
+    at:q,k,middle     a block of your own: norms in these slots (labkit.placements.slots)
     pre+layer         the recipe with a key of NORMS
     pre+my_norm.py    the recipe with a reader's own norm, from a file
     my_norm.py        the same, in Pre-Norm

@@ -16,6 +16,7 @@ from labkit.placements.residual import (
     StreamNorm,
 )
 from labkit.placements.scaled import Admin, DeepNorm, Keel, LayerNormScaling, ResidualScale
+from labkit.placements.slots import AT, parse_slots
 from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
@@ -175,7 +176,9 @@ ALIASES = {
 
 
 def recipe(name: str) -> Recipe:
-    """Look a recipe up by its name or alias."""
+    """Look a recipe up by its name or alias; at:q,k and the like name slots (slots.py)."""
+    if name.startswith(AT):
+        return parse_slots(name)
     if (found := RECIPES.get(ALIASES.get(name, name))) is None:
         raise ValueError(explain_unknown("recipe", name, [*RECIPES, *ALIASES]))
     return found

@@ -1,4 +1,5 @@
 from .attention import attention_maps
+from .bench import block_bench
 from .books import bookshelf
 from .cube import axes_cube
 from .figure import Figure
@@ -20,6 +21,7 @@ __all__ = [
     "Table",
     "attention_maps",
     "axes_cube",
+    "block_bench",
     "bookshelf",
     "by_depth",
     "curves",

@@ -1,5 +1,7 @@
 """Placement diagrams: where the norms of one block sit on and beside the residual stream."""
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.patches import Circle, FancyBboxPatch
@@ -11,34 +13,32 @@ from .style import HAIR, INK, QUIET, make_canvas, use_book_style
 
 
 class Place(NamedTuple):
-    """Where a recipe norms: before a sublayer, on the stream, once at the end."""
+    """A recipe as it is drawn: what it is called, its equations, its slots, its last norm."""
 
     title: str
-    equation: str
-    before: bool = False
-    stream: int = 0  # after how many of the two additions
-    final: bool = False
-    inside: str = ""  # what attention norms inside
+    equations: tuple[str, ...]
+    slots: tuple[str, ...]  # of labkit.placements.slots
+    last: bool  # once more after the last block
 
 
-PLACES = {
-    "post": Place("Post-Norm", r"$x \leftarrow \mathrm{norm}(x + f(x))$", stream=2),
-    "pre": Place("Pre-Norm", r"$x \leftarrow x + f(\mathrm{norm}(x))$", before=True, final=True),
-    "hybrid": Place(
-        "HybridNorm",
-        r"$y = x + \mathrm{MHA}_{qkv}(x)$"
-        "\n"
-        r"$x \leftarrow \mathrm{norm}(y) + \mathrm{FFN}(\mathrm{norm}(y))$",
-        stream=1,
-        final=True,
-        inside="norms on q, k, v",
-    ),
-}
 TALL, WIDE = 0.54, 2.2  # a box
 STREAM, BRANCH = 0.0, 1.9  # where they run
 STEP = 0.85  # from box to box
 PLUS = 0.17  # the radius of an addition
+LEFT, RIGHT, LOW = -1.5, 3.1, -1.35  # how far a drawing reaches
+MOST = 3  # blocks in a picture
+UNIT = 0.44  # inches: so much makes words fit their boxes
 NEXT = r"$x_{\ell+1}$"
+# Slots as words say them, both halves at once where both have the norm; and each half's alone.
+SPOTS = (
+    (("embedding",), "on the embedding", ""),
+    (("attention-in", "feed-forward-in"), "before each sublayer", "before {half}"),
+    (("attention-out", "feed-forward-out"), "on what each sublayer writes",
+     "on what {half} writes"),
+    (("middle", "end"), "on the residual stream, after each of 2 additions",
+     "on the residual stream, after the {number} of 2 additions"),
+)  # fmt: skip
+HALVES = ("attention", "feed-forward")
 
 
 @use_book_style()
@@ -47,57 +47,119 @@ def placement_diagram(
     caption: str = "One block, from below to above. The thick line is the residual stream: what "
     "stands on it, every later layer sees.",
 ) -> Figure:
-    """Draw one block of each recipe, side by side: the stream, its branches, the norms."""
-    for recipe in recipes:
-        if recipe not in PLACES:
-            raise ValueError(f"no diagram for {recipe!r}; choose among {', '.join(PLACES)}")
+    """Draw one block of each recipe, side by side: the stream, its branches, the norms.
+
+    Raises:
+        ValueError: there are more than three, or none, or one has its norms elsewhere.
+    """
+    if not 1 <= len(recipes) <= MOST:
+        raise ValueError(f"one to three blocks fit side by side, got {len(recipes)}")
+    places = [read_place(recipe) for recipe in recipes]
     picture = make_canvas()
     axes = picture.subplots(1, len(recipes), squeeze=False)[0]
-    places = [PLACES[recipe] for recipe in recipes]
+    top = draw_places(axes, recipes, places)
+    picture.set_figheight(0.6 + UNIT * (top + 1.65))
+    data = [[slot in place.slots for slots, *_ in SPOTS for slot in slots] for place in places]
+    text = " ".join(
+        [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(describe_place, places)]
+    )
+    return Figure(picture, text, caption, data)
+
+
+def read_place(recipe: str) -> Place:
+    """Read how a recipe is drawn out of its row in RECIPES.
+
+    Raises:
+        ValueError: it has no norms in slots, and is more than a plain stack.
+    """
+    from labkit.placements import RECIPES
+    from labkit.placements.names import NAMES
+    from labkit.placements.slots import is_placement, read_slots
+
+    drawn = [name for name, row in RECIPES.items() if read_slots(row) or is_placement(row)]
+    if recipe not in drawn:
+        raise ValueError(f"no diagram for {recipe!r}; choose among {', '.join(drawn)}")
+    row = RECIPES[recipe]
+    halves = row.block.attention.equation, row.block.feed_forward.equation
+    alike = halves[0] == halves[1] and not row.block.heads
+    equations = (f"x ← {halves[0]}",) if alike else row.equations
+    return Place(NAMES.get(recipe, recipe), equations, read_slots(row), row.final_norm)
+
+
+def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Place]) -> float:
+    """Draw a block on each of the axes, its name above, its equations below; give the top."""
+    axes = list(axes)
     colours = [choose_look(recipe).colour for recipe in recipes]
     top = max(map(_draw_block, axes, places, colours))
-    # about 48 pixels a unit, so that words fit their boxes
-    picture.set_figheight(0.6 + 0.44 * (top + 1.65))
     for ax, place, colour in zip(axes, places, colours, strict=True):
-        ax.set_xlim(-1.5, 3.1)
-        ax.set_ylim(-1.35, top + 0.3)
+        ax.set_xlim(LEFT, RIGHT)
+        ax.set_ylim(LOW, top + 0.3)
         ax.set_aspect("equal")
         ax.set_axis_off()
         ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
-        ax.text(0.5, -0.01, place.equation, transform=ax.transAxes, ha="center", va="top")
-    data = [[place.before, place.stream > 0, place.final] for place in places]
-    text = " ".join(
-        [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(_describe_place, places)]
-    )
-    return Figure(picture, text, caption, data)
+        equations = "\n".join(map(_typeset, place.equations))
+        ax.text(0.5, -0.01, equations, transform=ax.transAxes, ha="center", va="top")
+    return top
+
+
+def describe_place(place: Place) -> str:
+    """Say in words where a recipe has its norms."""
+    found = []
+    if inside := [slot for slot in place.slots if slot in "qkvc"]:
+        found.append(f"inside attention, on {_join_words(inside)}")
+    for slots, both, one in SPOTS:
+        here = [slot for slot in slots if slot in place.slots]
+        if here == list(slots):
+            found.append(both)
+        elif here:
+            i = slots.index(here[0])
+            found.append(one.format(half=HALVES[i], number=("first", "second")[i]))
+    if place.last:
+        found.append("once more after the last block")
+    return f"{place.title}: norms {' and '.join(found) or 'nowhere'}."
+
+
+def _join_words(words: list[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _draw_block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
     ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
-    for i, sublayer in enumerate(("attention", "feed-forward")):
+    if "embedding" in place.slots:
+        y = start + 0.6
+        start = _on_stream(ax, start, y, colour)
+        y += 0.55
+    for half, after in zip(HALVES, ("middle", "end"), strict=True):
         below = y
         _draw_line(ax, (STREAM, y), (BRANCH, y))
         y += 0.12
-        for part in ["norm"] * place.before + [sublayer]:
+        parts = [half]
+        if f"{half}-in" in place.slots:
+            parts.insert(0, "norm")
+        if f"{half}-out" in place.slots:
+            parts.append("norm")
+        for part in parts:
             y += STEP
             _draw_arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
             _draw_box(ax, BRANCH, y, part, colour)
             below = y + TALL / 2
-            if part == "attention":
+            if part == "attention" and (inside := [s for s in place.slots if s in "qkvc"]):
                 words = {"fontsize": 7.5, "color": colour, "va": "bottom"}
-                ax.text(BRANCH + 0.1, below + 0.04, place.inside, **words)
+                many = "norms" if len(inside) > 1 else "norm"
+                ax.text(BRANCH + 0.1, below + 0.04, f"{many} on {', '.join(inside)}", **words)
         y += STEP * 0.8
         _draw_line(ax, (BRANCH, below), (BRANCH, y))
         _draw_arrow(ax, (BRANCH, y), (STREAM + PLUS, y))
         _draw_stream(ax, start, y - PLUS)
         start = _draw_plus(ax, y)
-        if i < place.stream:
+        if after in place.slots:
             y += STEP
             start = _on_stream(ax, start, y, colour)
         y += 0.55
-    if place.final:
+    if place.last:
         aside = {"fontsize": 8.5, "ha": "right", "va": "center"}
         ax.text(STREAM - 0.28, y + 0.16, "after the\nlast block", **aside)
         _draw_stream(ax, start, y - 0.05, head=False)
@@ -108,7 +170,7 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
         y += 0.4
     y += 0.35
     _draw_stream(ax, start, y)
-    if not place.final:
+    if not place.last:
         ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=10.5)
     return y + 0.2
 
@@ -152,13 +214,11 @@ def _draw_line(ax: Any, start: tuple, end: tuple) -> None:
     ax.plot(*zip(start, end, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
 
 
-def _describe_place(place: Place) -> str:
-    additions = "the first of 2 additions" if place.stream == 1 else "each of 2 additions"
-    spots = {
-        "before each sublayer": place.before,
-        "inside attention, on q, k and v": place.inside,
-        f"on the residual stream, after {additions}": place.stream,
-        "once more after the last block": place.final,
-    }
-    there = " and ".join(spot for spot, holds in spots.items() if holds)
-    return f"{place.title}: norms {there}."
+def _typeset(equation: str) -> str:
+    """Write an equation of a recipe in matplotlib's TeX."""
+    tex = re.sub(r"\b[A-Za-z]{2,}(?=\b|_)", lambda match: rf"\mathrm{{{match[0]}}}", equation)
+    tex = re.sub(r"_([A-Z]+)", r"_{\1}", tex)
+    for sign, command in (("←", r"\leftarrow"), ("′", "'"), (" * ", r"\cdot "), ("·", r"\cdot ")):
+        tex = tex.replace(sign, command)
+    tex = tex.replace("ℓ**0.5", r"\sqrt{\ell}").replace("√ℓ", r"\sqrt{\ell}")
+    return f"${tex}$"

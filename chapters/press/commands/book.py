@@ -182,7 +182,7 @@ def write_constraints(
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
-    """Write the tables of norms and recipes, README's picture, and START.ipynb."""
+    """Write the tables of norms and recipes, the block bench, README's picture, START.ipynb."""
     from press.site.written import write_all
 
     stale = write_all(find_root(), check=check)

@@ -28,11 +28,11 @@ def rank_entries(
 ) -> None:
     """Rank recipes and your own norm by the ladder's rules.
 
-    An entry is an arm of the ladder, RECIPE, RECIPE+NORM, or a norm of your own from a file:
-    RECIPE+my_norm.py. What is recorded is read; the rest trains as the book's arms do: three
-    seeds choose the rate, twenty others report (some 35 minutes of one core on rung S). Pairs are
-    compared with one scatter for all arms, adjusted by Holm: entries that share a letter were not
-    told apart.
+    An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block of your own with norms in the
+    slots you name (at:q,k,middle), or a norm of your own from a file: RECIPE+my_norm.py. What is
+    recorded is read; the rest trains as the book's arms do: three seeds choose the rate, twenty
+    others report (some 35 minutes of one core on rung S). Pairs are compared with one scatter for
+    all arms, adjusted by Holm: entries that share a letter were not told apart.
     Runs are stored: the same command goes on. --look takes a minute and shows a norm that fails.
     """
     if starter is not None:

@@ -11,7 +11,7 @@ app = Typer()
 def show_recipe(
     recipe: Annotated[
         str | None,
-        Argument(help="its name, pre+layer, pre+my_norm.py, my_norm.py; without one, all of them"),
+        Argument(help="its name, pre+layer, pre+my_norm.py, at:q,k; without one, all of them"),
     ] = None,
     dim: int = 64,
     depth: int = 4,
@@ -28,6 +28,7 @@ def show_recipe(
     from labkit.model import ModelConfig
     from labkit.norms import NORMS
     from labkit.placements import ALIASES, RECIPES
+    from labkit.placements.slots import AT
     from labkit.system.unknown import explain_unknown
 
     if recipe is None:
@@ -35,7 +36,8 @@ def show_recipe(
         return
     # As the leaderboard writes it: pre+layer, pre+my_norm.py, my_norm.py.
     name, _, other = recipe.partition("+")
-    norm, recipes = other or norm, [*RECIPES, *ALIASES]
+    built = [name] if name.startswith(AT) else []  # a block of one's own
+    norm, recipes = other or norm, [*RECIPES, *ALIASES, *built]
     if name in recipes:
         key = own_norm(norm) if norm.endswith(".py") else norm
         config = ModelConfig(name, key, dim, depth, heads, context=context, kind=kind)

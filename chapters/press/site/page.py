@@ -32,7 +32,7 @@ MIME_TYPES = (
     "text/latex",
     "text/plain",
 )
-DRAWN = """<figure class="labkit-figure">
+DRAWN = """<figure class="labkit-figure"{bench}>
 
 ```{{raw}} html
 {picture}
@@ -196,4 +196,5 @@ def draw_figure(output: Json, build: Mapping[str, Any]) -> str:
         coded = "".join(join_text(data["image/png"]).split())
         picture = f'<img alt="{alt}" src="data:image/png;base64,{coded}">'
     facts = html.escape(provenance_line(about.get("provenance"), build))
-    return DRAWN.format(picture=picture, caption=about["caption"].strip(), facts=facts)
+    bench = f' data-bench="{html.escape(about["bench"])}"' if "bench" in about else ""
+    return DRAWN.format(bench=bench, picture=picture, caption=about["caption"].strip(), facts=facts)

@@ -25,7 +25,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import guide
+from press.site import block_bench, guide
 from press.site.arms import build_arms_page
 from press.site.hero import build_top, format_facts
 from press.site.links import join_up
@@ -72,6 +72,9 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     static = [path for path in (chapters / "_static").rglob("*") if path.is_file()]
     for path in [*(chapters / name for name in SITE_SOURCES), *static]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
+    for name, script, content in list(block_bench.script_files(files)):
+        del files[name]
+        files[script] = content
     for name in guide.GUIDE:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()

@@ -2,8 +2,9 @@
 
 The tables of norms, recipes and symptoms stand in chapters/tables.md, between `<!-- norms -->` and
 `<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
-torch. README's picture is drawn from the records; it holds its own alternative text, with the
-numbers in it, and that text is what is compared. chapters/START.ipynb is what a reader opens first.
+torch. The block bench's data and README's picture come from the records; the picture holds its own
+alternative text, with the numbers in it, and that text is what is compared. chapters/START.ipynb is
+what a reader opens first.
 """
 
 from __future__ import annotations
@@ -20,11 +21,8 @@ from labkit.plots.figure import Figure
 from press.book.chapters import KERNEL, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
+from press.site import block_bench
 from press.site.outline import Book, read_outlines
-
-if TYPE_CHECKING:
-    from labkit import Record
-    from labkit.experiments import Run
 
 NAMES = ("norms", "recipes", "symptoms")
 # Where the book says what a recipe was made against, and whether it helps.
@@ -75,8 +73,9 @@ kernel."""
 
 
 def write_all(root: Path, *, check: bool) -> list[str]:
-    """Bring tables, picture and START.ipynb up to date; name what was not. `check` only looks."""
+    """Bring all of it up to date; name what was not. `check` only looks."""
     stale = [f"the table of {name}" for name in write_tables(root, check=check)]
+    stale += block_bench.write_bench(root, check=check)
     return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
 
 
@@ -204,17 +203,9 @@ def draw_ladder(root: Path) -> Figure:
     """Draw how far below Pre-Norm each arm's test loss ends, seed by seed."""
     from labkit import plots
     from labkit.experiments import ladder
-    from labkit.experiments.records import Records, from_row
     from labkit.placements import RECIPES
 
-    records = Records(root)
-
-    def read_recorded(run: Run) -> Record | None:
-        """Leave out what was trained here and is not in the book yet."""
-        row = records.find_row(run.key())
-        return None if row is None else from_row(row)
-
-    found = ladder.read_ladder([RUNG], ladder.ARMS, read_recorded)
+    found = ladder.read_ladder([RUNG], ladder.ARMS, block_bench.read_recorded(root))
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     return plots.dots(

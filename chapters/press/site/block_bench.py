@@ -1,0 +1,150 @@
+"""The block bench's data: chapters/_static/blocks, made from data/records by `labkit book tables`.
+
+    index.json     the slots, every recipe, and which rungs there are
+    S.json, …      what a rung or direction recorded (labkit.leaderboard.block_bench)
+    cover.svg      the cover's picture, where no script runs; it names the data that it was drawn of
+
+A line holds one recipe, so that a difference can be read. On the site each JSON is a script: a page
+that was opened from a folder may load a script, and no JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labkit.system.files import write_whole
+from press.book.facts import Json
+from press.book.files import Red
+
+if TYPE_CHECKING:
+    from labkit.experiments import Run
+    from labkit.experiments.ladder import Read
+    from labkit.plots import Figure
+    from labkit.training import Record
+
+FOLDER = Path("chapters") / "_static" / "blocks"
+CALL = "labkitBlocks"  # the function of bench.js that takes a file
+RUNG, SHOWN = "S", "pre"  # what the cover begins with
+COVER = "cover.svg"
+FIGURE = """<figure class="labkit-figure" data-bench="r={recipe}">
+{picture}
+</figure>"""
+
+
+def write_bench(root: Path, *, check: bool = False) -> list[str]:
+    """Bring data and picture up to date with the records; name what was not. `check` only looks."""
+    made = build_files(root)
+    stale = write_data(root, made, check=check)
+    picture = root / FOLDER / COVER
+    data = made.get(f"{RUNG}.json", "")
+    sign = f"<!-- {hashlib.sha256(data.encode()).hexdigest()[:16]} -->\n"
+    if picture.is_file() and picture.read_text(encoding="utf-8").startswith(sign):
+        return stale
+    if not check:
+        write_whole(picture, sign + draw_cover(json.loads(data)).svg())
+    return [*stale, "the block bench's picture"]
+
+
+def draw_cover(rung: Json) -> Figure:
+    """Draw the block and the losses with which the cover begins, out of a rung's data."""
+    from labkit.plots.bench import block_bench
+
+    losses = {
+        recipe: {rate: [*of, *([None] * len(ends))] for rate, _, of, ends in row["tried"]}
+        for recipe, row in rung["recipes"].items()
+    }
+    shown = {SHOWN: losses[SHOWN]}
+    return block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+
+
+def read_cover(root: Path) -> str:
+    """Read the cover's picture, in the figure that bench.js makes a bench of."""
+    path = root / FOLDER / COVER
+    if not path.is_file():
+        raise Red(f"the cover shows {FOLDER / COVER}, missing; write it: `labkit book tables`")
+    return FIGURE.format(recipe=SHOWN, picture=path.read_text(encoding="utf-8").strip())
+
+
+def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> list[str]:
+    """Make the folder hold these files of data; name those that differed. `check` only looks."""
+    folder = root / FOLDER
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
+    stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
+    if not check:
+        for name in stale:
+            if name in made:
+                write_whole(folder / name, made[name])
+            else:
+                (folder / name).unlink()
+    return [f"the block bench's {name}" for name in stale]
+
+
+def read_recorded(root: Path) -> Read:
+    """Return what reads the book's own record of a run; runs of this machine do not count."""
+    from labkit.experiments.records import Records, from_row  # needs torch
+
+    records = Records(root)
+
+    @cache
+    def read(run: Run) -> Record | None:
+        row = records.find_row(run.key())
+        return None if row is None else from_row(row)
+
+    return read
+
+
+def build_files(root: Path) -> dict[str, str]:
+    """Make every file from the book's records."""
+    from labkit.experiments import ladder  # needs torch
+    from labkit.leaderboard import block_bench
+    from labkit.plots.figure import VARIABLES
+
+    read = read_recorded(root)
+    found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
+    rungs = {
+        rung: block_bench.describe_rung(found, rung, read)
+        for rung in ladder.CLIMBED
+        if rung in found.by("rung")
+    }
+    index = {
+        "slots": block_bench.WORDS,
+        "over": block_bench.OVER,
+        "rungs": {rung: of["size"] for rung, of in rungs.items()},
+        "colours": {name: colour for colour, name in VARIABLES.items()},
+        "recipes": block_bench.list_recipes(),
+    }
+    files = {"index": index, **rungs}
+    return {f"{name}.json": format_file(content) for name, content in files.items()}
+
+
+def format_file(content: Json) -> str:
+    """Write a file as JSON, a recipe a line."""
+    parts = []
+    for name, value in content.items():
+        text = format_rows(value) if name == "recipes" else format_value(value)
+        parts.append(f"{json.dumps(name)}:{text}")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def format_rows(rows: Mapping[str, Json]) -> str:
+    """Write an object, a member a line."""
+    return "{\n" + ",\n".join(f"{json.dumps(k)}:{format_value(v)}" for k, v in rows.items()) + "}"
+
+
+def format_value(value: object) -> str:
+    """Write a value in as few characters as JSON needs."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def script_files(files: Mapping[str, bytes]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield of each staged file of data its name, and name and content of the script that it is."""
+    for name, content in files.items():
+        path = Path(name)
+        if path.parent == Path("_static") / FOLDER.name and path.suffix == ".json":
+            said = f"{CALL}({json.dumps(path.stem)},{content.decode().rstrip()});\n"
+            yield name, path.with_suffix(".js").as_posix(), said.encode()

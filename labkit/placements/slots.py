@@ -1,0 +1,182 @@
+"""Slots: the eleven places of a block where a norm may stand, and recipes that are nothing else.
+
+    embedding                           the token's vector, before the first block
+    attention-in     attention-out      what attention reads, what it writes
+    q  k  v  c                          inside attention; c is what its heads return, joined
+    middle                              the stream, between attention and feed-forward
+    feed-forward-in  feed-forward-out   what the feed-forward layer reads, what it writes
+    end                                 the stream, after the feed-forward layer
+
+`at:` and some of them name a recipe, wherever a recipe is named: at:attention-in,feed-forward-in is
+Pre-Norm, at:q,k,v,middle is HybridNorm. Norms inside attention are RMS norms of each head. A last
+norm follows the last block, unless the stream ends on a norm or there is none at all.
+"""
+
+import ast
+from collections.abc import Collection, Iterator
+from functools import cache
+
+from torch import Tensor
+
+from labkit.attention import attention_norms
+from labkit.placements.plan import Placement, Recipe
+from labkit.placements.residual import (
+    NoNorm,
+    OutputNorm,
+    PostNorm,
+    PreNorm,
+    SandwichNorm,
+    StreamNorm,
+)
+from labkit.placements.step import Map, Step
+from labkit.system.unknown import explain_unknown
+
+AT = "at:"
+SLOTS = (
+    "embedding", "attention-in", "q", "k", "v", "c", "attention-out", "middle", "feed-forward-in",
+    "feed-forward-out", "end",
+)  # fmt: skip
+NORMS = ("N", "M", "L")  # how an equation writes them
+# Where a step's norms are, and which slot of the block that is.
+_OF = {
+    "attention": {"before": ("embedding", "end"), "in": ("attention-in",),
+                  "out": ("attention-out",), "after": ("middle",)},
+    "feed-forward": {"before": ("middle",), "in": ("feed-forward-in",),
+                     "out": ("feed-forward-out",), "after": ("end",)},
+}  # fmt: skip
+
+
+class PrePostNorm(Step):
+    """x ← M(x + f(N(x))): a norm on the branch, and one on the stream after the addition."""
+
+    norms, equation = ("norm", "norm_out"), "M(x + f(N(x)))"
+
+    def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
+        """Read a normalized copy of the stream, normalize the sum."""
+        return M(x + f(N(x)))
+
+
+class OutputPostNorm(Step):
+    """x ← M(x + N(f(x))): a norm on what the sublayer writes, and one after the addition."""
+
+    norms, equation = ("norm", "norm_out"), "M(x + N(f(x)))"
+
+    def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
+        """Add a normalized write, normalize the sum."""
+        return M(x + N(f(x)))
+
+
+class SandwichPostNorm(Step):
+    """x ← L(x + M(f(N(x)))): norms on both sides of the sublayer, and one after the addition."""
+
+    norms, equation = ("norm", "norm_out", "norm_stream"), "L(x + M(f(N(x))))"
+
+    def step(self, x: Tensor, f: Map, N: Map, M: Map, L: Map) -> Tensor:
+        """Read a normalized copy, write a normalized update, normalize the sum."""
+        return L(x + M(f(N(x))))
+
+
+# By where the norms are: on what the sublayer reads, on what it writes, after the addition.
+_STEPS: dict[tuple[bool, bool, bool], type[Step]] = {
+    (False, False, False): NoNorm,
+    (True, False, False): PreNorm,
+    (False, True, False): OutputNorm,
+    (True, True, False): SandwichNorm,
+    (False, False, True): PostNorm,
+    (True, False, True): PrePostNorm,
+    (False, True, True): OutputPostNorm,
+    (True, True, True): SandwichPostNorm,
+}
+
+
+def read_slots(recipe: Recipe) -> tuple[str, ...]:
+    """Find the slots that a recipe norms in all blocks but the first ones, from its equations."""
+    found = {"embedding"} if recipe.embedding_norm else set[str]()
+    for half, step in (
+        ("attention", recipe.block.attention),
+        ("feed-forward", recipe.block.feed_forward),
+    ):
+        found.update(slot for place in _read_places(step.equation) for slot in _OF[half][place])
+    inside = attention_norms(recipe.block.heads and recipe.block.heads.format(norm="rms"))
+    found.update(inside.tensors if inside else "")
+    return tuple(slot for slot in SLOTS if slot in found)
+
+
+def _read_places(equation: str) -> Iterator[str]:
+    """Find where an equation has its norms: before, in, out or after its sublayer f."""
+    whole: ast.AST = ast.parse(equation, mode="eval").body
+    if _called(whole) in NORMS:
+        yield "after"
+        _, whole = ast.iter_child_nodes(whole)  # what the norm is of
+    (branch,) = (node for node in ast.walk(whole) if _called(node) == "f")
+    inside = {id(node) for node in ast.walk(branch)}
+    norms = [node for node in ast.walk(whole) if _called(node) in NORMS]
+    written = [norm for norm in norms if any(node is branch for node in ast.walk(norm))]
+    skip = {_called(norm) for norm in norms if id(norm) not in inside and norm not in written}
+    if skip:
+        yield "before"
+    if {_called(norm) for norm in norms if id(norm) in inside} - skip:  # not the skip's own copy
+        yield "in"
+    if written:
+        yield "out"
+
+
+def _called(node: ast.AST) -> str:
+    """Name the function that a node calls; nothing where it calls none."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def is_placement(recipe: Recipe) -> bool:
+    """Return whether a recipe is nothing but norms in slots, and `build_recipe` makes its model."""
+    return build_recipe(read_slots(recipe)).content() == recipe.content()
+
+
+def name_slots(slots: Collection[str]) -> str:
+    """Write the name of the recipe with norms in these slots."""
+    return AT + ",".join(slot for slot in SLOTS if slot in slots)
+
+
+@cache
+def parse_slots(name: str) -> Recipe:
+    """Make the recipe that a name such as at:q,k,v,middle means.
+
+    Raises:
+        ValueError: a part of the name is no slot, or comes twice.
+    """
+    parts = [part.strip() for part in name.removeprefix(AT).split(",") if part.strip()]
+    for part in parts:
+        if part not in SLOTS:
+            raise ValueError(explain_unknown("slot", part, SLOTS))
+        if parts.count(part) > 1:
+            raise ValueError(f"each slot is named once, {name!r} has {part!r} twice; leave one out")
+    return build_recipe(parts)
+
+
+def build_recipe(slots: Collection[str]) -> Recipe:
+    """Make the recipe with norms in these slots.
+
+    A norm on the stream after one half is a norm before the other: of two equations for one
+    function it takes the one that RECIPES has, so that both are one run.
+    """
+    reads, writes = ({half: f"{half}-{side}" in slots for half in _OF} for side in ("in", "out"))
+    middle, end, entry = ("middle" in slots, "end" in slots, "embedding" in slots)
+    bare = {half: not (reads[half] or writes[half]) for half in _OF}
+    # x ← N(x) + f(N(x)) before both halves, or before attention alone.
+    starts = entry and end and bare["attention"] and (bare["feed-forward"] or not middle)
+    closes = end and not starts
+    splits = middle and not closes and bare["feed-forward"]
+    attention = (
+        StreamNorm
+        if starts
+        else _STEPS[reads["attention"], writes["attention"], middle and not splits]
+    )
+    feed_forward = (
+        StreamNorm if splits else _STEPS[reads["feed-forward"], writes["feed-forward"], closes]
+    )
+    heads = "".join(letter for letter in "qkvc" if letter in slots)
+    return Recipe(
+        Placement(attention, feed_forward, f"{heads} rms" if heads else None),
+        "own: norms in slots",
+        final_norm=bool(slots) and not closes,
+        embedding_norm=entry and not starts,
+    )

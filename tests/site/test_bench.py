@@ -1,0 +1,376 @@
+"""The block bench, as a reader meets it: by pointer, by keys, without a script, on a telephone."""
+
+import gzip
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from press.cli import main
+from tests.site.test_axe import RED, RULES, RUN, axe
+
+pytestmark = pytest.mark.site
+ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = ROOT / "chapters" / "_static" / "blocks"
+# Chapters that begin with a bench, what stands in it, and what is held beside it.
+PRESET = {
+    "02_pre_and_post_norm.html": ("Pre-Norm", "Post-Norm"),
+    "05_deepnorm.html": ("DeepNorm", "Post-Norm"),
+    "06_hybridnorm.html": ("HybridNorm", "Pre-Norm"),
+    "10_choosing_a_norm.html": ("QK-Norm", "Pre-Norm"),
+}
+LIGHT = 250_000  # bytes that the cover loads, compressed, before anything is clicked
+PATIENT, THROTTLE = 50.0, 4  # ms that a click may take, on a processor so many times slower
+# A click takes as long as its handlers, and as the styles and the layout that they ask for.
+CLICK = """() => {
+    const slot = document.querySelector('.labkit-bench [data-slot="v"]'), taken = [];
+    for (let i = 0; i < 21; i++) {
+        const start = performance.now();
+        slot.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+        document.querySelector(".labkit-bench").getBoundingClientRect();
+        taken.push(performance.now() - start);
+    }
+    return taken.sort((a, b) => a - b);
+}"""
+
+
+def load(name: str) -> dict:
+    return json.loads((BLOCKS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def open_bench(page: Page, address: str = "index.html") -> None:
+    page.goto(address)
+    expect(page.locator(".labkit-bench .said p").first).to_be_visible()
+
+
+def slot(page: Page, name: str):
+    return page.locator(f".labkit-bench .b [data-slot='{name}']")
+
+
+def name(page: Page):
+    return page.locator(".labkit-bench .b .name")
+
+
+def said(page: Page):
+    return page.locator(".labkit-bench .said")
+
+
+def mean(recipe: str, rung: str = "S") -> str:
+    return f"{load(rung)['recipes'][recipe]['mean']:.4f}"
+
+
+def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: Page):
+    open_bench(page)
+    expect(name(page)).to_have_text("Pre-Norm")
+    expect(said(page)).to_contain_text(f"ends at {mean('pre')} nats")
+    slot(page, "q").click()
+    expect(slot(page, "q")).to_have_attribute("aria-checked", "true")
+    expect(said(page)).to_contain_text("Nobody has recorded this block")
+    slot(page, "k").click()
+    expect(name(page)).to_have_text("QK-Norm")
+    expect(page.get_by_label("recipe")).to_have_value("qk")
+    expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
+    curve = page.locator(".labkit-bench .u svg")
+    rates = "; ".join(
+        f"{rate}: {loss:.2f}" for rate, loss, *_ in load("S")["recipes"]["qk"]["tried"]
+    )
+    heard = curve.get_attribute("aria-label") or ""
+    assert heard.endswith(f"QK-Norm: {rates.replace(';', ',')}")
+    expect(page).to_have_url(re.compile(r"index\.html\?r=qk&lr="))
+
+
+def test_everything_is_reached_by_keys_alone(page: Page):
+    open_bench(page)
+    page.get_by_label("recipe").focus()
+    for wanted in ("rung", "hold", "draw"):
+        page.keyboard.press("Tab")
+        expect(page.locator(f".labkit-bench [name='{wanted}']")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(slot(page, "end")).to_be_focused()  # the first of the block
+    page.keyboard.press("ArrowDown")
+    expect(slot(page, "feed-forward-out")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(slot(page, "feed-forward-in")).to_have_attribute("aria-checked", "false")
+    for key in ("ArrowDown", "Space", "ArrowUp", "ArrowUp", "ArrowUp", "Space"):
+        page.keyboard.press(key)
+    slot(page, "attention-in").focus()
+    page.keyboard.press("Space")
+    expect(name(page)).to_have_text("Post-Norm")
+    expect(slot(page, "attention-in")).to_be_focused()
+    page.get_by_label("recipe").focus()
+    page.keyboard.type("Hybrid")
+    expect(name(page)).to_have_text("HybridNorm")
+    page.get_by_label("rate", exact=True).focus()
+    before = page.locator(".labkit-bench output").text_content()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".labkit-bench output")).not_to_have_text(before or "")
+    page.locator("[name='hold']").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[name='hold']")).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_rate_scrubs_through_the_curves(page: Page):
+    open_bench(page, "index.html?r=none")
+    tried = load("S")["recipes"]["none"]["tried"]
+    rates = page.get_by_label("rate", exact=True)
+    seen = []
+    for place in range(int(rates.get_attribute("max") or 0) + 1):
+        rates.fill(str(place))
+        seen.append(page.locator(".labkit-bench output").text_content() or "")
+        expect(page.locator(".labkit-bench .t svg")).to_have_attribute(
+            "aria-label", re.compile(f"rate {seen[-1].split(':')[0]}\\. No norm: from")
+        )
+    assert len(seen) == len(set(seen)) == len(load("S")["recipes"]["none"]["curves"])
+    for rate, loss, _, ends in tried:
+        told = next(text for text in seen if text.startswith(f"{rate}:"))
+        assert told == f"{rate}: " + (f"diverged at step {ends[0]}" if ends else f"{loss:.3f} nats")
+
+
+def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
+    open_bench(page, "index.html?r=post")
+    page.get_by_role("button", name="hold as A").click()
+    page.get_by_label("recipe").select_option("lns")
+    data = load("S")
+    i, j = sorted((data["order"].index("lns"), data["order"].index("post")))
+    lead, low, high, told = data["pairs"][i * len(data["order"]) - i * (i + 1) // 2 + j - i - 1]
+    if i == data["order"].index("post"):  # pairs say how far the first lies below the second
+        lead, low, high = -lead, -high, -low
+    assert lead > 0 and told
+    for text in (
+        f"That is {lead:.4f} nats below A, Post-Norm (95 % interval {low:.4f} to {high:.4f})",
+        "told apart, also after Holm",
+    ):
+        expect(said(page)).to_contain_text(text)
+    both = page.locator(".labkit-bench .blocks .name")
+    expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
+    page.reload()
+    expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
+    page.get_by_role("button", name="let Post-Norm go").click()
+    expect(both.first).to_be_hidden()
+    expect(said(page)).to_contain_text("below Pre-Norm")
+
+
+def test_a_reader_draws_the_curve_first_by_keys(page: Page):
+    open_bench(page, "index.html?r=qk")
+    page.get_by_role("button", name="draw it first").click()
+    points = page.locator(".labkit-bench .u [role=slider]")
+    expect(points).to_have_count(len(load("S")["recipes"]["qk"]["tried"]))
+    expect(points.first).to_be_focused()
+    for hidden in (".t", ".low", ".rate"):
+        expect(page.locator(f".labkit-bench {hidden}").first).to_be_hidden()
+    assert mean("qk") not in (page.locator(".labkit-bench").text_content() or "")
+    assert page.locator(".labkit-bench .u .of, .labkit-bench .u .others").count() == 0
+    before = float(points.first.get_attribute("aria-valuenow") or 0)
+    for key in ("ArrowUp", "PageDown", "ArrowRight", "PageDown", "PageDown"):
+        page.keyboard.press(key)
+    assert float(points.first.get_attribute("aria-valuenow") or 0) == pytest.approx(before - 0.2)
+    expect(points.nth(1)).to_be_focused()
+    assert float(points.nth(1).get_attribute("aria-valuenow") or 0) == pytest.approx(before - 0.5)
+    page.keyboard.press("Enter")
+    expect(points).to_have_count(0)
+    expect(said(page)).to_contain_text("Your curve is dotted. You were furthest off at")
+    expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
+    expect(page.locator(".labkit-bench .u .yours")).to_be_visible()
+    slot(page, "v").click()
+    expect(page.locator(".labkit-bench .u .yours")).to_have_count(0)  # it was another block's
+
+
+def test_a_reader_draws_the_curve_first_with_the_pointer(page: Page):
+    open_bench(page)
+    page.get_by_role("button", name="draw it first").click()
+    box = page.locator(".labkit-bench .u svg").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 60, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 25, box["y"] + 60, steps=40)
+    page.mouse.up()
+    points = page.locator(".labkit-bench .u [role=slider]")
+    values = points.evaluate_all("all => all.map(one => Number(one.ariaValueNow))")
+    assert len(set(values)) == 1 and 2 < values[0] < 3
+    page.get_by_role("button", name="show what happened").click()
+    expect(said(page)).to_contain_text(f"{values[0]:.2f} drawn")
+
+
+def test_an_unrecorded_block_names_its_neighbours_and_a_command_that_works(page: Page, capsys):
+    open_bench(page, "index.html?r=qk")
+    slot(page, "middle").click()
+    expect(name(page)).to_have_text("a block of your own")
+    expect(said(page)).to_contain_text("Nobody has recorded this block")
+    near = said(page).get_by_role("button")
+    expect(near).to_have_count(3)
+    expect(near.first).to_have_text("QK-Norm")
+    expect(said(page)).to_contain_text("QK-Norm (1 slot away)")
+    command = shlex.split(said(page).locator(".command").text_content() or "")
+    assert command[:3] == ["labkit", "leaderboard", "pre"]
+    assert command[3] == "at:attention-in,q,k,middle,feed-forward-in"
+    assert main([*command[1:], "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert "pre: 0 of" in listed and f"{command[3]}: 5 of 5 runs that can be named" in listed
+    near.first.click()
+    expect(name(page)).to_have_text("QK-Norm")
+
+
+def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):
+    open_bench(page, "index.html?r=lns&rung=D")
+    assert "lns" not in load("D")["recipes"]
+    expect(said(page)).to_contain_text("Nobody has recorded LayerNorm scaling on rung D")
+    command = shlex.split(said(page).locator(".command").text_content() or "")
+    assert command == ["labkit", "leaderboard", "pre", "lns", "--rung", "D"]
+    assert main([*command[1:], "--list"]) == 0
+    assert "lns: " in capsys.readouterr().out
+
+
+def test_every_rung_and_direction_of_the_records_can_be_chosen(page: Page):
+    open_bench(page)
+    rungs = list(load("index")["rungs"])
+    choices = page.get_by_label("rung")
+    assert choices.locator("option").evaluate_all("all => all.map(o => o.value)") == rungs
+    assert len(rungs) > 1
+    for rung in rungs[1:] + rungs[:1]:
+        choices.select_option(rung)
+        expect(said(page)).to_contain_text(f"ends at {mean('pre', rung)} nats")
+        ticks = sum("mean" in one for one in load(rung)["recipes"].values())
+        expect(page.locator(".labkit-bench .s .tick")).to_have_count(ticks)
+
+
+def test_every_recipe_is_shown_with_its_norms_and_what_it_is_besides(page: Page):
+    open_bench(page)
+    for recipe, row in load("index")["recipes"].items():
+        page.get_by_label("recipe").select_option(recipe)
+        expect(name(page)).to_have_text(row["name"])
+        on = page.locator(".labkit-bench .b .slot[aria-checked='true']")
+        assert sorted(on.evaluate_all("all => all.map(g => g.dataset.slot)")) == sorted(
+            row["slots"]
+        )
+        for text in row["also"]:
+            expect(page.locator(".labkit-bench .b .words")).to_contain_text(text)
+
+
+@pytest.mark.parametrize("chapter", PRESET)
+def test_a_chapter_begins_with_its_two_blocks(page: Page, chapter: str):
+    own, beside = PRESET[chapter]
+    open_bench(page, chapter)
+    expect(page.locator(".labkit-bench .blocks .name")).to_have_text([f"A: {beside}", own])
+    figure = page.locator(".labkit-hero figure").first
+    expect(figure.locator(".labkit-bench")).to_be_visible()
+    expect(figure.locator("> svg, > .output svg").first).to_be_hidden()
+    expect(figure.locator("figcaption")).to_be_visible()
+
+
+@pytest.mark.parametrize("address", ["index.html", *PRESET])
+def test_without_a_script_a_picture_tells_the_same(browser: Browser, base: str, address: str):
+    context = browser.new_context(base_url=base, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    own, *_ = PRESET.get(address, ("Pre-Norm",))
+    picture = page.locator("figure[data-bench] svg").first
+    expect(picture).to_be_visible()
+    assert f"{own}: norms" in (picture.get_attribute("aria-label") or "")
+    assert page.locator(".labkit-bench").count() == 0
+    context.close()
+
+
+def test_the_printer_gets_the_picture(page: Page):
+    open_bench(page)
+    page.emulate_media(media="print")
+    expect(page.locator("figure[data-bench] > svg").first).to_be_visible()
+    expect(page.locator(".labkit-bench")).to_be_hidden()
+
+
+STATES = ("r=pre", "r=hybrid&a=sandwich", "at=q,end", "r=none&rung=M", "draw")
+
+
+def enter(page: Page, state: str) -> None:
+    open_bench(page, "index.html" if state == "draw" else f"index.html?{state}")
+    if state == "draw":
+        page.get_by_role("button", name="draw it first").click()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_it_fits_a_telephone_and_its_words_can_be_read(page: Page, state: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    enter(page, state)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    sizes = page.locator(".labkit-bench text:visible").evaluate_all(
+        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+    )
+    assert min(sizes) >= 9.5
+    boxes = [one.bounding_box() for one in page.locator(".labkit-bench .b .slot").all()]
+    assert min(min(box["width"], box["height"]) for box in boxes if box) >= 20
+
+
+@pytest.fixture(params=["light", "dark"])
+def watched(
+    request: pytest.FixtureRequest, browser: Browser, base: str
+) -> Iterator[BrowserContext]:
+    context = browser.new_context(
+        base_url=base, color_scheme=request.param, reduced_motion="reduce"
+    )
+    context.add_init_script(axe())
+    yield context
+    context.close()
+
+
+def test_axe_finds_nothing_in_any_state(watched: BrowserContext):
+    found = {}
+    for width in (1400, 390):
+        for state in STATES:
+            page = watched.new_page()
+            page.set_viewport_size({"width": width, "height": 900})
+            enter(page, state)
+            faults = page.evaluate(RUN, RULES)
+            found[width, state] = [
+                (one["impact"], one["rule"], one["nodes"][:2])
+                for one in faults
+                if one["impact"] in RED or "bench" in str(one["nodes"])
+            ]
+            page.close()
+    assert {state: faults for state, faults in found.items() if faults} == {}
+
+
+def test_the_cover_is_light_and_waits_for_no_font_of_icons(page: Page):
+    loaded: list[tuple[str, int]] = []
+
+    def weigh(response) -> None:
+        body = response.body()
+        loaded.append((response.url, min(len(body), len(gzip.compress(body, 6)))))
+
+    page.on("requestfinished", lambda request: weigh(request.response()))
+    open_bench(page)
+    page.wait_for_load_state("networkidle")
+    weights = dict(loaded)
+    assert not [url for url in weights if re.search("fa-solid|searchindex|mathjax", url)]
+    assert sum(weights.values()) <= LIGHT, sorted(weights.items(), key=lambda row: -row[1])[:6]
+
+
+@pytest.mark.parametrize("preset", ["r=hybrid", "r=hybrid&a=qkv-pre"])
+def test_a_click_is_answered_at_once_on_a_slow_processor(page: Page, preset: str):
+    open_bench(page, f"index.html?{preset}")
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
+    taken = page.evaluate(CLICK)
+    # Other processes use this one too: a click is as fast as the fastest quarter of them.
+    assert taken[len(taken) // 4] <= PATIENT, taken
+
+
+def test_it_runs_on_a_page_that_was_opened_from_a_folder(browser: Browser, site: Path):
+    context = browser.new_context()
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    open_bench(page, (site / "index.html").as_uri())
+    slot(page, "q").click()
+    expect(said(page)).to_contain_text("Nobody has recorded this block")
+    context.close()
+    assert wrong == []
+
+
+def test_only_pages_with_a_bench_load_it(page: Page):
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("04_qk_norm.html", wait_until="networkidle")
+    assert not [url for url in asked if "bench" in url or "blocks" in url]
