@@ -59,7 +59,7 @@ def name_cited_works(app, doctree, docname: str) -> None:
             link["reftitle"] = works[link["refuri"]]
 
 
-# -- search: prose, sections and claims, no code; an excerpt would show formulas as they are typed --
+# -- search: prose, sections and claims, no code and no formula as it is typed ------------------
 html_show_search_summary = False
 
 

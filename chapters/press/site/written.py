@@ -13,7 +13,6 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 
