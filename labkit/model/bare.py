@@ -28,6 +28,9 @@ class GhostBatchNorm(BatchNorm):
 
     Who are neighbours the batch's order says: shuffled anew, it makes new groups. In evaluation it
     is BatchNorm. Source: Hoffer, Hubara and Soudry 2017, arXiv 1705.08741.
+
+    Raises:
+        ValueError: `size` is below 2, or a batch in training is no multiple of it.
     """
 
     def __init__(self, num_features: int, size: int, **kwargs):
