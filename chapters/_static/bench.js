@@ -112,7 +112,6 @@
       this.rate = null;
       this.drawing = null; // the reader's curve: losses by rate, while he draws
       this.drawn = null; // and when he has drawn
-      this.seen = new Map(); // what is drawn once a rung: grey lines, by panel and size
       this.build();
     }
 
@@ -132,7 +131,7 @@
           <div class="panel u"><p>validation loss by learning rate (nats)</p><svg></svg></div>
           <div class="rate"><label>rate <input type="range" name="rate" min="0" step="1"></label> <output></output></div>
           <div class="panel t"><p>training loss at this rate (nats)</p><svg role="img"></svg></div></div>
-        <div class="low"><div class="panel d"><p><label><span class="labkit-hidden">What to show by block</span><select name="depth">${options(Object.entries(BLOCKS).map(([n, [text]]) => [n, text]))}</select></label>
+        <div class="low"><div class="panel d"><p><select name="depth" aria-label="what to show by block">${options(Object.entries(BLOCKS).map(([n, [text]]) => [n, text]))}</select>
           by block</p><svg role="img"></svg></div>
         <div class="panel s"><p>test loss at its own rate (nats)</p><svg role="img"></svg></div></div></div>`;
       this.box = box;
@@ -143,10 +142,11 @@
       this.figure.prepend(box);
       this.figure.classList.add("labkit-live");
       this.listen();
-      let width = 0;
+      this.width = box.clientWidth;
+      this.widths = new Map();
       new ResizeObserver(() => {
-        if (box.clientWidth === width) return;
-        width = box.clientWidth;
+        if (box.clientWidth === this.width) return;
+        this.width = box.clientWidth;
         if (this.data) this.draw();
       }).observe(box);
     }
@@ -214,7 +214,8 @@
       const data = await load(rung);
       if (this.wanted !== rung) return; // another one was chosen meanwhile
       [this.rung, this.data] = [rung, data];
-      this.seen.clear();
+      const curves = Object.values(data.recipes).flatMap((r) => Object.values(r.curves));
+      this.lowest = Math.min(...curves.flatMap(([, losses]) => losses)) - 0.05;
       this.show();
     }
 
@@ -328,7 +329,7 @@
       const hold = this.field("hold");
       hold.setAttribute("aria-pressed", Boolean(this.held));
       hold.disabled = !this.held && !this.now;
-      hold.textContent = this.held ? `let ${this.recipes[this.held].name} go` : "hold as A";
+      hold.textContent = this.held ? "let A go" : "hold as A";
     }
 
     describe(row) {
@@ -359,9 +360,12 @@
       this.drawSeeds();
     }
 
-    // A panel's size and the part of it that has data.
+    // A panel's size and the part of it that has data. To ask the page for a width makes it lay
+    // itself out: once for each width of the bench.
     measure(name, high) {
-      const svg = this.part(`.${name} svg`), wide = Math.max(200, Math.round(svg.parentElement.clientWidth));
+      const svg = this.part(`.${name} svg`), key = `${name} ${this.width} ${this.box.firstChild.className}`;
+      if (!this.widths.has(key)) this.widths.set(key, Math.max(200, Math.round(svg.parentElement.clientWidth)));
+      const wide = this.widths.get(key);
       const wanted = `0 0 ${wide} ${high}`;
       if (svg.getAttribute("viewBox") !== wanted) {
         svg.setAttribute("viewBox", wanted);
@@ -371,10 +375,14 @@
       return { svg, wide, high, right: wide - MARGIN.right, bottom: high - MARGIN.bottom };
     }
 
-    // What stays as it is while the reader clicks: made once for a rung, a size and a state.
-    once(key, make) {
-      if (!this.seen.has(key)) this.seen.set(key, make());
-      return this.seen.get(key);
+    // Below is what stays while the reader clicks, and is made again where its key is another;
+    // above it what changes.
+    paint({ svg, wide }, key, below, above) {
+      if (svg.childElementCount !== 2) svg.innerHTML = "<g></g><g></g>";
+      const still = `${this.rung} ${wide} ${key}`;
+      if (svg.dataset.still !== still) svg.firstChild.innerHTML = below();
+      svg.dataset.still = still;
+      svg.lastChild.innerHTML = above;
     }
 
     grid(marks, to, area) {
@@ -398,15 +406,15 @@
       const on = scale(low, high, area.bottom, MARGIN.top + 12);
       this.axes = { to, on, low, high, at: scale(area.bottom, MARGIN.top + 12, low, high) };
       const capped = (tried) => tried.filter(([, mean]) => mean !== null).map(([rate, mean]) => [to(rate), on(Math.min(mean, high))]);
-      const still = this.once(`u ${area.wide}`, () => {
+      const below = () => {
         const wanted = [0.0001, 0.001, 0.01, 0.1, 1].filter((r) => r >= Math.min(...rates) && r <= Math.max(...rates));
         const marks = (wanted.length > 1 ? wanted : [...new Set(rates)]).map((rate) => words(to(rate), area.bottom + 16, rate, 'text-anchor="middle"'));
         const known = Object.entries(lines).map(([name, loss]) => `<path class="line" d="M${MARGIN.left} ${on(loss)}H${area.right}"/>`
           + words(MARGIN.left + 6, on(loss) - 4, name));
-        return this.grid(ticks(low, high), on, area) + marks.join("") + known.join("");
-      });
-      const grey = this.once(`u grey ${area.wide}`, () => `<path class="others" d="${rows.map(capped).filter((p) => p.length > 1).map(path).join("")}"/>`);
-      let made = still;
+        const grey = this.drawing ? "" : this.grey(rows.map(capped));
+        return this.grid(ticks(low, high), on, area) + marks.join("") + known.join("") + grey;
+      };
+      let made = "";
       if (this.drawing) {
         made += `<path class="yours" d="${this.trace(this.drawing)}"/>`;
         for (const [rate, loss] of this.drawing)
@@ -414,7 +422,6 @@
             aria-label="loss at rate ${rate}" aria-valuemin="${low.toFixed(2)}" aria-valuemax="${high.toFixed(2)}" aria-valuenow="${loss.toFixed(2)}"><circle r="12"/><circle r="5"/></g>`;
       } else {
         if (this.stops.length) made += `<rect class="band" x="${to(this.rate) - 9}" y="${MARGIN.top}" width="18" height="${area.bottom - MARGIN.top}"/>`;
-        made += grey;
         for (const [which, { tried }, colour] of this.both) {
           const points = capped(tried);
           made += `<g class="of ${which}" style="--norm: ${colour}">`;
@@ -427,10 +434,14 @@
         }
         if (this.drawn) made += `<path class="yours" d="${this.trace(this.drawn)}"/>`;
       }
-      area.svg.innerHTML = made;
+      this.paint(area, Boolean(this.drawing), below, made);
       area.svg.setAttribute("role", this.drawing ? "group" : "img");
       area.svg.setAttribute("aria-label", this.drawing ? "Your curve: a slider for each learning rate" : this.hear(
         "Validation loss by learning rate", ({ tried }) => tried.map(([rate, mean, , ends]) => `${rate}: ${ends.length ? "diverged" : nats(mean, 2)}`).join(", ")));
+    }
+
+    grey(lines) {
+      return `<path class="others" d="${lines.filter((points) => points.length > 1).map(path).join("")}"/>`;
     }
 
     hear(what, read) {
@@ -441,22 +452,21 @@
     drawTraining() {
       const area = this.measure("t", 150), { steps, recipes, lines } = this.data;
       const high = lines["letter frequencies"] + 1.2;
-      const low = this.once("t low", () => Math.min(...Object.values(recipes).flatMap((r) => Object.values(r.curves).flatMap(([, of]) => of))) - 0.05);
+      const low = this.lowest;
       const to = scale(0, steps, MARGIN.left, area.right), on = scale(low, high, area.bottom, MARGIN.top);
       const line = (one) => {
         const [every, losses] = one.curves[this.rate] ?? [1, []];
         return losses.map((loss, i) => [to(Math.min((i + 0.5) * every, steps)), on(Math.min(loss ?? high, high))]);
       };
-      const still = this.once(`t ${area.wide}`, () => this.grid(ticks(low, high), on, area)
-        + ticks(0, steps).map((step) => words(to(step), area.bottom + 16, step, `text-anchor="${step ? "middle" : "start"}"`)).join(""));
-      const grey = this.once(`t ${area.wide} ${this.rate}`, () => `<path class="others" d="${Object.values(recipes).map(line).filter((p) => p.length > 1).map(path).join("")}"/>`);
-      let made = still + grey;
+      const below = () => this.grid(ticks(low, high), on, area) + this.grey(Object.values(recipes).map(line))
+        + ticks(0, steps).map((step) => words(to(step), area.bottom + 16, step, `text-anchor="${step ? "middle" : "start"}"`)).join("");
+      let made = "";
       for (const [which, one, colour] of this.both) {
         const points = line(one), ends = one.tried.find(([rate]) => rate === this.rate)?.[3] ?? [];
         if (points.length > 1) made += `<g class="of ${which}" style="--norm: ${colour}"><path d="${path(points)}"/></g>`;
         if (ends.length && points.length) made += `<g class="of ${which}" style="--norm: ${colour}"><path class="cross" d="M${points.at(-1)[0] - 5} ${points.at(-1)[1] - 5}l10 10m0-10l-10 10"/></g>`;
       }
-      area.svg.innerHTML = made;
+      this.paint(area, this.rate, below, made);
       area.svg.setAttribute("aria-label", this.hear(`Training loss at rate ${this.rate}`, (one) => {
         const losses = one.curves[this.rate]?.[1];
         return losses ? `from ${nats(losses[0], 2)} to ${nats(losses.at(-1) ?? NaN, 2)}` : "not tried";
@@ -467,34 +477,34 @@
       const what = this.field("depth").value, [, log] = BLOCKS[what], area = this.measure("d", 150);
       const read = (one) => one["by block"]?.[what];
       const all = Object.values(this.data.recipes).map(read).filter(Boolean);
-      if (!all.length) { area.svg.innerHTML = words(MARGIN.left, 40, "not measured on this rung"); return; }
+      if (!all.length) { this.paint(area, "", () => words(MARGIN.left, 40, "not measured on this rung"), ""); return; }
       const values = all.flat().filter((value) => value !== null && (!log || value > 0));
       const low = Math.min(...values), high = Math.max(...values), count = Math.max(...all.map((row) => row.length));
       const to = scale(0, count - 1, MARGIN.left + 8, area.right - 8), on = scale(low, high, area.bottom - 6, MARGIN.top + 4, log);
       const line = (row) => row.map((value, i) => [to(i), on(log ? Math.max(value ?? low, low) : value ?? low)]);
-      const still = this.once(`d ${what} ${area.wide}`, () => {
+      const below = () => {
         const first = what === "stream" ? 0 : 1, skip = Math.ceil(count / 8); // the stream is read before the first block, too
         const marks = [...Array(count).keys()].filter((i) => i % skip === 0).map((i) => words(to(i), area.bottom + 16, i + first, 'text-anchor="middle"'));
-        return this.grid(ticks(low, high, log), on, area) + marks.join("") + `<path class="others" d="${all.map(line).map(path).join("")}"/>`;
-      });
-      let made = still;
+        return this.grid(ticks(low, high, log), on, area) + marks.join("") + this.grey(all.map(line));
+      };
+      let made = "";
       for (const [which, one, colour] of this.both)
         if (read(one)) made += `<g class="of ${which}" style="--norm: ${colour}"><path d="${path(line(read(one)))}"/></g>`;
-      area.svg.innerHTML = made;
+      this.paint(area, what, below, made);
       area.svg.setAttribute("aria-label", this.hear(`${BLOCKS[what][0]} by block`, (one) => read(one)?.join(", ") ?? "not measured"));
     }
 
     drawSeeds() {
       const area = this.measure("s", 150), reported = Object.entries(this.data.recipes).filter(([, r]) => r.mean !== undefined);
-      if (!reported.length) { area.svg.innerHTML = ""; return; }
+      if (!reported.length) { this.paint(area, "", () => "", ""); return; }
       const ends = reported.flatMap(([, r]) => [...r.seeds, ...r.interval]);
       const low = Math.min(...ends), high = Math.max(...ends), foot = area.bottom;
       const to = scale(low, high, MARGIN.left - 20, area.right - 6);
-      const still = this.once(`s ${area.wide}`, () => `<path class="axis" d="M${to(low)} ${foot}H${to(high)}"/>`
+      const below = () => `<path class="axis" d="M${to(low)} ${foot}H${to(high)}"/>`
         + ticks(low, high).map((loss) => `<path class="axis" d="M${to(loss)} ${foot}v4"/>` + words(to(loss), foot + 17, loss.toFixed(2), 'text-anchor="middle"')).join("")
         + reported.map(([name, r]) => `<path class="tick" style="--norm: ${this.colour(name)}" d="M${to(r.mean)} ${foot}v-14"><title>${escape(r.mean)}: ${escape(this.recipes[name].name)}</title></path>`).join("")
-        + words(to(high), foot - 20, "a tick: another recipe’s mean", 'text-anchor="end"'));
-      let made = still;
+        + words(to(high), foot - 20, "a tick: another recipe’s mean", 'text-anchor="end"');
+      let made = "";
       for (const [which, one, colour] of this.both) {
         if (one.mean === undefined) continue;
         const y = which === "a" ? 78 : 34, [from, until] = one.interval.map(to);
@@ -503,7 +513,7 @@
         const room = until < area.right - 130;
         made += words(room ? until + 8 : from - 8, y + 4, `${which === "a" ? "A " : ""}${nats(one.mean)}`, `class="value" text-anchor="${room ? "start" : "end"}"`) + "</g>";
       }
-      area.svg.innerHTML = made;
+      this.paint(area, "", below, made);
       area.svg.setAttribute("aria-label", this.hear("Test loss of the seeds that report", (one) =>
         (one.mean === undefined ? "nothing yet" : `${nats(one.mean)}, 95 % interval ${nats(one.interval[0])} to ${nats(one.interval[1])}`)));
     }

@@ -25,16 +25,17 @@ PRESET = {
 }
 LIGHT = 250_000  # bytes that the cover loads, compressed, before anything is clicked
 PATIENT, THROTTLE = 50.0, 4  # ms that a click may take, on a processor so many times slower
-# A click takes as long as its handlers, and as the styles and the layout that they ask for.
-CLICK = """() => {
-    const slot = document.querySelector('.labkit-bench [data-slot="v"]'), taken = [];
-    for (let i = 0; i < 21; i++) {
+# A click takes as long as its handlers, and as the styles and the layout that they ask for. Two of
+# them, to a block that is recorded and back: the longer counts.
+CLICKS = """() => {
+    const slot = document.querySelector('.labkit-bench .b [data-slot="v"]'), taken = [];
+    for (let i = 0; i < 40; i++) {
         const start = performance.now();
         slot.dispatchEvent(new MouseEvent("click", {bubbles: true}));
         document.querySelector(".labkit-bench").getBoundingClientRect();
         taken.push(performance.now() - start);
     }
-    return taken.sort((a, b) => a - b);
+    return taken;
 }"""
 
 
@@ -150,7 +151,7 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
     expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
     page.reload()
     expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
-    page.get_by_role("button", name="let Post-Norm go").click()
+    page.get_by_role("button", name="let A go").click()
     expect(both.first).to_be_hidden()
     expect(said(page)).to_contain_text("below Pre-Norm")
 
@@ -163,7 +164,7 @@ def test_a_reader_draws_the_curve_first_by_keys(page: Page):
     expect(points.first).to_be_focused()
     for hidden in (".t", ".low", ".rate"):
         expect(page.locator(f".labkit-bench {hidden}").first).to_be_hidden()
-    assert mean("qk") not in (page.locator(".labkit-bench").text_content() or "")
+    assert mean("qk") not in page.locator(".labkit-bench").inner_text()
     assert page.locator(".labkit-bench .u .of, .labkit-bench .u .others").count() == 0
     before = float(points.first.get_attribute("aria-valuenow") or 0)
     for key in ("ArrowUp", "PageDown", "ArrowRight", "PageDown", "PageDown"):
@@ -213,6 +214,26 @@ def test_an_unrecorded_block_names_its_neighbours_and_a_command_that_works(page:
     assert "pre: 0 of" in listed and f"{command[3]}: 5 of 5 runs that can be named" in listed
     near.first.click()
     expect(name(page)).to_have_text("QK-Norm")
+
+
+def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_they(page: Page):
+    row = load("index")["recipes"]["olmo2"]
+    assert not row["alone"]
+    open_bench(page, f"index.html?at={','.join(row['slots'])}")
+    expect(name(page)).to_have_text("a block of your own")
+    expect(said(page)).to_contain_text(f"Nearest: OLMo 2 (the same slots, and {row['also'][0]})")
+    said(page).get_by_role("button", name="OLMo 2").click()
+    expect(name(page)).to_have_text("OLMo 2")
+    expect(said(page)).to_contain_text(f"ends at {mean('olmo2')} nats")
+    slot(page, "v").click()  # what it is besides goes with it
+    slot(page, "v").click()
+    expect(name(page)).to_have_text("a block of your own")
+
+
+def test_what_is_held_and_not_on_the_rung_says_so(page: Page):
+    open_bench(page, "index.html?r=post&a=lns&rung=D")
+    expect(said(page)).to_contain_text("A, LayerNorm scaling, is not recorded on rung D.")
+    expect(said(page)).to_contain_text("above Pre-Norm")
 
 
 def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):
@@ -352,9 +373,9 @@ def test_the_cover_is_light_and_waits_for_no_font_of_icons(page: Page):
 def test_a_click_is_answered_at_once_on_a_slow_processor(page: Page, preset: str):
     open_bench(page, f"index.html?{preset}")
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
-    taken = page.evaluate(CLICK)
-    # Other processes use this one too: a click is as fast as the fastest quarter of them.
-    assert taken[len(taken) // 4] <= PATIENT, taken
+    taken = page.evaluate(CLICKS)
+    # Other processes use this one, too, which only adds: the fastest pair is what the clicks take.
+    assert min(map(max, zip(taken[::2], taken[1::2], strict=True))) <= PATIENT, taken
 
 
 def test_it_runs_on_a_page_that_was_opened_from_a_folder(browser: Browser, site: Path):
