@@ -346,18 +346,18 @@ claim(
 r"""
 ## Predict
 
-Write your answers down before you scroll.
+Between which two numbers do you expect each answer? Write them down before you scroll.
 
-| we predict | measured |
-| --- | --- |
-| Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not. | `00-he-merges-its-inputs` |
-| A transformer with skips but no norms, from Xavier's rule: the last gradient grows with every block. | `00-gradient-explodes-without-norms` |
-| Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train. | `00-norms-and-skips-together` |
-| At a rate low enough for their loud start, skips alone read more digits than BatchNorm alone. Their loss stays above guessing. | `00-skips-read-more-than-batch-norm` `00-skips-alone-stay-above-guessing` |
-| With BatchNorm alone a gradient grows on its way down, by $\sqrt{\pi/(\pi-1)}$ a layer. | `00-batch-norm-makes-gradients-explode` |
-| Skips with small branches need no norm. But fewer rates work. | `00-small-branches-need-no-norm` `00-norms-widen-the-range-of-rates` |
-| A norm whose output is shaken at every step still trains faster than none. | `00-shaken-at-its-own-rate` `00-shift-does-not-slow-training` `00-shift-does-not-slow-training-at-low-rates` |
-| Along a step, a gradient holds longer with a norm than without. | `00-gradients-predict-further` |
+| question | axis | ours |
+| --- | --- | --- |
+| After ninety-six rectified layers with He's weights, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not.</details> |
+| A transformer with skips but no norms, from Xavier's rule: by what factor does each block that is added change the last gradient? <!-- 00-gradient-explodes-without-norms --> | 0.3 to 10 times, log | <details><summary>show</summary>A transformer with skips but no norms, from Xavier's rule: the last gradient grows with every block.</details> |
+| Forty-eight layers, each design at its own rate: how far above norms and skips together does BatchNorm alone end? (Guessing costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train.</details> |
+| At a rate low enough for their loud start, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their loud start, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
+| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
+| Skips with small branches and no norm: how far above norms and skips do they end? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer rates work.</details> |
+| Shake the output of each norm at every step. How far does the mean training loss then lie below that without norms, each at its own rate? (Negative: above.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>A norm whose output is shaken at every step still trains faster than none.</details> |
+| After a step of $\eta = 0.1$, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, a gradient holds longer with a norm than without.</details> |
 
 ## Measure
 

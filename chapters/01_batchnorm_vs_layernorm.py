@@ -442,19 +442,19 @@ Statistics are taken in float32 or better, and squares *after* centring.
 
 ## Predict
 
-Write your answers down before you scroll. The CNN keeps its images at $8\times8$ pixels; the perceptron has no positions.
+Between which two numbers do you expect each answer? Write them down before you scroll. The CNN keeps its images at $8\times8$ pixels; the perceptron has no positions.
 
-| we predict | measured |
-| --- | --- |
-| At two images a step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not. | `01-bn-fails-at-batch-2` |
-| At 128 images a step, and few steps, BatchNorm is ahead. | `01-bn-first-at-batch-128` |
-| Trained at four images a step: running statistics serve test images better than the statistics of their own four. | `01-running-statistics-help` |
-| Over two values the Jacobian has rank 0. So at two images a step the gradient of the first layer dies. | `01-gradient-dies-at-two` |
-| Raise $\varepsilon$ from $10^{-5}$ to $0.1$, and two images a step are enough. | `01-wide-eps-repairs-batch-2` |
-| In a CNN two images bring 128 values to each mean, and BatchNorm beats GroupNorm. | `01-bn-wins-in-a-cnn-at-batch-2` |
-| A language model brings 512. BatchNorm still ends above LayerNorm. | `01-lm-layer-beats-batch` |
-| In training mode it hears the future through those 512, and uses what it hears. | `01-batch-norm-leaks-the-future` `01-lm-uses-the-leak` |
-| Batch means of text scatter more than twice as much as those of independent values. | `01-text-fluctuates-after-training` |
+| question | axis | ours |
+| --- | --- | --- |
+| At two images a step, each norm at its own rate, what share of the test digits does a perceptron read with LayerNorm, minus the share with BatchNorm? <!-- 01-bn-fails-at-batch-2 --> | −100 to 100 % | <details><summary>show</summary>At two images a step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not.</details> |
+| At 128 images a step, and few steps, how far below LayerNorm's loss does BatchNorm's end? (Negative: above.) <!-- 01-bn-first-at-batch-128 --> | −0.2 to 0.2 nats | <details><summary>show</summary>At 128 images a step, and few steps, BatchNorm is ahead.</details> |
+| Trained at four images a step: how many more of the test digits does BatchNorm read with running statistics than with the statistics of their own four? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>Trained at four images a step: running statistics serve test images better than the statistics of their own four.</details> |
+| From 32 images a step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images a step the gradient of the first layer dies.</details> |
+| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. How many more of the test digits does BatchNorm read at two images a step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>Raise $\varepsilon$ from $10^{-5}$ to $0.1$, and two images a step are enough.</details> |
+| In a CNN two images bring 128 values to each mean. How many more of the test digits does BatchNorm read there than GroupNorm? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN two images bring 128 values to each mean, and BatchNorm beats GroupNorm.</details> |
+| A language model brings 512 values to each mean. How far above LayerNorm does BatchNorm end, each at its own rate? (Negative: below.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where 512 values stand behind each mean, BatchNorm still ends above LayerNorm.</details> |
+| In training mode, in how many of five trained language models with BatchNorm does a later token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | 0 to 5 models, whole | <details><summary>show</summary>In training mode BatchNorm hears the future through its 512 values, and uses what it hears.</details> |
+| After training, how many times as much as those of independent values do batch means of text fluctuate? <!-- 01-text-fluctuates-after-training --> | 0.1 to 100 times, log | <details><summary>show</summary>Batch means of text scatter more than twice as much as those of independent values.</details> |
 
 ## Measure: the batch shrinks
 

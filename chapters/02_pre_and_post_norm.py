@@ -314,17 +314,19 @@ about text is how frequent each letter is, and that is one vector of logits for 
 
 ## Predict
 
-| we predict | measured |
-| --- | --- |
-| At step 0 Post-Norm's first block has about the gradient of its last one. | `02-step-zero-shows-nothing` |
-| At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it. | `02-post-needs-warm-up` |
-| By step 20 Post-Norm's tokens are nearly one vector. | `02-post-norm-merges-its-tokens` |
-| *Given* the letter frequencies, Post-Norm keeps its tokens apart for these twenty steps… | `02-a-given-constant-keeps-tokens-apart` |
-| …and ends lower. | `02-a-given-constant-prevents-the-plateau` |
-| Those of its runs end higher whose norms have divided more by step 20. | `02-the-path-foretells-the-end` |
-| Each at its own rate, the two end alike. | `02-each-at-its-own-rate-they-tie` |
-| At twelve blocks, each at its own rate, Post-Norm ends above. | `02-post-behind-at-twelve-blocks` |
-| Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks. | `02-late-pre-blocks-are-cheaper-to-remove` |
+Between which two numbers do you expect each answer? Write them down before you scroll.
+
+| question | axis | ours |
+| --- | --- | --- |
+| At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 Post-Norm's first block has about the gradient of its last one.</details> |
+| At a high rate, what share of Post-Norm's runs is stuck on a plateau without warm-up, minus the share with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
+| At step 20, what power of ten is the share of Post-Norm's last stream that tells tokens apart? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
+| *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is the share that tells tokens apart larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens apart for these twenty steps.</details> |
+| *Given* the letter frequencies, how far below the runs that must write them does Post-Norm end? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm ends lower.</details> |
+| Over the runs that were given the frequencies: what rank correlation does the identity path at step 20 have with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those end higher whose norms have divided more by step 20.</details> |
+| Each at its own rate, how far below Pre-Norm does Post-Norm end at six blocks? (Negative: above.) <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>Each at its own rate, the two end alike.</details> |
+| At twelve blocks, each at its own rate, how far below Pre-Norm does Post-Norm end? (Negative: above.) <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, each at its own rate, Post-Norm ends above.</details> |
+| Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.</details> |
 
 ## Measure
 

@@ -312,18 +312,18 @@ claim(
 r"""
 ## Predict
 
-Before you read on: which of these would you bet on? The last three belong to the second half, on number formats. A
+Between which two numbers would you bet that each answer lies? Write them down before you read on. The last three belong to the second half, on number formats. A
 *one-pass* variance is $\frac1d\sum x_i^2 - \mu^2$; bfloat16 keeps 8 significant bits.
 
-| we predict | measured |
-| --- | --- |
-| Each at its own learning rate, the two norms end at the same loss | `03-rms-equals-layer-on-text` |
-| Add 10 to every channel: RMSNorm ends higher, even at its own best rate | `03-an-offset-hurts-rms` |
-| Its blocks learn to take that mean out of the stream | `03-rms-learns-to-remove-the-mean` |
-| At one and the same rate, the rest of the stream ends smaller with the 10 than without | `03-the-offset-makes-the-stream-smaller` |
-| The error of a one-pass variance grows as the square of the mean | `03-one-pass-error-grows-as-the-square` |
-| Near a mean of 30 standard deviations bfloat16 gets no one-pass variance right, and every two-pass one | `03-one-pass-loses-the-variance` `03-two-passes-and-rms-are-safe` |
-| Such variances all but stop training at an offset of 10; without the offset they do nothing | `03-one-pass-bf16-breaks-training` `03-bf16-layer-is-harmless-on-ordinary-activations` |
+| question | axis | ours |
+| --- | --- | --- |
+| Each at its own learning rate, what is RMSNorm's loss minus LayerNorm's? <!-- 03-rms-equals-layer-on-text --> | −0.05 to 0.05 nats | <details><summary>show</summary>Each at its own learning rate, the two norms end at the same loss.</details> |
+| Add 10 to every channel. How much higher does RMSNorm end, at its own best rate? (Negative: lower.) <!-- 03-an-offset-hurts-rms --> | −0.2 to 0.2 nats | <details><summary>show</summary>Add 10 to every channel: RMSNorm ends higher, even at its own best rate.</details> |
+| Add 10 to every channel, and follow the mean through RMSNorm's stream, at its best rate. At its lowest, what share of what entered is left? <!-- 03-rms-learns-to-remove-the-mean --> | 0 to 100 % | <details><summary>show</summary>RMSNorm's blocks learn to take that mean out of the stream.</details> |
+| Add 10 to every channel. How many times as large as without it does the rest of the stream end, at one and the same rate? <!-- 03-the-offset-makes-the-stream-smaller --> | 0.1 to 10 times, log | <details><summary>show</summary>At one and the same rate, the rest of the stream ends smaller with the 10 than without.</details> |
+| As what power of the mean does the error of a one-pass variance grow? <!-- 03-one-pass-error-grows-as-the-square --> | 0 to 4 | <details><summary>show</summary>The error of a one-pass variance grows as the square of the mean.</details> |
+| Near a mean of 30 standard deviations, what share of one-pass variances in bfloat16 is off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | 0 to 100 % | <details><summary>show</summary>Near a mean of 30 standard deviations bfloat16 gets no one-pass variance right, and every two-pass one.</details> |
+| At an offset of 10, what does a one-pass variance in bfloat16 cost after 150 steps, against two passes? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | −0.5 to 1.5 nats | <details><summary>show</summary>One-pass variances in bfloat16 all but stop training at an offset of 10; without the offset they do nothing.</details> |
 
 ## Does training miss the mean?
 

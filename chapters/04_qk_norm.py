@@ -500,18 +500,18 @@ weigh more; chapter 09 counts them.
 r"""
 ## Predict
 
-Ours follow from the derivations. Yours?
+Ours follow from the derivations. Between which two numbers do you expect each answer?
 
-| we predict | measured |
-| --- | --- |
-| At ten times its best rate Pre-Norm ends far above the same model with QK-Norm. | `04-qk-norm-helps-at-a-high-rate` |
-| Attention collapses to one-hot and the loss stays high; but an average cannot explode, so no NaN. | `04-entropy-collapses` `04-failure-is-a-plateau` |
-| The logits go on growing after the softmax is saturated. | `04-saturated-logits-keep-growing` |
-| From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower. | `04-logits-outgrow-the-rate` `04-qk-norm-logits-lag-the-rate` |
-| A cap on the logits, and on nothing else, mends the model too, but less. | `04-soft-cap-helps-too` `04-qk-norm-beats-the-soft-cap` |
-| With each model at its own rate hardly a difference is left; if any, QK-Norm leads. | `04-each-tuned-qk-norm-is-ahead` `04-qk-ahead-on-s` |
-| It leads with weight decay, too, which holds the logits down by itself. | `04-qk-ahead-with-decay` |
-| Bare unit vectors cannot choose, and the loss pays. | `04-bare-unit-vectors-cannot-focus` |
+| question | axis | ours |
+| --- | --- | --- |
+| At ten times its best rate, how far above the same model with QK-Norm does Pre-Norm end? (Negative: below.) <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best rate Pre-Norm ends far above the same model with QK-Norm.</details> |
+| At ten times its best rate, what share of the largest possible entropy does Pre-Norm's attention keep? <!-- 04-entropy-collapses 04-failure-is-a-plateau --> | 0.01 to 100 %, log | <details><summary>show</summary>Attention collapses to one-hot and the loss stays high; but an average cannot explode, so no NaN.</details> |
+| At ten times its best rate, by what factor does Pre-Norm's largest logit grow from a fifth of the steps to the last? <!-- 04-saturated-logits-keep-growing --> | 0.1 to 100 times, log | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
+| From the best rate to ten times it: as what power of the rate does Pre-Norm's largest logit grow? <!-- 04-logits-outgrow-the-rate 04-qk-norm-logits-lag-the-rate --> | −1 to 5 | <details><summary>show</summary>From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower.</details> |
+| At ten times the best rate, cap the logits and change nothing else. How far below Pre-Norm does the model end? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | −0.5 to 1.5 nats | <details><summary>show</summary>A cap on the logits, and on nothing else, mends the model too, but less.</details> |
+| Each at its own rate, how far below Pre-Norm does QK-Norm end? (Negative: above.) <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s --> | −0.1 to 0.1 nats | <details><summary>show</summary>With each model at its own rate hardly a difference is left; if any, QK-Norm leads.</details> |
+| Weight decay holds the logits down by itself. How far below Pre-Norm does QK-Norm end with it, each at its own rate? (Negative: above.) <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm leads with weight decay, too.</details> |
+| Bare unit vectors for queries and keys, no gain: how far above QK-Norm does the model end? <!-- 04-bare-unit-vectors-cannot-focus --> | −0.5 to 0.5 nats | <details><summary>show</summary>Bare unit vectors cannot choose, and the loss pays.</details> |
 
 ## Measure
 

@@ -466,21 +466,21 @@ The derivation is a small machine for predictions. Give it constants that go lik
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
 Each entry is a power of depth: read ½ as "grows like $\sqrt N$". The derivation assumes small branches. Those of Post-Norm and of α alone start as large as Xavier's rule makes them, so their
-two columns may come out steeper than printed. Now your own guesses:
+two columns may come out steeper than printed. Now yours. Between which two numbers do you expect each answer?
 
-| we predict | measured |
-| --- | --- |
-| One SGD step moves a DeepNorm model equally far at any depth, and a deep Post-Norm model far further. | `05-update-is-bounded` `05-post-update-is-larger` |
-| With one of the constants alone it moves the further the deeper the model is. | `05-one-constant-is-not-enough` |
-| On the matrices, Adam's first step grows like the root of depth. | `05-step-adam` |
-| With square roots in place of fourth roots it is level. | `05-square-roots-level-adam` |
-| Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm. | `05-deepnorm-beats-post-from-xavier` |
-| Four times as many steps do not start it, either. | `05-post-from-xavier-stays-stuck` |
-| Small first weights start it, without α and β. | `05-small-weights-start-alone` |
-| Without α, DeepNorm loses less than a tenth of what it loses without both. | `05-alpha-is-not-needed-here` |
-| Pre-Norm with its usual weights ends above DeepNorm. | `05-deepnorm-beats-pre-each-tuned` |
-| Six blocks and a long training: DeepNorm ends above Post-Norm from small weights. | `05-ladder-against-post` |
-| A thousand blocks, first step: DeepNorm's gradients are level from end to end. | `05-thousand-blocks-level-gradients` |
+| question | axis | ours |
+| --- | --- | --- |
+| How far does one SGD step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-update-is-bounded 05-post-update-is-larger --> | −1 to 2 | <details><summary>show</summary>One SGD step moves a DeepNorm model equally far at any depth, and a deep Post-Norm model far further.</details> |
+| With one of the constants alone, how far does an SGD step move the model: as what power of depth, at least? <!-- 05-one-constant-is-not-enough --> | −1 to 2 | <details><summary>show</summary>With one of the constants alone a step moves the model the further the deeper the model is.</details> |
+| How far does Adam's first step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-step-adam --> | −1 to 2 | <details><summary>show</summary>On the matrices, Adam's first step grows like the root of depth.</details> |
+| With square roots in place of fourth roots, how far does Adam's first step move the model: as what power of depth? <!-- 05-square-roots-level-adam --> | −1 to 2 | <details><summary>show</summary>With square roots in place of fourth roots Adam's first step is level.</details> |
+| Thirty-two blocks, 150 steps, each at its own rate: how far above DeepNorm does Post-Norm from Xavier's weights end? <!-- 05-deepnorm-beats-post-from-xavier --> | −0.5 to 1.5 nats | <details><summary>show</summary>Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm.</details> |
+| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Four times as many steps do not start Post-Norm from Xavier's weights, either.</details> |
+| Thirty-two blocks of Post-Norm from small first weights, 150 steps, neither α nor β: how far below letter frequencies do they end? <!-- 05-small-weights-start-alone --> | −0.5 to 1.5 nats | <details><summary>show</summary>Small first weights start Post-Norm, without α and β.</details> |
+| Leave out α and keep β. What does that cost, as a share of what leaving out both costs? <!-- 05-alpha-is-not-needed-here --> | 0 to 100 % | <details><summary>show</summary>Without α, DeepNorm loses less than a tenth of what it loses without both.</details> |
+| Thirty-two blocks: how far below Pre-Norm with its usual weights does DeepNorm end? (Negative: above.) <!-- 05-deepnorm-beats-pre-each-tuned --> | −0.2 to 0.2 nats | <details><summary>show</summary>Pre-Norm with its usual weights ends above DeepNorm.</details> |
+| Six blocks and a long training: how far below Post-Norm from small weights does DeepNorm end? (Negative: above.) <!-- 05-ladder-against-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.</details> |
+| A thousand blocks, first step: by how many powers of ten do DeepNorm's first and last gradient differ? <!-- 05-thousand-blocks-level-gradients --> | 0 to 3 powers of ten | <details><summary>show</summary>A thousand blocks, first step: DeepNorm's gradients are level from end to end.</details> |
 
 ## Measure
 

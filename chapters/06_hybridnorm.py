@@ -372,18 +372,20 @@ claim(
 r"""
 ## Predict
 
-| we predict | measured |
-| --- | --- |
-| Norms on queries, keys and values are worth something in a small model: QKV-Pre ends below Pre-Norm. | `06-qkv-pre-at-its-own` |
-| The norm on the values has a part in it, as Table 4 suggests. | `06-value-norm-adds` |
-| Where tokens enter large, the norm on the stream has nothing to lift: QKV-Pre ends below HybridNorm\*. | `06-qkv-pre-ahead-of-the-star` |
-| Where they enter small, it has: HybridNorm\* ends below QKV-Pre. | `06-star-ahead-of-qkv-pre-when-small` |
-| Small embeddings cost Pre-Norm, and HybridNorm less. | `06-small-embeddings-cost-pre-norm` `06-small-embeddings-make-the-lead` `06-a-norm-on-the-stream-saves-small-tokens` |
-| Where they are drawn small and can grow, it has something to lift at first: HybridNorm ends below Pre-Norm, and HybridNorm\* below QKV-Pre. | `06-hybrid-ahead-where-tokens-grow` `06-star-ahead-where-tokens-grow` |
-| In the end they are large, so it costs HybridNorm nothing to have drawn them small. | `06-hybrid-gains-where-tokens-grow` |
-| From Xavier's larger weights HybridNorm ends above Pre-Norm. | `06-hybrid-behind-from-xavier` |
-| From them twelve blocks of HybridNorm are *stuck*: after a hundred steps still at letter frequencies, as Post-Norm is; QKV-Pre is not. | `06-deep-hybrid-gets-stuck-from-xavier` |
-| They are only late: after four hundred steps they are stuck no more. | `06-deep-hybrid-is-late-not-stuck` |
+Between which two numbers do you expect each answer? All losses are compared each at its own rate; a negative number means *above*.
+
+| question | axis | ours |
+| --- | --- | --- |
+| How far below Pre-Norm does QKV-Pre end, which has norms on queries, keys and values? <!-- 06-qkv-pre-at-its-own --> | −0.05 to 0.05 nats | <details><summary>show</summary>Norms on queries, keys and values are worth something in a small model: QKV-Pre ends below Pre-Norm.</details> |
+| How far below Pre-Norm with norms on queries and keys does QKV-Pre end, which has one on the values, too? <!-- 06-value-norm-adds --> | −0.05 to 0.05 nats | <details><summary>show</summary>The norm on the values has a part in it, as Table 4 suggests.</details> |
+| Where tokens enter large: how far below HybridNorm\* does QKV-Pre end? <!-- 06-qkv-pre-ahead-of-the-star --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens enter large, the norm on the stream has nothing to lift: QKV-Pre ends below HybridNorm\*.</details> |
+| Where tokens enter small: how far below QKV-Pre does HybridNorm\* end? <!-- 06-star-ahead-of-qkv-pre-when-small --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens enter small, the norm on the stream has something to lift: HybridNorm\* ends below QKV-Pre.</details> |
+| What do small embeddings cost Pre-Norm? <!-- 06-small-embeddings-cost-pre-norm 06-small-embeddings-make-the-lead 06-a-norm-on-the-stream-saves-small-tokens --> | −0.1 to 0.1 nats | <details><summary>show</summary>Small embeddings cost Pre-Norm, and HybridNorm less.</details> |
+| Where tokens are drawn small and can grow: how far below Pre-Norm does HybridNorm end? <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens are drawn small and can grow, the norm on the stream has something to lift at first: HybridNorm ends below Pre-Norm, and HybridNorm\* below QKV-Pre.</details> |
+| Where tokens are drawn small and can grow: how far below itself with tokens drawn large does HybridNorm end? <!-- 06-hybrid-gains-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>In the end tokens are large, so it costs HybridNorm nothing to have drawn them small.</details> |
+| From Xavier's larger weights: how far below Pre-Norm does HybridNorm end? <!-- 06-hybrid-behind-from-xavier --> | −0.1 to 0.1 nats | <details><summary>show</summary>From Xavier's larger weights HybridNorm ends above Pre-Norm.</details> |
+| A hundred steps from Xavier's weights, twelve blocks: what share of HybridNorm's runs is *stuck* at letter frequencies, minus the share of QKV-Pre's? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | −100 to 100 % | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps still at letter frequencies, as Post-Norm is; QKV-Pre is not.</details> |
+| Twelve blocks of HybridNorm from Xavier's weights: what share of runs is stuck after a hundred steps, minus the share that is after four hundred? <!-- 06-deep-hybrid-is-late-not-stuck --> | −100 to 100 % | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are stuck no more.</details> |
 
 ## Measure
 

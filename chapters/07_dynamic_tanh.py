@@ -384,18 +384,20 @@ Ours are narrower than any of these and start at 1 and 1. `derf` is built alike,
 r"""
 ## Predict
 
-| we predict | measured |
-| --- | --- |
-| In a trained model the last norm's map bends more than the first one's. | `07-deeper-maps-bend-more` |
-| On text, each at its own rate, DyT ends level with RMSNorm. | `07-ladder-dyt-against-rms-norm` |
-| It ends below the same model without any norm. | `07-dyt-beats-no-norm` |
-| Derf ends below DyT. | `07-derf-is-ahead-of-dyt` |
-| After training most entries of DyT are flat, and α follows one over the size of what enters. | `07-trained-dyt-is-saturated` `07-learned-alpha-follows-scale` |
-| A quarter of the first α leaves fewer entries flat. | `07-smaller-first-alpha-leaves-fewer-flat` |
-| On images DyT is as accurate as layer norm, and trains at a rate at which blocks without norms fail. | `07-vit-parity` `07-dyt-survives-a-high-rate` |
-| On very little text DyT is ahead, even if both are tuned. | `07-scarce-data-each-tuned` |
-| With GELU in place of SwiGLU DyT ends above no norm, too. | `07-dyt-is-behind-without-swiglu-too` |
-| SwiGLU makes half of the gap. | `07-swiglu-makes-half-of-the-gap` |
+Between which two numbers do you expect each answer? A negative distance *below* means above.
+
+| question | axis | ours |
+| --- | --- | --- |
+| From the first norm of a trained model to the last, how does the bend of the map change? (1 is a line, less an S.) <!-- 07-deeper-maps-bend-more --> | −1 to 1 | <details><summary>show</summary>In a trained model the last norm's map bends more than the first one's.</details> |
+| On text, each at its own rate, how far below RMSNorm does DyT end? <!-- 07-ladder-dyt-against-rms-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>On text, each at its own rate, DyT ends level with RMSNorm.</details> |
+| On text, how far below the same model without any norm does DyT end? <!-- 07-dyt-beats-no-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>DyT ends below the same model without any norm.</details> |
+| On text, how far below DyT does Derf end? <!-- 07-derf-is-ahead-of-dyt --> | −0.1 to 0.1 nats | <details><summary>show</summary>Derf ends below DyT.</details> |
+| After training, what share of DyT's entries is flat? (The first norm does not count.) <!-- 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale --> | 0 to 100 % | <details><summary>show</summary>After training most entries of DyT are flat, and α follows one over the size of what enters.</details> |
+| Start from a quarter of the first α. By how much is the share of flat entries smaller after training? <!-- 07-smaller-first-alpha-leaves-fewer-flat --> | −50 to 50 % | <details><summary>show</summary>A quarter of the first α leaves fewer entries flat.</details> |
+| On images, each at its own rate, what is DyT's accuracy minus layer norm's? <!-- 07-vit-parity 07-dyt-survives-a-high-rate --> | −10 to 10 % | <details><summary>show</summary>On images DyT is as accurate as layer norm, and trains at a rate at which blocks without norms fail.</details> |
+| On very little text, each at its own rate, how far below layer norm does DyT end? <!-- 07-scarce-data-each-tuned --> | −0.5 to 0.5 nats | <details><summary>show</summary>On very little text DyT is ahead, even if both are tuned.</details> |
+| Put GELU in the place of SwiGLU. How far *above* the model without any norm does DyT end? <!-- 07-dyt-is-behind-without-swiglu-too --> | −0.2 to 0.2 nats | <details><summary>show</summary>With GELU in place of SwiGLU DyT ends above no norm, too.</details> |
+| GELU in the place of SwiGLU: by how much does it bring DyT nearer to the model without any norm? <!-- 07-swiglu-makes-half-of-the-gap --> | −0.2 to 0.2 nats | <details><summary>show</summary>SwiGLU makes half of the gap.</details> |
 
 What can this chapter decide? Little. Most sentences of the literature on DyT are about ImageNet, or about models a thousand times larger and more; our runs
 show how such a comparison is made, and their cards give no verdict. What we can decide is about our own size: whether DyT on text does better than no norm at all, with SwiGLU and with GELU,

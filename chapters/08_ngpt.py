@@ -379,17 +379,17 @@ which padding needs.
 
 ## Predict
 
-Write your answers down before you scroll.
+Between which two numbers do you expect each answer? Write them down before you scroll. A negative distance *below* means above.
 
-| we predict | measured |
-| --- | --- |
-| After a tenth of the steps nGPT is ahead of the GPT | `08-falls-faster-at-first` |
-| A GPT without warm-up is behind it, too | `08-first-lap-without-warm-up` |
-| nGPT loses nothing without warm-up, the GPT does | `08-no-warm-up-needed` `08-gpt-needs-its-warm-up` |
-| At the end, nGPT is below a tuned GPT | `08-ladder-against-gpt` |
-| It ends above a tuned GPT with QK-Norm | `08-ladder-against-qk-norm` |
-| The published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks | `08-ladder-starting-values` |
-| A step costs more | `08-a-step-costs-more` |
+| question | axis | ours |
+| --- | --- | --- |
+| After a tenth of the steps, how far below the GPT's training loss is nGPT's? <!-- 08-falls-faster-at-first --> | −0.2 to 0.2 nats | <details><summary>show</summary>After a tenth of the steps nGPT is ahead of the GPT.</details> |
+| After a tenth of the steps, how far below the training loss of a GPT without warm-up is nGPT's? <!-- 08-first-lap-without-warm-up --> | −0.2 to 0.2 nats | <details><summary>show</summary>A GPT without warm-up is behind nGPT, too.</details> |
+| nGPT trains without warm-up. How far above nGPT with one does it end? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>nGPT loses nothing without warm-up, the GPT does.</details> |
+| At the end, how far below a tuned GPT is nGPT? <!-- 08-ladder-against-gpt --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT is below a tuned GPT.</details> |
+| At the end, how far below a tuned GPT with QK-Norm is nGPT? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>nGPT ends above a tuned GPT with QK-Norm.</details> |
+| What do the published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks, against ours? <!-- 08-ladder-starting-values --> | −0.05 to 0.05 nats | <details><summary>show</summary>The published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks.</details> |
+| How many times as long as the GPT's does a step of nGPT take? <!-- 08-a-step-costs-more --> | 0.5 to 3 times | <details><summary>show</summary>A step costs more.</details> |
 
 ## Measure
 

@@ -356,17 +356,18 @@ r"""
 
 ## Predict
 
-| we predict | measured |
-| --- | --- |
-| A fused norm moves two values forward and three backward. | `09-a-norm-moves-two-and-three-values` |
-| LayerNorm's second pass costs no traffic. | `09-two-passes-cost-no-traffic` |
-| With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings. | `09-the-code-is-as-predicted` |
-| A thread that must hold 256 values spills. | `09-a-row-too-long-for-its-warps-spills` |
-| With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth. | `09-gain-gradients-are-lost-in-bfloat16` |
-| On a CPU a large norm is slower in steps; a small one costs its call. | `09-eager-is-slower-on-a-cpu-too` `09-a-small-norm-costs-its-call` |
-| Twice the norms buy a lower loss. | `09-sandwich-earns-its-bytes` |
-| At a rate that is too high, a model without norms diverges and Pre-Norm does not. | `09-norms-buy-a-higher-rate` |
-| By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent. | `09-eager-norms-take-a-quarter-of-decoding` `09-fused-norms-take-a-few-per-cent` |
+Between which two numbers do you expect each answer? A negative distance *below* means above.
+
+| question | axis | ours |
+| --- | --- | --- |
+| LayerNorm passes twice over a row, RMSNorm once. How many times as many activations does its fused kernel move? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | 0 to 3 times | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
+| 256 threads for our row: before we compiled, we wrote down how many loads, stores, exchanges between threads, roots and roundings a thread makes. How many of the five numbers are right? <!-- 09-the-code-is-as-predicted --> | 0 to 5 numbers, whole | <details><summary>show</summary>With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings.</details> |
+| A thread has 255 registers at most. One that must hold 256 values: how many bytes does it spill? <!-- 09-a-row-too-long-for-its-warps-spills --> | 0 to 1000 bytes | <details><summary>show</summary>A thread that must hold 256 values spills.</details> |
+| With 8,192 rows added up in bfloat16, by how much of its norm is the gain's gradient off? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | 0.01 to 100 %, log | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
+| A large norm on a CPU: in what share of paired turns does it take more than $1.5$ times as long in steps as in one piece? <!-- 09-eager-is-slower-on-a-cpu-too 09-a-small-norm-costs-its-call --> | 0 to 100 % | <details><summary>show</summary>On a CPU a large norm is slower in steps; a small one costs its call.</details> |
+| Sandwich has twice as many norms as Pre-Norm. How far below Pre-Norm does it end? <!-- 09-sandwich-earns-its-bytes --> | −0.05 to 0.05 nats | <details><summary>show</summary>Twice the norms buy a lower loss.</details> |
+| At a rate that is too high, what share of runs diverges without norms, minus the share of Pre-Norm's? <!-- 09-norms-buy-a-higher-rate --> | −100 to 100 % | <details><summary>show</summary>At a rate that is too high, a model without norms diverges and Pre-Norm does not.</details> |
+| By the estimate, decoding one sequence, what share of the time do norms in steps take, at $5\,\mu\mathrm s$ a kernel? <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent --> | 0 to 100 % | <details><summary>show</summary>By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent.</details> |
 
 ## Measure
 

@@ -370,15 +370,17 @@ That is why earlier chapters compare pairs, a card each, and why the board below
 
 ## Predict
 
-| we predict | measured |
-| --- | --- |
-| At its own rate, a model without any norm ends above Pre-Norm. | `10-ladder-a-norm-lowers-the-best-loss` |
-| LNS, said to be better than Pre-Norm, ends below it. | `10-lns-ahead-of-pre` |
-| RealFormer, said to be better than Post-Norm, ends below it. | `10-realformer-ends-below-post` |
-| Recipes differ from Pre-Norm more in their sensitivity than in their best loss. | `10-rates-tell-more-than-losses` |
-| In each of four pairs of recipes norms inside attention lower the sensitivity. | `10-norms-on-q-and-k-lower-the-sensitivity` |
-| A first step at one rate moves a model twice as wide twice as far… | `10-a-first-step-grows-with-the-width` |
-| …and a model of any depth equally far, if each branch is divided by the depth. | `10-branches-over-depth-keep-the-step` |
+Between which two numbers do you expect each answer? A negative distance *below* means above.
+
+| question | axis | ours |
+| --- | --- | --- |
+| At its own rate, how far below Pre-Norm does a model without any norm end? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>At its own rate, a model without any norm ends above Pre-Norm.</details> |
+| LNS is said to be better than Pre-Norm. How far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
+| RealFormer is said to be better than Post-Norm. How far below Post-Norm does it end? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, said to be better than Post-Norm, ends below it.</details> |
+| What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
+| By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
+| As what power of the width does a first step of Adam, at one rate, move a model? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>A first step at one rate moves a model twice as wide twice as far.</details> |
+| Divide each branch by the depth. As what power of the depth does a first step of Adam move a model then? <!-- 10-branches-over-depth-keep-the-step --> | −1 to 2 | <details><summary>show</summary>A first step moves a model of any depth equally far, if each branch is divided by the depth.</details> |
 
 ## Measure
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from docutils import nodes
 
 from press.book.citations import read_works
+from press.site.search import Places
 
 project = "Normalization in Transformers: a Lab Book"
 author = "the lab book's authors"
@@ -58,7 +59,10 @@ def name_cited_works(app, doctree, docname: str) -> None:
             link["reftitle"] = works[link["refuri"]]
 
 
-# -- search: prose and claims, no code -----------------------------------------------------------
+# -- search: prose, sections and claims, no code and no formula as it is typed ------------------
+html_show_search_summary = False
+
+
 def hide_code_from_search(app, doctree) -> None:
     for block in doctree.findall(nodes.literal_block):
         block["classes"].append("no-search")
@@ -166,6 +170,7 @@ def finish_pages(app, exception) -> None:
 
 
 def setup(app) -> None:
+    app.add_domain(Places)
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
@@ -179,7 +184,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Normalization in Transformers"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = ["math.js", "code.js", "claims.js", "predict.js"]
+html_js_files = ["math.js", "code.js", "predict.js", "claims.js"]
 html_favicon = "_static/icon.svg"
 html_context = {"default_mode": "auto"}
 html_copy_source = False

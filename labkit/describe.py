@@ -82,10 +82,11 @@ def describe_recipe(name: str, config: ModelConfig | None = None) -> Description
     )
 
 
-def describe_norm(name: str, dim: int = 64) -> Description:
+def describe_norm(name: str, dim: int = 64, file: str = "") -> Description:
     """Describe the norm called `name`: equation, options, learnable parameters over `dim` values.
 
-    Its source is in the title. ValueError for a name that is not in NORMS.
+    Its source is in the title; a norm of a reader's own has a `file`. ValueError for a name that
+    is not in NORMS.
     """
     found = facts(name)
     options = [f"{key}={start}" for key, start in found.options.items() if key not in _TORCHS]
@@ -97,7 +98,7 @@ def describe_norm(name: str, dim: int = 64) -> Description:
             ("equation", found.equation),
             ("options", ", ".join(options) or "none"),
             ("learnable", ", ".join(f"{key} ({n:,})" for key, n in learnable.items()) or "nothing"),
-            ("in a model", f"labkit show RECIPE --norm {name}"),
+            ("in a model", f"labkit show RECIPE --norm {file or name}"),
         ),
     )
 

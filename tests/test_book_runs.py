@@ -2,14 +2,18 @@
 
 import signal
 import time
+from dataclasses import replace
 
 import pytest
+from stored_runs import LANGUAGE, record
 from toy_book import chapter_text, command, make_book, run
 
-from labkit.experiments.records import Records, compute_checksum
+from labkit import TrainConfig
+from labkit.experiments.records import Records, compute_checksum, to_row
+from labkit.experiments.store import Store
 from press.book import asked, chapters
 from press.book.files import Red
-from press.book.runs import format_duration
+from press.book.runs import build_estimate, format_duration
 
 TRAINING = """# %%
 from labkit import TrainConfig
@@ -62,6 +66,8 @@ def test_a_build_reads_what_is_recorded_and_trains_nothing(book):
     said = run(book, "book", "build")[1]
     assert "5 runs read" in said and "0 stale" in said
     assert list((book / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
+    again = run(book, "book", "build")[1]
+    assert "trained in full agree; nothing has changed since; 0 stale" in again, "no old seconds"
     assert "nothing is missing" in run(book, "book", "runs", "--only", "01")[1]
 
 
@@ -114,6 +120,25 @@ def test_a_list_trains_nothing_and_one_of_another_version_names_the_way_out(book
     path.write_text(path.read_text().replace('"width"', '"breadth"'))
     with pytest.raises(Red, match=r"another labkit wrote them .*breadth.*--list"):
         asked.read_runs(book, "book", "01_one")
+
+
+def test_a_recipe_that_nobody_trained_costs_what_its_size_does(tmp_path):
+    base = replace(LANGUAGE, train=TrainConfig(steps=3))
+    wide = replace(base, model=replace(base.model, dim=32))
+    seen = [
+        *[(replace(base, seed=seed), seconds) for seed, seconds in enumerate((3.0, 6.0, 9.0))],
+        (wide, 60.0),
+        (replace(wide, seed=1), 90.0),
+    ]
+    rows = [to_row(run, record(cpu_seconds=seconds), "2026-01-01") for run, seconds in seen]
+    assert build_estimate(Store(tmp_path))(base) is None
+    Records(tmp_path).write_rows("ladder", rows)
+    estimate = build_estimate(Store(tmp_path))
+    other = replace(base, model=replace(base.model, recipe="post"), train=TrainConfig(steps=5))
+    assert estimate(other) == 5 * 2.0  # the median of 1, 2 and 3 seconds a step
+    assert estimate(replace(other, model=replace(base.model, dim=32))) == 5 * 25.0
+    # A size of its own: the median of all.
+    assert estimate(replace(other, model=replace(base.model, depth=2))) == 5 * 3.0
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,22 @@ class OldMemory(nn.BatchNorm1d):
         return y
 
 
+def old_memory(x, running_mean=None, running_var=None, weight=None, bias=None, training=False,
+               momentum=0.1, eps=1e-5):  # fmt: skip
+    """The same as a function, which has no memory of its own where none is given."""
+    if running_mean is None:
+        return F.batch_norm(x, None, None, weight, bias, True, momentum, eps)
+    y = F.batch_norm(x, running_mean.clone(), running_var.clone(), weight, bias, False, 0.1, eps)
+    if training:
+        F.batch_norm(x, running_mean, running_var, None, None, True, momentum, eps)
+    return y
+
+
+def gain_added_and_no_shift(x, weight=None, bias=None, eps=1e-5):
+    y = F.layer_norm(wide(x), x.shape[-1:], eps=eps)
+    return (y if weight is None else y + weight).to(x.dtype)
+
+
 def gain_added_to_layer(x, weight=None, bias=None, eps=1e-5):
     y = F.layer_norm(wide(x), x.shape[-1:], eps=eps)
     y = y if weight is None else y + weight
@@ -320,6 +336,9 @@ TRUE_CAUSES = {  # check, what is handed in, what must be said, what must not
     "old memory in training": (check.batch_norm, OldMemory,
                                ["the running statistics normalize in training"],
                                ["those of each sample", "x itself comes back"]),
+    "old memory, in a function": (check.batch_norm, old_memory,
+                                  ["the running statistics normalize in training"],
+                                  ["half precision", "x itself comes back"]),
     "gain added": (check.rms_norm, gain_added, ["the gain is added instead of multiplying"],
                    ["exchanged", "shift"]),
     "gain added, with a shift": (check.layer_norm, gain_added_to_layer,
@@ -327,6 +346,13 @@ TRUE_CAUSES = {  # check, what is handed in, what must be said, what must not
     "a norm applied twice": (check.rms_norm, normed_twice, ["the norm is applied twice"],
                              ["eps is not used", "outside"]),
 }  # fmt: skip
+
+
+def test_a_gradient_that_fails_blames_its_own_parameter():
+    """The shift is ignored here; the gain is not, and its gradient law says no such thing."""
+    laws = {law.name: law.cause for law in check.layer_norm(gain_added_and_no_shift).failed}
+    assert laws["gradient of the shift"] == "the shift is ignored"
+    assert "shift" not in laws["gradient of the gain"]
 
 
 @pytest.mark.parametrize("name", TRUE_CAUSES)

@@ -1,5 +1,6 @@
 """`labkit show`, the counts behind it, and the tables of norms and recipes."""
 
+import inspect
 import re
 import shutil
 from dataclasses import replace
@@ -11,6 +12,7 @@ from torch import nn
 
 from labkit.costs.operations import CountOperations, cost_of
 from labkit.describe import describe_norm, describe_recipe
+from labkit.leaderboard import starter
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS, facts
 from labkit.placements import RECIPES
@@ -112,9 +114,25 @@ def test_show_takes_a_recipe_with_its_norm_as_the_leaderboard_writes_it(capsys):
     written = capsys.readouterr().out
     assert main(["show", "pre+layer"]) == 0
     assert capsys.readouterr().out == written and "layer" in written
-    for wrong, why in (("pre+mean-abs", "unknown norm 'mean-abs'"), ("rms+layer", "recipe 'rms'")):
+    for wrong, why in (
+        ("pre+norm-of-mine", "unknown norm 'norm-of-mine'"),
+        ("rms+layer", "recipe 'rms'"),
+    ):
         assert main(["show", wrong]) == 2
         assert why in capsys.readouterr().err
+
+
+def test_show_takes_a_norm_of_ones_own_from_a_file(tmp_path, capsys):
+    file = tmp_path / "my_norm.py"
+    file.write_text(inspect.getsource(starter))
+    assert main(["show", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "mean(|x|)" in said and f"labkit show RECIPE --norm {file}" in said
+    for words in ([f"pre+{file}"], ["pre", "--norm", str(file)]):
+        assert main(["show", *words]) == 0
+        assert re.search(r"norm +mean-abs@[0-9a-f]+\n", capsys.readouterr().out)
+    assert main(["show", f"pre+{tmp_path / 'other.py'}"]) == 2
+    assert "is no file" in capsys.readouterr().err
 
 
 def test_a_description_reads_well_in_a_notebook():

@@ -2,10 +2,16 @@
 
 import json
 import re
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from stored_runs import record
 
+from labkit.experiments import ladder
+from labkit.experiments.records import Records
+from labkit.experiments.store import Store, read_file
 from labkit.statistics.seeds import t_interval
 from labkit.system.files import write_whole
 from press.book.asked import path_of_use
@@ -177,6 +183,24 @@ def test_the_page_of_standings_has_what_chapters_ranked():
     page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
     assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
     assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})
+
+
+def test_the_picture_shows_what_is_recorded_and_nothing_that_was_trained_here(tmp_path):
+    """Else whoever trains on the ladder would have a red check until he records."""
+    store = Store(tmp_path)
+    made = replace(record(), probes={"test": {"loss": 1.4}, "validation": {"loss": 1.4}})
+
+    def train_first_looks(*arms: str) -> None:
+        while lacking := list(ladder.list_next_runs(store.read_record, [("first", arms)])):
+            for run in chain(*lacking):
+                store.write_record(run, made)
+
+    train_first_looks("pre", "qk")
+    rows = [read_file(path) for path in store.folder.glob("*.json")]
+    Records(tmp_path).write_rows("ladder", rows)
+    train_first_looks("post")
+    shown = draw_ladder(tmp_path).alt
+    assert "qk" in shown and "post" not in shown
 
 
 @pytest.mark.slow

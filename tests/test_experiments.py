@@ -151,7 +151,9 @@ def test_a_run_of_what_labkit_cannot_write_down_is_refused():
     ):
         Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
     mine = type("Mine", (Digits,), {})()
-    with pytest.raises(TypeError, match="data is one of Text, Digits, Markov; got Mine; train a"):
+    with pytest.raises(
+        TypeError, match="data is one of Text, Digits, FewDigits, Points, Markov; got Mine; train a"
+    ):
         Run(MLPConfig(), mine, TrainConfig())
     with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):
         Run(MLPConfig(), Digits(), TrainConfig(), probes=("tset",))

@@ -41,6 +41,15 @@ def test_without_a_short_answer_the_box_has_the_facts_alone_and_the_code_comes_l
     assert [cell["source"] for cell in others[1:]] == ["More words.", code, SECTION]
 
 
+def test_what_tells_the_answers_is_folded_where_the_chapter_asks():
+    asks = "## Predict\n\n| question | axis | ours |\n| --- | --- | --- |\n| Where? | 0 to 1 | |\n"
+    first, *_ = top(TITLE + SHORT, DRAWN, SECTION, asks)
+    before, fold, inside = first["source"].partition('<details class="labkit-short"><summary>')
+    assert fold and "FACTS" in before and "It grows." not in before
+    assert inside.startswith("In short (tells the answers)</summary>\n\n- It grows.")
+    assert inside.endswith("</details>") and "**In short.**" not in first["source"]
+
+
 def test_a_slider_is_a_first_figure_too():
     data = {"text/html": '<div class="labkit-slider">', "image/png": "", "text/plain": "A line."}
     facts = {"labkit": {"kind": "slider", "caption": "Move."}}
@@ -84,18 +93,6 @@ def test_what_draws_or_checks_is_folded_with_its_helper(ends):
 def test_a_listing_is_code_to_read(listed):
     code = {"output_type": "display_data", "data": {"text/plain": listed}, "metadata": {}}
     assert count_open_lines(fake_book.notebook(("show(rms_norm)", [], [code]))) == 3
-
-
-# -- predictions ------------------------------------------------------------------------------
-def test_measured_answers_are_folded_with_mark_value_and_link():
-    table = "## Predict\n\n| we predict | measured |\n| --- | --- |\n"
-    rows = "| $a\\|b$ grows | `01-cnn-hides-it` |\n| It ends | `01-gone` |\n"
-    page = build_page(fake_book.notebook(table + rows + "\nAfter."), claims=fake_book.CLAIMS)
-    (cell,) = page["cells"]
-    before, answer, other = cell["source"].split("<summary>")
-    assert "* - $a|b$ grows\n" in before and "0.031" not in before
-    assert all(part in answer for part in ("▲", "−0.031", "&lt;b&gt;", 'href="#claim-01-cnn'))
-    assert "01-gone" not in other and other.endswith("````\n\nAfter.")
 
 
 # -- what a page leaves out -------------------------------------------------------------------

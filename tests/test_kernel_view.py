@@ -52,8 +52,8 @@ def test_everything_recorded_is_found_again():
 def test_a_kernels_text_is_that_of_its_file():
     text = kernel_text("rms_norm", "_forward")
     assert text.startswith("@triton.jit\ndef _forward(") and "tl.rsqrt(squares / N + eps)" in text
-    both = kernel_text("layer_norm", "finish", "affine")
-    assert both.index("def finish(") < both.index("def affine(")
+    both = kernel_text("layer_norm", "finish", "apply_affine")
+    assert both.index("def finish(") < both.index("def apply_affine(")
     with pytest.raises(ValueError, match=r"rms_norm.py has no '_sideways'; it has _forward"):
         kernel_text("rms_norm", "_sideways")
 

@@ -14,7 +14,8 @@ from each import each
 
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.context import Context
-from labkit.corpora import Digits, Text
+from labkit.corpora import Digits, FewDigits, Text
+from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import MLPConfig
 from labkit.probes import PROBES, make_probe
@@ -30,22 +31,25 @@ from labkit.training import loss_of
 CONFIG = ModelConfig(dim=16, depth=3, heads=2, context=16, norm="layer")
 CORPUS = Text(batch=4, time=16, held_out=2048).load()
 DIGITS = Digits(batch=4).load()
+FEW = FewDigits(images=16, draw=5).load()
 BATCH = CORPUS.held_out["test"][0]
 
 
-IMAGES = ("landscape", "gradient-shift", "input-shift")
+# What a probe sees, where it is not text.
+IMAGES = dict.fromkeys(("landscape", "gradient-shift", "input-shift", "contrast"), "digits")
+SEES = {**IMAGES, "whole-set": "few digits"}
+CORPORA = {"text": CORPUS, "digits": DIGITS, "few digits": FEW}
 
 
-def train_watched(norm, images, *observers):
+def train_watched(norm, seen, *observers):
     """Train two steps; give the weights, the state of chance and the record."""
     torch.manual_seed(0)
-    if images:
+    if seen != "text":
         model = StackConfig(norm={"batch": "noisy-batch"}.get(norm, norm), width=16).build()
     else:
         model = ModelConfig(dim=16, depth=2, heads=2, context=16, norm=norm).build()
-    corpus = DIGITS if images else CORPUS
     config = TrainConfig(steps=3, lr=0.01)
-    record = train(model, corpus.train(0), config, observers, progress=False)
+    record = train(model, CORPORA[seen].train(0), config, observers, progress=False)
     return model, torch.get_rng_state(), record
 
 
@@ -54,12 +58,12 @@ train_alone = cache(train_watched)
 
 @each(norm=["none", "batch"], name=PROBES)
 def test_a_run_that_is_watched_trains_as_one_that_is_not(name, norm):
-    images = name in IMAGES
-    probe = make_probe(name, DIGITS if images else CORPUS)
-    short = {"rounds": 1} if name == "pace" else {"steps": (0, 1)} if images else {}
+    seen = SEES.get(name, "text")
+    probe = make_probe(name, CORPORA[seen])
+    short = {"rounds": 1} if name == "pace" else {"steps": (0, 1)} if name in IMAGES else {}
     vars(probe).update(short)
-    model, chance, record = train_watched(norm, images, probe)
-    alone, chance_alone, _ = train_alone(norm, images)
+    model, chance, record = train_watched(norm, seen, probe)
+    alone, chance_alone, _ = train_alone(norm, seen)
     assert torch.equal(chance, chance_alone) and model.training == alone.training
     states = model.state_dict(), alone.state_dict()
     assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
@@ -94,6 +98,56 @@ def test_batch_statistics_are_those_of_each_held_out_batch_alone():
         losses = [F.cross_entropy(model(x), y).item() for x, y in batches]
     found = Evaluate("test", batches, batch_statistics=True).result(model)["loss"]
     assert found == pytest.approx(sum(losses) / 3, rel=1e-5)
+
+
+def test_the_whole_set_s_statistics_stand_for_the_running_ones_layer_by_layer():
+    torch.manual_seed(0)
+    model = BareMLPConfig("batch", ghost=4, width=8).build()
+    record = train(
+        model, FEW.train(0), TrainConfig(5, 0.03), [make_probe("whole-set", FEW)], progress=False
+    )
+    first, second, last = (part for part in model if isinstance(part, torch.nn.Linear))
+    images, _ = FEW.whole
+    for split, (inputs, classes) in {
+        "train": FEW.whole,
+        **{split: part for split, (part,) in FEW.held_out.items()},
+    }.items():
+        x = torch.cat([images, inputs]).flatten(1)  # the training set goes along
+        for linear in (first, second):
+            z = linear(x)
+            own = z[: len(images)]
+            x = ((z - own.mean(0)) / (own.var(0, correction=0) + 1e-5).sqrt()).relu()
+        logits = last(x[len(images) :])
+        found = record.probes["whole-set"][split]
+        assert found["loss"] == pytest.approx(F.cross_entropy(logits, classes).item(), rel=1e-5)
+        assert found["accuracy"] == (logits.argmax(1) == classes).double().mean().item()
+
+
+def test_a_model_without_batch_norm_is_judged_as_it_is():
+    model = MLPConfig(norm="layer", width=16, depth=2).build()
+    found = make_probe("whole-set", FEW).result(model)
+    assert [*found] == ["train", "validation", "test"]
+    assert found["test"] == make_probe("test", FEW).result(model)
+
+
+def test_a_probe_refuses_data_that_it_cannot_read():
+    with pytest.raises(ValueError, match="every batch is the whole training set, as FewDigits"):
+        make_probe("whole-set", DIGITS)
+    with pytest.raises(TypeError, match=r"'contrast' needs images, got .* torch\.int64"):
+        make_probe("contrast", CORPUS)
+
+
+def test_contrast_multiplies_every_grey_value():
+    model = MLPConfig(norm="layer", width=16, depth=2).build()
+    found = make_probe("contrast", DIGITS).result(model)
+    assert found["contrast"] == [0.125, 0.25, 0.5, 1.0]
+    x, y = (torch.cat(parts) for parts in zip(*DIGITS.held_out["test"], strict=True))
+    for i, c in enumerate(found["contrast"]):
+        logits = model(c * x)
+        assert found["loss"][i] == pytest.approx(F.cross_entropy(logits, y).item(), rel=1e-5)
+        assert found["accuracy"][i] == (logits.argmax(1) == y).double().mean().item()
+    assert len(set(found["loss"])) == 4
+    assert found["loss"][-1] == make_probe("test", DIGITS).result(model)["loss"]
 
 
 def test_residual_streams_are_the_inputs_of_the_blocks_and_the_last_output():

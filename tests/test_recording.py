@@ -75,6 +75,18 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
     assert (two.runs, two.dropped) == (0, 1) and not store.records.build_path("02").exists()
 
 
+def test_nothing_is_left_out_for_a_chapter_that_changed_since_it_was_asked(book):
+    recording.update_records(book, chapters.find_chapters(book), "book")
+    declare(book, "01_one", variants()[:2])
+    changed = book / "chapters" / "01_one.py"
+    changed.write_text(changed.read_text() + "\n# %%\nx = 1\n")
+    (one, _) = recording.update_records(book, chapters.find_chapters(book), "book")
+    assert (one.runs, one.dropped) == (6, 0)
+    declare(book, "01_one", variants()[:2])
+    (one, _) = recording.update_records(book, chapters.find_chapters(book), "book")
+    assert (one.runs, one.dropped) == (4, 2), "the other chapter asks for two of them"
+
+
 def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
     store, (one, *_) = Store(book), chapters.find_chapters(book)
     recording.update_records(book, chapters.find_chapters(book), "book")

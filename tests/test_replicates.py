@@ -10,13 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit.corpora import Digits, Markov
+from labkit.corpora import Digits, FewDigits, Markov
 from labkit.experiments import Run, execute_run
 from labkit.experiments.replicates import NotTogether, execute_together, train_together
 from labkit.experiments.replicates.optimizer import Optimizer
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
 from labkit.model import ModelConfig
+from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.probes import PROBES
@@ -261,18 +262,22 @@ def test_each_row_has_torch_s_optimizer_with_its_own_numbers(kind):
 # --- probes ---
 
 TIMED = ("pace",)  # measures seconds, which are never equal
-DRAWS = ("landscape", "gradient-shift", "input-shift")
+DRAWS = ("landscape", "gradient-shift", "input-shift", "contrast")
+WHOLE = ("whole-set",)
 SPOKEN = Run(
     replace(SMALL, vocab=96, norm="layer"),
     Markov(batch=4, time=8, symbols=6),
     replace(TRAIN, steps=4),
-    probes=tuple(name for name in PROBES if name not in (*DRAWS, *TIMED)),
+    probes=tuple(name for name in PROBES if name not in (*DRAWS, *WHOLE, *TIMED)),
 )
 DRAWN = Run(
     StackConfig("pre", "batch", width=8, depth=2),
     Digits(batch=16),
     TrainConfig(steps=23, lr=0.05, optimizer="sgd"),
     probes=(*DRAWS, "fluctuation", "test-batch-statistics"),
+)
+FEW = Run(
+    BareMLPConfig("batch", ghost=4, width=8), FewDigits(images=16), TrainConfig(9), probes=WHOLE
 )
 
 
@@ -287,6 +292,7 @@ def of(run):
         pytest.param(replace(SPOKEN, probes=("validation", "test", "attention")), id="few probes"),
         pytest.param(SPOKEN, id="text", marks=pytest.mark.slow),
         pytest.param(DRAWN, id="pictures", marks=pytest.mark.slow),
+        pytest.param(FEW, id="few pictures"),
     ],
 )
 def test_a_record_and_every_probe_see_each_replicate_as_it_is_alone(run):
@@ -303,13 +309,13 @@ def test_a_record_and_every_probe_see_each_replicate_as_it_is_alone(run):
         assert {*other.provenance} == {*record.provenance, "together"}
         assert other.provenance["together"] == 3 and other.provenance["seed"] == seed
         assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
-        drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
+        drawn = next(run.data.load().train(0))[1].numel() * run.train.steps
         assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
         assert other.cpu_seconds > 0
 
 
 def test_every_probe_is_compared():
-    assert {*SPOKEN.probes, *DRAWN.probes, *TIMED} == set(PROBES)
+    assert {*SPOKEN.probes, *DRAWN.probes, *FEW.probes, *TIMED} == set(PROBES)
 
 
 def without_chosen(maps):

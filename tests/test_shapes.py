@@ -21,6 +21,7 @@ CHECKED = ("norms", "attention", "placements", "feed_forward", "model", "context
 with install_import_hook([f"labkit.{name}" for name in CHECKED], "shape_checker.check_types"):
     import torch
     from labkit import corpora, norms
+    from labkit.model import bare
     from labkit.model import stacks
     from labkit.model import vision
     from labkit.model import vit
@@ -48,7 +49,13 @@ for name in RECIPES:
         padding[1, 5:] = name in ("pre", "post")
         model(*given, padding=padding).sum().backward()
         checked += 1
-for config in (corpora.Text(batch=2, time=8), corpora.Markov(batch=2, time=8), corpora.Digits()):
+for config in (
+    corpora.Text(batch=2, time=8),
+    corpora.Markov(batch=2, time=8),
+    corpora.Digits(),
+    corpora.FewDigits(images=4),
+    corpora.Points(count=6),
+):
     data = config.load()
     inputs, targets = next(data.train(0))
     checked += 1
@@ -57,6 +64,8 @@ for config, shape in (
     (vision.CNNConfig(), (4, 1, 8, 8)),
     (vit.ViTConfig(), (4, 1, 8, 8)),
     (stacks.StackConfig(), (4, 64)),
+    (bare.BareMLPConfig("batch", ghost=2), (4, 64)),
+    (bare.BareMLPConfig("layer"), (4, 64)),
 ):
     config.build()(torch.randn(shape)).sum().backward()
     checked += 1

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
-from normkernels.layer_norm import affine, finish, store_moments
+from normkernels.layer_norm import apply_affine, finish, store_moments
 from normkernels.norm_backward import norm_backward
-from normkernels.operator import differentiable
+from normkernels.operator import make_differentiable
 from normkernels.rows import (
     all_columns,
     allocate_moments,
@@ -72,12 +72,14 @@ def _forward(
         store_moments(statistics_ptr + 3 * rows, rstd, mean, missed, rows < M)
     else:
         tl.store(statistics_ptr + rows, rstd, mask=rows < M)
-    y = affine(h * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    y = apply_affine(h * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
         there = (rows < M) & within(start + columns, N, BLOCK)
         more = _sum(x_ptr, residual_ptr, h_ptr, alpha, start, there, ROUND, False)
-        y = affine((more - mean) * rstd - missed * rstd, weight_ptr, bias_ptr, start + columns, N)
+        y = apply_affine(
+            (more - mean) * rstd - missed * rstd, weight_ptr, bias_ptr, start + columns, N
+        )
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
 
 
@@ -88,6 +90,7 @@ def _sum(
     """Return the sum as it counts for the norm, and write it down the first time."""
     h = tl.load(residual_ptr + start, mask=here, other=0).to(tl.float32) * alpha
     h += tl.load(x_ptr + start, mask=here, other=0).to(tl.float32)
+    # Rounded whether or not the norm reads it so: it is the stream, which goes on.
     rounded = h.to(h_ptr.dtype.element_ty)
     if STORE:
         tl.store(h_ptr + start, rounded, mask=here)
@@ -180,6 +183,7 @@ def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
     scales, shifts = ctx.needs_input_grad[2:4]
     dx = dskip = dweight = dbias = None
     if dy is not None:
+        # One gradient serves both where skip and branch weigh alike: it is not written twice.
         same = x_dtype == skip_dtype and ctx.alpha == 1
         dx, dskip, dweight, dbias = backward(
             dy,
@@ -203,7 +207,7 @@ def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
 
 
 # The last three arguments: is it LayerNorm; round the sum first; is y as wide as h.
-sum_norm = differentiable(
+sum_norm = make_differentiable(
     "sum_norm",
     _launch_forward,
     _launch_backward,

@@ -12,9 +12,9 @@ Source: Chen et al. 2025, arXiv 2512.10938. Formula twin: `labkit.norms.dynamic_
 
 from torch import Tensor
 
-from normkernels.squash import squash_function
+from normkernels.squash import make_squash_function
 
-_dynamic_erf = squash_function("dynamic_erf", erf=True)
+_dynamic_erf = make_squash_function("dynamic_erf", erf=True)
 
 
 def dynamic_erf(

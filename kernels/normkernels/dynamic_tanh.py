@@ -11,9 +11,9 @@ Source: Zhu et al. 2025, arXiv 2503.10622. Formula twin: `labkit.norms.dynamic_t
 
 from torch import Tensor
 
-from normkernels.squash import squash_function
+from normkernels.squash import make_squash_function
 
-_dynamic_tanh = squash_function("dynamic_tanh", erf=False)
+_dynamic_tanh = make_squash_function("dynamic_tanh", erf=False)
 
 
 def dynamic_tanh(

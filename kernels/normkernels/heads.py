@@ -43,12 +43,12 @@ def head_tile(n: int, q_heads: int, k_heads: int) -> HeadTile:
     block = next_power_of_2(max(1, (n + 1) // 2))
     rows = 1024 // block
 
-    def groups(heads: int) -> int:
+    def count_groups(heads: int) -> int:
         return -(-q_heads // heads) + -(-k_heads // heads)
 
     fitting = [h for h in (8, 4, 2, 1) if h <= rows]
-    heads = min(fitting, key=lambda h: groups(h) * (h + 1))
-    return HeadTile(rows, heads, block, groups(heads))
+    heads = min(fitting, key=lambda h: count_groups(h) * (h + 1))
+    return HeadTile(rows, heads, block, count_groups(heads))
 
 
 def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
@@ -62,7 +62,7 @@ def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
     return x, x.stride()[:3]
 
 
-def constants(
+def list_constants(
     q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None
 ) -> dict[str, Any]:
     """Return what kernels over heads are compiled for, but for the kind of norm."""
@@ -91,7 +91,7 @@ def rows_of(tile, group, HEADS: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
-def halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
+def split_halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
     """Return the channels of both halves, (1, BLOCK), where there are any, and if they turn."""
     WIDTH: tl.constexpr = (N + 1) // 2
     column = tl.arange(0, BLOCK)[None, :]
@@ -106,7 +106,7 @@ def halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def gains(
+def load_gains(
     weight_ptr, head, first, second, here, there,
     N: tl.constexpr, OFFSET: tl.constexpr, OWN: tl.constexpr,
 ):  # fmt: skip
@@ -121,7 +121,7 @@ def gains(
 
 
 @triton.jit
-def turned(first, second, cos, sin, turning, N: tl.constexpr, PAIRS: tl.constexpr):
+def turn_halves(first, second, cos, sin, turning, N: tl.constexpr, PAIRS: tl.constexpr):
     """Turn both halves by the angle; with −sin, back again. The other channels stay what they are.
 
     Those are selected, not multiplied by 0: a NaN among them stays where it is.

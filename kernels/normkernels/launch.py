@@ -22,7 +22,7 @@ _compiled: dict[tuple, Any] = {}
 
 
 @cache
-def processors(device: torch.device) -> int:
+def count_processors(device: torch.device) -> int:
     """Count the multiprocessors that persistent programs share."""
     if device.type != "cuda":
         return _INTERPRETED_PROCESSORS
@@ -58,11 +58,13 @@ def launch(
     `grid` is the number of programs on up to three axes. Nothing starts when one of them is 0.
     A thread may be held to a number of registers, so that as many programs fit as were meant to.
     """
+    # CUDA refuses an empty grid; an empty tensor is fine.
     if 0 in grid:
         return
     device = args[0].device
     if INTERPRETED:
         kernel[grid](*args, **constants)
+    # Triton starts on the current device, which need not be the tensor's.
     elif device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             _start_kernel(kernel, grid, device, args, warps, registers, constants)

@@ -24,7 +24,7 @@ from torch import Tensor
 from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.norm_backward import norm_backward
-from normkernels.operator import differentiable
+from normkernels.operator import make_differentiable
 from normkernels.rows import (
     all_columns,
     allocate_moments,
@@ -46,6 +46,7 @@ def _forward(
     here = (rows < M) & within(columns, N, BLOCK)
     x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
     mean = tl.sum(x, axis=1, keep_dims=True) / (N if N < BLOCK else BLOCK)
+    # Beyond the row x is 0 but x − mean is not: without the mask it would count.
     centred = tl.where(here, x - mean, 0)
     total = tl.sum(centred, axis=1, keep_dims=True)
     squares = tl.sum(centred * centred, axis=1, keep_dims=True)
@@ -58,19 +59,21 @@ def _forward(
     missed = total / N
     rstd = finish(squares, missed, eps, N)
     store_moments(moments_ptr + 3 * rows, rstd, mean, missed, rows < M)
-    y = affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    # missed · rstd is one number a row: what is left is one multiply-add a value.
+    y = apply_affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
         there = (rows < M) & within(start + columns, N, BLOCK)
         more = tl.load(x_ptr + rows * x_stride + start + columns, mask=there, other=0)
         standard = (more.to(tl.float32) - mean) * rstd - missed * rstd
-        y = affine(standard, weight_ptr, bias_ptr, start + columns, N)
+        y = apply_affine(standard, weight_ptr, bias_ptr, start + columns, N)
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
 
 
 @triton.jit
 def finish(squares, missed, eps, N):
     """Return rstd from the sum of squares about a number that missed the mean by that much."""
+    # Of equal values both terms are 0 up to their rounding, and the difference may be below 0.
     return tl.rsqrt(tl.maximum(squares / N - missed * missed, 0) + eps)
 
 
@@ -83,7 +86,7 @@ def store_moments(moments_ptr, rstd, mean, missed, valid):
 
 
 @triton.jit
-def affine(standard, weight_ptr, bias_ptr, columns, N):
+def apply_affine(standard, weight_ptr, bias_ptr, columns, N):
     """Apply gain and shift, where given, in float32."""
     if weight_ptr is not None:
         standard *= tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
@@ -147,7 +150,7 @@ def _take_gradients(ctx, backward, dy, *_) -> tuple:
     return dx, dweight if scales else None, dbias if shifts else None, None
 
 
-_layer_norm = differentiable(
+_layer_norm = make_differentiable(
     "layer_norm", _launch_forward, _launch_backward, save=_save_inputs, gradients=_take_gradients
 )
 

@@ -95,7 +95,7 @@ def pretend(capability: int) -> list[dict[str, Any]]:
         )
 
     starting.DEVICE_TYPES.add("cpu")
-    replaced = {"launch": compile_only, "processors": lambda device: PROCESSORS}
+    replaced = {"launch": compile_only, "count_processors": lambda device: PROCESSORS}
     for name, module in list(sys.modules.items()):
         for function, instead in replaced.items():
             if name.startswith("normkernels.") and callable(vars(module).get(function)):
@@ -103,7 +103,7 @@ def pretend(capability: int) -> list[dict[str, Any]]:
     return seen
 
 
-def instructions(cubin: bytes) -> bytes:
+def cut_instructions(cubin: bytes) -> bytes:
     """Cut the instructions of its one kernel out of an ELF file."""
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
@@ -128,7 +128,7 @@ def disassemble(cubins: list[bytes], capability: int) -> list[str]:
     """Return the instructions of each kernel as text."""
     from triton import knobs
 
-    codes = [instructions(cubin) for cubin in cubins]
+    codes = [cut_instructions(cubin) for cubin in cubins]
     gpu = f"SM{capability}" + "a" * (capability >= 90)  # as Triton compiles
     text = run_on_file(b"".join(codes), knobs.nvidia.nvdisasm.path, "-b", gpu)
     lines = re.findall(r"^\s*/\*[0-9a-f]{4,}\*/.*\n", text, re.M)

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.launch import is_fake, launch, processors
+from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
 from normkernels.rows import Tile, as_rows, backward_tile, is_long, within
 from normkernels.sizes import cdiv
@@ -140,7 +140,7 @@ def ngpt_backward(
             BLOCK=tile.block // 2,
             warps=tile.warps,
         )
-    most = max(1, processors(x.device) * tile.per_processor // max(1, chunks))
+    most = max(1, count_processors(x.device) * tile.per_processor // max(1, chunks))
     programs = min(cdiv(m, tile.rows), most)
     partials = make_partials(1, programs, n, x.device) if learns else None
     launch(

@@ -16,7 +16,7 @@ from torch import Tensor
 from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.ngpt_backward import ngpt_backward
-from normkernels.operator import differentiable
+from normkernels.operator import make_differentiable
 from normkernels.rows import Tile, as_rows, forward_tile, pack_parameter
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of, load, share_of
@@ -66,6 +66,7 @@ def _launch_forward(x: Tensor, branch: Tensor, alpha: Tensor) -> tuple[Tensor, T
     lengths = torch.empty((*x.shape[:-1], 2), dtype=torch.float32, device=x.device)
     if not is_fake(x):
         (x, m, x_stride), (branch, _, branch_stride), n = as_rows(x), as_rows(branch), x.shape[-1]
+        # Two tensors of a row are in registers, where a norm has one: rows are cut sooner.
         tile = forward_tile(n) if n <= 16384 else Tile(1, 8192, 16)
         launch(
             _forward,
@@ -98,7 +99,7 @@ def _take_gradients(ctx, backward, dh, *_) -> tuple:
     return dx, dbranch, dalpha if learns else None
 
 
-_ngpt_update = differentiable(
+_ngpt_update = make_differentiable(
     "ngpt_update",
     _launch_forward,
     ngpt_backward,

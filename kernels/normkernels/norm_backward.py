@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.launch import is_fake, launch, processors
+from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
 from normkernels.rows import all_columns, as_rows, backward_tile, is_long, pack_parameter, within
 
@@ -80,6 +80,7 @@ def _backward(
     program = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + all_columns(ROWS, BLOCK)
     inside = within(columns, N, BLOCK)
+    # Without a gain it is 1, so that the loop below is written once.
     gain = tl.full((ROWS, BLOCK), 1.0, tl.float32)
     if weight_ptr is not None:
         gain = tl.load(weight_ptr + columns, mask=inside, other=0).to(tl.float32) + OFFSET
@@ -96,6 +97,7 @@ def _backward(
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=here, other=0).to(tl.float32)
         u = dy * gain
         if partials_ptr is not None:
+            # llama's gain multiplies the rounded x̂, so dg is of that one.
             rounded = standard.to(z_ptr.dtype.element_ty).to(tl.float32) if ROUND else standard
             dweight += dy * rounded
             if SHIFT:
@@ -117,6 +119,7 @@ def _backward(
         tl.store(dz_ptr + place, dz, mask=here)
         if dskip_ptr is not None:
             tl.store(dskip_ptr + place, dz * alpha, mask=here)
+    # No atomics: each program owns its row, so that the same launch gives the same bits.
     if partials_ptr is not None:
         columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         partials_ptr += program.to(tl.int64) * N + columns
@@ -180,7 +183,8 @@ def norm_backward(
             BLOCK=tile.block,
             warps=tile.warps,
         )
-    fitting = max(1, processors(z.device) * tile.per_processor // chunks)
+    # As many programs as run at once: more would only leave more rows to add up.
+    fitting = max(1, count_processors(z.device) * tile.per_processor // chunks)
     programs = min(-(-m // tile.rows), fitting)
     partials = make_partials(1 + shifts, programs, n, z.device) if learns else None
     launch(

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 
-def differentiable(
+def make_differentiable(
     name: str,
     forward: Callable[..., Any],
     backward: Callable[..., Any],
@@ -40,6 +40,7 @@ def differentiable(
     )
 
     def keep(ctx: Any, inputs: tuple, output: Any) -> None:
+        # None for a result that nobody used, instead of zeros that would be written and read.
         ctx.set_materialize_grads(False)
         save(ctx, inputs, output)
 
@@ -49,7 +50,7 @@ def differentiable(
             "formula of the same name in labkit"
         )
 
-    def shown(output: Any) -> Any:
+    def pick_shown(output: Any) -> Any:
         return output[0] if results == 1 else output[:results]
 
     forward_op.register_fake(forward)
@@ -62,6 +63,7 @@ def differentiable(
     backward_op.register_vmap(_make_vmap_rule(backward_op, 0))
 
     def keep_for_transforms(ctx: Any, inputs: tuple, output: tuple) -> None:
+        # Statistics are results to torch.func, though no caller gets them.
         ctx.mark_non_differentiable(*output[results:])
         keep(ctx, inputs, output)
 
@@ -80,7 +82,7 @@ def differentiable(
         def forward(ctx: Any, *args: Any) -> Any:
             output = forward(*args)
             keep(ctx, args, output)
-            return shown(output)
+            return pick_shown(output)
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor | None) -> tuple:
@@ -88,19 +90,20 @@ def differentiable(
             call = backward_op if torch.is_grad_enabled() else backward
             return gradients(ctx, call, *grads)
 
-    def function(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         tensors = [a for a in args if isinstance(a, Tensor)]
+        # From the rarest to the plain way: each is right where the one after it is not.
         if is_transformed():
-            return shown(transformed(*args))
+            return pick_shown(transformed(*args))
         if is_watched(tensors):
-            return shown(forward_op(*args))
+            return pick_shown(forward_op(*args))
         if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or any(
             forward_ad.unpack_dual(t).tangent is not None for t in tensors
         ):
             return Plain.apply(*args)  # which refuses forward-mode differentiation
-        return shown(forward(*args))
+        return pick_shown(forward(*args))
 
-    return function
+    return call
 
 
 # PyTorch has no public question for what torch.func's transforms and dispatch modes are doing. The
@@ -144,7 +147,7 @@ def _make_transformed(
 def _make_vmap_rule(op: Any, rowwise: int) -> Callable[..., Any]:
     """Make the rule for vmap: one call over folded rows where it can be, else one a sample."""
 
-    def rule(info: Any, dims: tuple, *args: Any) -> tuple:
+    def call_rows(info: Any, dims: tuple, *args: Any) -> tuple:
         size = info.batch_size
         if rowwise and all(dim is None for dim in dims[rowwise:]):
             rows = (
@@ -160,4 +163,4 @@ def _make_vmap_rule(op: Any, rowwise: int) -> Callable[..., Any]:
             output = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
         return output, (0,) * len(output)
 
-    return rule
+    return call_rows

@@ -29,6 +29,7 @@ def _column_sums(
     for start in range(0, P, ROWS):
         rows = start + tl.arange(0, ROWS)[:, None]
         here = (rows < P) & (columns < N)
+        # ROWS sums side by side, joined at the end: a chain of P additions would wait for each.
         total += tl.load(partials_ptr + (matrix * P + rows) * N + columns, mask=here, other=0)
     sums = tl.sum(total, axis=0, keep_dims=True)
     if second_ptr is None or matrix == 0:

@@ -25,16 +25,16 @@ import triton.language as tl
 from torch import Tensor
 
 from normkernels.heads import (
-    constants,
-    gains,
-    halves,
     inverse_length,
+    list_constants,
+    load_gains,
     rows_of,
     see_heads,
-    turned,
+    split_halves,
+    turn_halves,
 )
 from normkernels.launch import is_fake, launch
-from normkernels.operator import differentiable
+from normkernels.operator import make_differentiable
 from normkernels.qk_norm_rope_backward import qk_norm_rope_backward
 from normkernels.qk_norm_rope_inputs import check, make_cos_sin
 from normkernels.rows import pack_parameter
@@ -55,13 +55,13 @@ def _forward(
     group = tl.program_id(0) % GROUPS
     Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
     if group < Q_GROUPS:
-        _tile(
+        _process_tile(
             q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time,
             tile, group, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
         )  # fmt: skip
     else:
-        _tile(
+        _process_tile(
             k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time,
             tile, group - Q_GROUPS, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
@@ -69,7 +69,7 @@ def _forward(
 
 
 @triton.jit
-def _tile(
+def _process_tile(
     x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, eps, scale, tokens, time,
     tile, group, strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
@@ -79,10 +79,11 @@ def _tile(
     """Load, rotate and normalize in the order asked for, store."""
     batch_stride, time_stride, head_stride = strides
     token, head = rows_of(tile, group, HEADS, ROWS)
-    first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
+    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK)
     valid = (token < tokens) & (head < COUNT)
     here, there = valid & in_first, valid & in_second
     batch = token // time
+    # Only what multiplies a stride needs 64 bits.
     position = (token - batch * time).to(tl.int64)
     x_ptr += batch.to(tl.int64) * batch_stride + position * time_stride
     x_ptr += head.to(tl.int64) * head_stride
@@ -93,7 +94,7 @@ def _tile(
         cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
         sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
         if AFTER:
-            a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+            a, b = turn_halves(a, b, cos, sin, turning, N, PAIRS)
     factor = scale
     if NORM is not None:
         inverse, _ = inverse_length(a, b, eps, N, NORM)
@@ -101,11 +102,11 @@ def _tile(
     a *= factor
     b *= factor
     if weight_ptr is not None:
-        gain_a, gain_b = gains(weight_ptr, head, first, second, here, there, N, OFFSET, OWN)
+        gain_a, gain_b = load_gains(weight_ptr, head, first, second, here, there, N, OFFSET, OWN)
         a *= gain_a
         b *= gain_b
     if cos_ptr is not None and not AFTER:
-        a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+        a, b = turn_halves(a, b, cos, sin, turning, N, PAIRS)
     y_ptr += (token.to(tl.int64) * COUNT + head) * N
     tl.store(y_ptr + first, a, mask=here)
     tl.store(y_ptr + second, b, mask=there)
@@ -129,7 +130,7 @@ def _launch_forward(
         return q_out, k_out
     (q, q_strides), (k, k_strides) = see_heads(q), see_heads(k)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
-    given = constants(q, k, q_weight, k_weight, cos)
+    given = list_constants(q, k, q_weight, k_weight, cos)
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
     launch(
         _forward,
@@ -169,6 +170,7 @@ def _take_gradients(ctx, backward, dq, dk, *_) -> tuple:
     learns_q = given_q and q_weight is not None and ctx.needs_input_grad[2]
     learns_k = given_k and k_weight is not None and ctx.needs_input_grad[3]
     dq, dk, dq_weight, dk_weight = backward(
+        # Only one of q and k may have been used: the other's gradient counts as 0.
         dq if given_q else torch.zeros_like(q),
         dk if given_k else torch.zeros_like(k),
         q,
@@ -190,7 +192,7 @@ def _take_gradients(ctx, backward, dq, dk, *_) -> tuple:
     )
 
 
-_qk_norm_rope = differentiable(
+_qk_norm_rope = make_differentiable(
     "qk_norm_rope",
     _launch_forward,
     qk_norm_rope_backward,

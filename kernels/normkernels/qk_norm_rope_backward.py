@@ -25,8 +25,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.heads import constants, gains, halves, inverse_length, rows_of, see_heads, turned
-from normkernels.launch import is_fake, launch, processors
+from normkernels.heads import (
+    inverse_length,
+    list_constants,
+    load_gains,
+    rows_of,
+    see_heads,
+    split_halves,
+    turn_halves,
+)
+from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
 from normkernels.rows import pack_parameter
 from normkernels.sizes import cdiv
@@ -79,13 +87,13 @@ def _walk(
     x_batch, x_time, x_head = x_strides
     program = tl.program_id(0) // GROUPS
     programs = tl.num_programs(0) // GROUPS
-    first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
+    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK)
     _, head = rows_of(0, group, HEADS, ROWS)
     real = head < COUNT
     gain_a = tl.full((ROWS, BLOCK), 1.0, tl.float32)
     gain_b = gain_a
     if weight_ptr is not None:
-        gain_a, gain_b = gains(
+        gain_a, gain_b = load_gains(
             weight_ptr, head, first, second, real & in_first, real & in_second, N, OFFSET, OWN
         )
     gain_a *= scale
@@ -109,15 +117,17 @@ def _walk(
             cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
             sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
             if AFTER:
-                a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+                a, b = turn_halves(a, b, cos, sin, turning, N, PAIRS)
             else:
-                v_a, v_b = turned(v_a, v_b, cos, -sin, turning, N, PAIRS)
+                v_a, v_b = turn_halves(v_a, v_b, cos, -sin, turning, N, PAIRS)
         d_a, d_b = v_a * gain_a, v_b * gain_b
+        # v · x: dg wants v · x̂, and the norm the mean of u · x̂. Both lack the factor r only.
         v_a *= a
         v_b *= b
         if NORM is not None:
             factor, varies = inverse_length(a, b, eps, N, NORM)
             factor = tl.where(valid, factor, 0)  # without eps, that of a row which is not there: ∞
+            # D(u) = r·u − x · r² · mean(u · x̂), with x̂ = r · x: x̂ itself is never made.
             along = tl.sum(v_a * gain_a + v_b * gain_b, axis=1, keep_dims=True) * factor
             along = tl.where(varies, along / N if NORM == "rms" else along, 0) * factor * factor
             d_a = d_a * factor - a * along
@@ -127,7 +137,7 @@ def _walk(
         total_a += v_a
         total_b += v_b
         if cos_ptr is not None and AFTER:
-            d_a, d_b = turned(d_a, d_b, cos, -sin, turning, N, PAIRS)
+            d_a, d_b = turn_halves(d_a, d_b, cos, -sin, turning, N, PAIRS)
         dx_row = dx_ptr + (token.to(tl.int64) * COUNT + head) * N
         tl.store(dx_row + first, d_a, mask=here)
         tl.store(dx_row + second, d_b, mask=there)
@@ -168,9 +178,9 @@ def qk_norm_rope_backward(
     (q, q_strides), (k, k_strides) = see_heads(q), see_heads(k)
     (dq_out, dq_strides), (dk_out, dk_strides) = see_heads(dq_out), see_heads(dk_out)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
-    given = constants(q, k, q_weight, k_weight, cos)
+    given = list_constants(q, k, q_weight, k_weight, cos)
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
-    programs = max(1, processors(q.device) * _PER_PROCESSOR // given["GROUPS"])
+    programs = max(1, count_processors(q.device) * _PER_PROCESSOR // given["GROUPS"])
     programs = min(tiles, programs)
     q_partials, k_partials = (
         make_partials(programs, t.shape[2], t.shape[3], q.device) if learns else None

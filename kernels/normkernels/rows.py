@@ -74,6 +74,7 @@ def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
     n = x.shape[-1]
     if x.is_contiguous():
         return x, x.numel() // n if n else 0, n
+    # A view where the strides allow one; else this is the copy.
     rows = x.reshape(-1, n)
     if rows.stride(-1) != 1:
         rows = rows.contiguous()
@@ -109,6 +110,7 @@ def all_columns(ROWS: tl.constexpr, BLOCK: tl.constexpr):
 def within(columns, N: tl.constexpr, BLOCK: tl.constexpr):
     """Return which columns are in the row; where all are, the compiler is told so."""
     inside = columns < N
+    # Known to be true, the masks of a whole tile vanish from the machine code.
     if N % BLOCK == 0:
         inside = tl.full(columns.shape, True, tl.int1)
     return inside

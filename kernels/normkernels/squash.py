@@ -16,9 +16,9 @@ import triton.language as tl
 from torch import Tensor
 
 from normkernels.checks import check_parameters, check_rows, check_tensor
-from normkernels.curves import curve, number
+from normkernels.curves import evaluate_curve, read_number
 from normkernels.launch import is_fake, launch
-from normkernels.operator import differentiable
+from normkernels.operator import make_differentiable
 from normkernels.rows import Tile, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
 from normkernels.squash_backward import squash_backward
@@ -34,7 +34,7 @@ def _forward(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     here = (rows < M) & (columns < N)
     x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
-    y, _ = curve(number(alpha_ptr, alpha) * x + number(shift_ptr, shift), ERF)
+    y, _ = evaluate_curve(read_number(alpha_ptr, alpha) * x + read_number(shift_ptr, shift), ERF)
     if weight_ptr is not None:
         y *= tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
     if bias_ptr is not None:
@@ -49,7 +49,7 @@ def _forward_tile(n: int) -> Tile:
     return Tile(4 if block == 1024 else 2048 // block, block, 4)
 
 
-def squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
+def make_squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
     """Make the function of one curve: (x, alpha, shift, weight, bias) -> y, with its gradients."""
 
     def forward(
@@ -102,9 +102,11 @@ def squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
             dy, x, alpha, slope, shift, offset, weight, bias, learns, steers, erf
         )
 
-    inner = differentiable(name, forward, backward, save=_save_inputs, gradients=_take_gradients)
+    inner = make_differentiable(
+        name, forward, backward, save=_save_inputs, gradients=_take_gradients
+    )
 
-    def function(
+    def call(
         x: Tensor,
         alpha: Tensor | float,
         shift: Tensor | float,
@@ -119,7 +121,7 @@ def squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
         )
         return inner(x, *slope, *offset, weight, bias)
 
-    return function
+    return call
 
 
 def _save_inputs(ctx, inputs, output) -> None:

@@ -17,8 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.curves import curve, number
-from normkernels.launch import is_fake, launch, processors
+from normkernels.curves import evaluate_curve, read_number
+from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
 from normkernels.rows import Tile, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
@@ -38,7 +38,7 @@ def _backward(
     gain = tl.full((1, BLOCK), 1.0, tl.float32)
     if weight_ptr is not None:
         gain = tl.load(weight_ptr + columns, mask=inside, other=0).to(tl.float32)
-    alpha, shift = number(alpha_ptr, alpha), number(shift_ptr, shift)
+    alpha, shift = read_number(alpha_ptr, alpha), read_number(shift_ptr, shift)
     dweight = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     GROUP: tl.constexpr = min(BLOCK, 4)  # values that one thread holds: added up without waiting
@@ -49,10 +49,11 @@ def _backward(
         here = (rows < M) & inside
         x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=here, other=0).to(tl.float32)
-        y, rise = curve(alpha * x + shift, ERF)
+        y, rise = evaluate_curve(alpha * x + shift, ERF)
         u = dy * gain * rise
         tl.store(dx_ptr + rows * N + columns, u * alpha, mask=here)
         if partials_ptr is not None:
+            # f(z) is computed again: saving it would take two more trips through memory.
             dweight += dy * y
             if SHIFT:
                 dbias += dy
@@ -96,14 +97,14 @@ def squash_backward(
     """Return dx, dweight, dbias (if `learns`), dalpha, dshift (if `steers`); else empty."""
     n, shifts = x.shape[-1], bias is not None
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dweight, dbias = (_like(p, learns, x) for p in (weight, bias))
-    dalpha, dshift = (_like(p, steers, x) for p in (alpha, shift))
+    dweight, dbias = (_allocate_like(p, learns, x) for p in (weight, bias))
+    dalpha, dshift = (_allocate_like(p, steers, x) for p in (alpha, shift))
     if is_fake(x):
         return dx, dweight, dbias, dalpha, dshift
     (dy, m, dy_stride), (x, _, x_stride) = as_rows(dy), as_rows(x)
     tile = _backward_tile(n)
     chunks = cdiv(n, tile.block)
-    most = max(1, processors(x.device) * tile.per_processor // max(1, chunks))
+    most = max(1, count_processors(x.device) * tile.per_processor // max(1, chunks))
     programs = min(cdiv(m, tile.rows), most)
     partials = make_partials(1 + shifts, programs, n, x.device) if learns else None
     numbers = make_partials(1 + erf, programs * chunks, 1, x.device) if steers else None
@@ -133,17 +134,17 @@ def squash_backward(
         registers=tile.registers,
     )
     if partials is not None:
-        column_sums(partials, _room(dweight, n), dbias if shifts else None)
+        column_sums(partials, _allocate_room(dweight, n), dbias if shifts else None)
     if numbers is not None:
-        column_sums(numbers, _room(dalpha, 1), _room(dshift, 1) if erf else None)
+        column_sums(numbers, _allocate_room(dalpha, 1), _allocate_room(dshift, 1) if erf else None)
     return dx, dweight, dbias, dalpha, dshift
 
 
-def _like(parameter: Tensor | None, wanted: bool, x: Tensor) -> Tensor:
+def _allocate_like(parameter: Tensor | None, wanted: bool, x: Tensor) -> Tensor:
     """Allocate a gradient, where there is a parameter and its gradient is wanted."""
     return x.new_empty(0) if parameter is None or not wanted else torch.empty_like(parameter)
 
 
-def _room(gradient: Tensor, size: int) -> Tensor:
+def _allocate_room(gradient: Tensor, size: int) -> Tensor:
     """Find room for a sum that its kernel makes anyway, and nobody wants."""
     return gradient if gradient.numel() else gradient.new_empty(size)

@@ -53,7 +53,7 @@ class Traffic:
         size = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
         self.moved[way].append((np.asarray(ptrs.data)[np.asarray(mask.data, bool)], size))
 
-    def within(self, *tensors: torch.Tensor) -> dict[str, int]:
+    def count_within(self, *tensors: torch.Tensor) -> dict[str, int]:
         """Count the bytes that were loaded from these tensors and stored to them."""
         # One tensor may be two results, as the gradients of a sum are.
         spans = {(t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in tensors}
@@ -66,7 +66,7 @@ class Traffic:
             for way, moves in self.moved.items()
         }
 
-    def total(self) -> dict[str, int]:
+    def count_all(self) -> dict[str, int]:
         """Count all bytes."""
         return {way: sum(s * p.size for p, s in moves) for way, moves in self.moved.items()}
 
@@ -86,8 +86,8 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         grads = torch.autograd.grad(outputs, list(given.values()), tops)
     wanted = torch.autograd.grad(truths, list(exact.values()), [top.double() for top in tops])
     rows = [given[name] for name in operation.rows]
-    errors = {"output": _error(outputs[0], truths[0])}
-    errors |= {name: _error(a, b) for name, a, b in zip(given, grads, wanted, strict=True)}
+    errors = {"output": _measure_error(outputs[0], truths[0])}
+    errors |= {name: _measure_error(a, b) for name, a, b in zip(given, grads, wanted, strict=True)}
     results = [g for name, g in zip(given, grads, strict=True) if name in operation.rows]
     return {
         "case": kernel,
@@ -95,9 +95,10 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         "n": n,
         "dtype": dtype,
         "processors": 3,  # what the interpreter stands for, see `launch`
-        "forward": forward.total() | {"activations": _sum(forward.within(*rows, *outputs))},
-        "backward": backward.total()
-        | {"activations": _sum(backward.within(*rows, *outputs, *tops, *results))},
+        "forward": forward.count_all()
+        | {"activations": _sum(forward.count_within(*rows, *outputs))},
+        "backward": backward.count_all()
+        | {"activations": _sum(backward.count_within(*rows, *outputs, *tops, *results))},
         "errors": errors,
     }
 
@@ -106,7 +107,7 @@ def _sum(moved: dict[str, int]) -> int:
     return sum(moved.values())
 
 
-def _error(actual: torch.Tensor, wanted: torch.Tensor) -> float:
+def _measure_error(actual: torch.Tensor, wanted: torch.Tensor) -> float:
     """Return the largest error, as a share of the tensor's largest value."""
     return float(f"{((actual.double() - wanted).abs().max() / wanted.abs().max()).item():.3g}")
 

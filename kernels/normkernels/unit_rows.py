@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from normkernels.checks import check_tensor
-from normkernels.launch import is_fake, launch, processors
+from normkernels.launch import count_processors, is_fake, launch
 from normkernels.operator import is_transformed, is_watched
 from normkernels.rows import forward_tile
 from normkernels.sizes import cdiv
@@ -25,7 +25,7 @@ _ROWS, _COLUMNS = 32, 128  # what a program reads at once across vectors
 
 
 @triton.jit
-def _along(
+def _scale_vectors(
     weight_ptr, vectors, vector_stride, stride,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -94,7 +94,7 @@ def _launch_kernels(weight: Tensor, dim: int) -> None:
     if stride <= vector_stride:
         tile = forward_tile(size)
         launch(
-            _along,
+            _scale_vectors,
             (cdiv(vectors, tile.rows),),
             weight,
             vectors,
@@ -107,7 +107,7 @@ def _launch_kernels(weight: Tensor, dim: int) -> None:
         )
         return
     chunks = cdiv(vectors, _COLUMNS)
-    slices = min(cdiv(size, _ROWS), max(1, 6 * processors(weight.device) // chunks))
+    slices = min(cdiv(size, _ROWS), max(1, 6 * count_processors(weight.device) // chunks))
     partials = torch.empty(slices, vectors, dtype=torch.float32, device=weight.device)
     for kernel in (_across_squares, _across_scale):
         launch(

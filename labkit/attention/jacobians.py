@@ -54,6 +54,7 @@ def attention_jacobians(
     w_q, w_k, w_v, w_o = (weights[name] for name in MATRICES)
     raw = {"q": x @ w_q, "k": x @ w_k, "v": x @ w_v}
     inner, tokens = (torch.eye(n, dtype=x.dtype) for n in (w_q.shape[1], len(x)))
+    # ∂(X W)/∂W, read row by row, is X ⊗ I.
     into = {name: torch.kron(x, inner) for name in raw}
     if qkv_norm:
         into = {name: rms_jacobian(raw[name]) @ into[name] for name in raw}
@@ -62,6 +63,7 @@ def attention_jacobians(
     root = math.sqrt(w_q.shape[1])
     a = torch.softmax(q @ k.T / root, dim=-1)
     by_logits = torch.kron(tokens, (v @ w_o).T.contiguous()) @ softmax_jacobian(a)
+    # The logits hold Kᵀ, and W_K makes rows of K: hence T.
     by_k = torch.kron(q / root, tokens) @ transposition(*k.shape).to(x.dtype)
     return {
         "q": by_logits @ torch.kron(tokens, k / root) @ into["q"],

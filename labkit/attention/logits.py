@@ -51,6 +51,7 @@ def explicit_logits(
     """Multiply every query with its group's keys, in at least float32; None: 1/sqrt(head_dim)."""
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     wide = torch.promote_types(q.dtype, torch.float32)
+    # Key heads are repeated by hand, since a matrix product knows no groups.
     keys = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     return q.to(wide) @ keys.to(wide).transpose(-2, -1) * factor
 
@@ -73,6 +74,7 @@ def largest_logits(
     """Take each head's largest logit over the allowed pairs of real queries (−inf: no pair)."""
     if queries is not None:
         allowed = allowed & queries[:, None, :, None]
+    # Only a threshold is asked of it, after the step: no gradient flows through.
     return logits.detach().masked_fill(~allowed, -math.inf).amax(dim=(0, 2, 3))
 
 

@@ -53,6 +53,7 @@ def fused_attention(
     width = q.shape[-1]
     plain = torch.compiler.is_compiling() or not torch.backends.cuda.flash_sdp_enabled()
     if q.is_cpu and width < _NARROW and not plain:
+        # Fixed before the padding, or torch would take the root of the padded width.
         scale = width**-0.5 if scale is None else scale
         q, k, v = (F.pad(t, (0, _NARROW - width)) for t in (q, k, v))
     grouped = k.shape[1] != q.shape[1]
@@ -106,6 +107,7 @@ class Attention(nn.Module):
             self.register_module(f"norm_{tensor}", norm)
         self.register_parameter("temperature", make_temperature(norms, heads))
         self.register_parameter("head_gain", nn.Parameter(torch.ones(heads)) if head_gain else None)
+        # A buffer moves with the module; it is no part of a checkpoint.
         self.register_buffer("largest_logit", None, persistent=False)
 
     def forward(
@@ -130,6 +132,7 @@ class Attention(nn.Module):
             layer(tokens).unflatten(-1, (-1, self.head_dim))
             for layer, tokens in ((self.q, x), (self.k, source), (self.v, source))
         )
+        # Before the rotation or after it: with a gain for each channel the two are not alike.
         after = self.norms is not None and self.norms.after_rope
         if not after:
             q, k = self._apply_norm("q", q), self._apply_norm("k", k)
@@ -180,6 +183,7 @@ class Attention(nn.Module):
                     f"ones of shape {tuple(earlier.shape)}; give other shapes another chain"
                 )
             logits = logits if earlier is None else logits + earlier
+            # Before cap and mask: the next layer adds to the logits as they were computed.
             context.scores[self.chain] = logits
         return logits if self.softcap is None else soft_cap(logits, self.softcap)
 
@@ -199,6 +203,7 @@ class Attention(nn.Module):
         query, key = clip_factors(self.largest_logit, threshold, self.kv_heads)
         for layer, factor in ((self.q, query), (self.k, key)):
             layer.weight.mul_(factor.repeat_interleave(self.head_dim)[:, None])
+        # The largest logits shrank with the weights: a second call then finds nothing to do.
         gamma = query * key.repeat_interleave(self.heads // self.kv_heads)
         self.largest_logit = self.largest_logit * gamma
         return gamma

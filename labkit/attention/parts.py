@@ -46,6 +46,7 @@ def make_attention_norm(
     learned_here = norms.gain and norms.share != "own"
     for name, wanted in (("bias", norms.shift), ("weight", learned_here)):
         if not wanted and getattr(norm, name, None) is not None:
+            # Every norm reads None as no gain (no shift), and no parameter is left to train.
             setattr(norm, name, None)
     return OwnGains(norm, heads, head_dim) if norms.share == "own" else norm
 
@@ -73,5 +74,6 @@ def apply_temperature(
     if norms is None or temperature is None:
         return q
     if norms.temperature == "head":
+        # Swin v2: no cosine is multiplied by more than 100, and beyond that τ has no gradient.
         temperature = temperature.clamp(max=math.log(100)).exp()[:, None, None]
     return q * temperature.to(q.dtype)

@@ -17,6 +17,7 @@ from labkit.context import Context
 def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Tensor, "time pairs"]:
     """Compute one angle (radians) per position and pair of channels: t · base^(−2i/head_dim)."""
     frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    # float64: at position 10⁵ a float32 angle is off by 0.004, in the fastest pair.
     return torch.arange(time, dtype=torch.float64)[:, None] * frequency
 
 

@@ -22,5 +22,6 @@ class SphereAttention(Attention):
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Make q, k, v; with q times head_dim, the logits' 1/sqrt(head_dim) becomes its inverse."""
         q, k, v = super().project(x, context)
+        # One scale for q and k, so that it enters each logit squared, as in the paper.
         scale = self.s_qk().view(self.heads, 1, self.head_dim)
         return self.head_dim * scale * self.unit(q), scale * self.unit(k), v

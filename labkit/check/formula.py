@@ -138,6 +138,7 @@ class Formula:
         y = (split - mean if self.centre == "mean" else split) / scale
         if self.only_part:
             inside = torch.zeros(x.shape[-1], dtype=torch.bool)
+            # Which positions count: their numbers are cut as the features would be.
             inside[self._count_part(torch.arange(x.shape[-1]), given)] = True
             y = torch.where(inside, y, split)
         return y.reshape(x.shape)
@@ -248,6 +249,7 @@ class Formula:
             count = counted.sum(axes, keepdim=True)
             return total / (1 if self.summed else count - self.correction)
 
+        # where, not x · mask: infinity times 0 is NaN.
         mean = torch.where(real, x, 0.0).sum(axes, keepdim=True) / real.sum(axes, keepdim=True)
         about_mean = self.moment != "raw" and self.centre != "none"
         deviation = x - mean if about_mean else x

@@ -1,5 +1,6 @@
 """The laws of gradients: those of the float64 formula, for x and every parameter."""
 
+import re
 from dataclasses import replace
 
 import torch
@@ -29,6 +30,7 @@ def make_gradient_law(role: str) -> Law:
         kept = exam.gradients if role != "x" else {}
         seen = []
         for i, case in enumerate(_draw_cases(exam, draw, role == "x")):
+            # Not contiguous, as gradients often are.
             top = transpose_all(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
             roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
             # torch's own group norm raises on the gradient of a shift without a gain.
@@ -39,8 +41,7 @@ def make_gradient_law(role: str) -> Law:
                 if (grad := kept[i][role]) is None:
                     raise Broken(f"on {case} no gradient arrives at {_name_role(exam, role)}", CUT)
             except Broken as broken:
-                ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
-                broken.cause = ignored or broken.cause
+                broken.cause = _find_ignored(exam, role) or broken.cause
                 raise
             # A number's is a sum over all of x: in half precision roundings may outweigh it.
             if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
@@ -50,6 +51,14 @@ def make_gradient_law(role: str) -> Law:
     name = role if role == "x" else "a parameter"
     law.__doc__ = f"Give the formula's gradient with respect to {name}."
     return law
+
+
+def _find_ignored(exam: Exam, role: str) -> str:
+    """Say that this parameter is ignored where another law found so: no gradient arrives then."""
+    if role == "x":
+        return ""
+    said = re.compile(rf"(the )?(scale )?{exam.norm.learned[role].law} is ignored")
+    return next((sentence for sentence, _ in exam.found if said.match(sentence)), "")
 
 
 def _name_role(exam: Exam, role: str) -> str:
@@ -103,6 +112,7 @@ def _find_gradients(
     y = exam.call(runner, x, case)
     if not y.requires_grad:
         raise Broken(f"on {case} the result has no gradient at all", CUT)
+    # A fast path may differ under autograd: its value comes before its gradient.
     if case.x.dtype not in _HALF:
         exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
     try:

@@ -72,6 +72,7 @@ def hold_repeatable(exam: Exam, draw: Generator) -> None:
     runner = exam.open_runner(case)
     first = exam.run(case, runner)
     kept = first.clone()
+    # Another x in between: what is handed out again, or remembered, shows.
     exam.run(replace(case, x=2 * case.x.flip(-1) - 1), runner)
     if not torch.equal(first, kept):
         raise Broken(
@@ -94,6 +95,7 @@ def hold_repeatable(exam: Exam, draw: Generator) -> None:
 def hold_standardized(exam: Exam, draw: Generator) -> None:
     """Give every unit the mean and the mean square of the formula, far above eps."""
     root, name = max(1.0, exam.find_eps_size()), exam.norm.unit_name
+    # Far above eps, or the mean square would be below 1 as it should.
     case = exam.draw_case(draw, scale=30 * root, offset=2 * root)
     unit = exam.norm.unit(case.x, exam.groups)
     values, expected = exam.run(case).double()[unit], exam.find_truth(case)[unit]
@@ -160,6 +162,7 @@ def hold_independence(exam: Exam, draw: Generator) -> None:
     for shape in exam.shapes[:3]:
         case = exam.draw_case(draw, shape, about=f"one {name} changed")
         unit = exam.norm.unit(case.x, exam.groups)
+        # One unit alone has no neighbour.
         if unit.all():
             continue
         apart += 1
@@ -260,6 +263,7 @@ def make_default_law(role: str) -> Law:
             raise Untested()
         about = f"{role} not passed" + (", numbers so small that it matters" * (role == "eps"))
         size = exam.find_eps_size()
+        # At two sizes, since one alone could be met by another eps and another place of it.
         scales = (size, size / 3) if role == "eps" else (1.0, 0.1)
         cases = [exam.draw_case(draw, about=about, scale=s).but(**{role: None}) for s in scales]
         if role == "p" and exam.subject.dim is None:  # on few features many shares are the same

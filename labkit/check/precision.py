@@ -212,6 +212,7 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
         raise Untested()
     wanted = _ORDER[exam.variant]
     for dtype in HALF:
+        # Random gains: with gain 1 both orders round alike.
         case, standard = _normalize_rows(exam, draw, dtype)
         y = exam.run(case)
         affine, gain = exam.norm.formula.affine, {"weight": case.given["weight"]}

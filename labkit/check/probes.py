@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LARGE = (1.0, 1e3)  # sizes of numbers beside which eps is nothing, the ordinary ones first
 SIZES = (*LARGE, 1e-9, 1e-6, 1e-3)
+RUNNING = "the running statistics normalize in training, where the batch's own must"
+ROUNDED = "the statistics are rounded to half precision: keep them in at least float32"
 WORST = 2.0**-6  # how far half precision may put a statistic of many values
 
 
@@ -63,15 +65,15 @@ class Probes:
 
 
 def describe_statistics(exam: Exam) -> str:
-    """Say what is wrong with the statistics in a way that no formula has; nothing where they are.
+    """Say what is wrong with the statistics in a way that no formula has; "" where nothing is.
 
-    They may be the running ones where the batch's are due, or rounded.
+    They may be the running ones where the batch's are due (RUNNING), or rounded (ROUNDED).
     """
     try:
         if _normalizes_with_running(exam):
-            return "the running statistics normalize in training, where the batch's own must"
+            return RUNNING
         if _rounds_statistics(exam):
-            return "the statistics are rounded to half precision: keep them in at least float32"
+            return ROUNDED
     except Broken:  # a law says it
         pass
     return ""

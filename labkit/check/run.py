@@ -105,6 +105,7 @@ def hold(
     """Try all laws on what was handed in."""
     named = variant not in (None, "torch")
     title = f"check.rms_{variant}" if named else f"check.{norm.name}"
+    # Before anything is called: None and … are answers that were not given yet.
     if refused := refuse_nothing(handed, "a function or a module"):
         return Report(title, (refused,))
     given = {
@@ -158,6 +159,7 @@ def try_all(
             ready.append(prepare())
         except Broken as broken:
             return Law("prepared", False, broken.cause, broken.message)
+        # Foreign code: whatever it raises is a row of the report, never a traceback.
         except Exception as error:
             message = f"it could not be prepared: {type(error).__name__}: {error}"
             return Law("prepared", False, "", message)
@@ -210,6 +212,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
             try:
                 with at_most(left):
                     done.append(job())
+            # What hangs once would hang again: the laws after it are not tried.
             except TooLong:
                 break
     return done
@@ -219,6 +222,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
 def untouched_world() -> Iterator[None]:
     """Restore the random states and the default dtype afterwards; silence warnings meanwhile."""
     python, array, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
+    # Foreign code may seed, warn, or set a default dtype: the caller's stay as they were.
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -238,6 +242,7 @@ def _refuse_untried(handed: Implementation, norm: Norm) -> None:
             "an instance norm with running statistics is out of scope: "
             "make it with track_running_stats=False"
         )
+    # Its forward and backward pass are no function of one batch, which all laws take.
     if norm.name == "power_norm" and is_module(handed):
         raise Broken(
             "a module that keeps a running mean square, with a backward pass of its own, is out of "

@@ -28,6 +28,7 @@ def hold_padding(exam: Exam, draw: Generator) -> None:
             case = exam.add_mask(draw, exam.draw_case(draw, shape, about, learned=exam.learned))
             mask = case.given["mask"]
             spread = mask.unsqueeze(exam.norm.formula.features)
+            # Padding of 300 would move any statistic that it entered.
             case.x.copy_(torch.where(spread, case.x, case.x + fill))
             exam.compare([case])
             exam.compare([case.but(mask=torch.ones_like(mask))])
@@ -177,6 +178,7 @@ def hold_evaluation_uses_running(exam: Exam, draw: Generator) -> None:
     """Normalize with the running statistics in evaluation, one sample or many, and keep them."""
     _need_running(exam)
     stored = _draw_statistics(draw, exam.dim)
+    # A variance as large as eps, where its place in the root shows.
     small = Statistics(stored.mean, stored.var * exam.find_setting("eps"))
     plain, *others = exam.shapes[:4]
     about = {"about": "evaluation, running statistics given", "learned": exam.learned}

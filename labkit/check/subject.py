@@ -58,6 +58,7 @@ def makes_modules(handed: Any, dim: int) -> bool:
         return False
     try:
         names = list(inspect.signature(handed).parameters)
+        # A factory is called with a size; a norm called so would raise, and is none.
         return bool(names) and names[0] not in _INPUTS and isinstance(handed(dim), nn.Module)
     except Exception:
         return False
@@ -244,6 +245,7 @@ class Module:
         self.has_running = find_buffer(sample, "mean") is not None and norm.runs
         self.takes_mask = "mask" in inspect.signature(sample.forward).parameters
         self.momentum = getattr(sample, "momentum", 0.1)
+        # While this is decided the module must be called as it stands.
         self.channels_last = False
         self.channels_last = norm.formula.features == 1 and self._has_channels_last(sample)
 
@@ -269,12 +271,14 @@ class Module:
             own = None if self.is_class else getattr(self.handed, name, None)
             if isinstance(own, int | float):
                 return float(own)
+        # torch's None is the epsilon of the dtype that it computes in.
         if isinstance(self.handed, nn.RMSNorm) and self.handed.eps is None:
             return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         return self.norm.settings[role][0]
 
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "ModuleRunner":
         """Copy the module, or make one, and set its parameters and statistics."""
+        # A copy each time: no law sees what another one left behind.
         module = self._make_module(dim, given) if self.is_class else copy.deepcopy(self.handed)
         assert isinstance(module, nn.Module)
         return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
@@ -377,6 +381,7 @@ class ModuleRunner:
     def state(self) -> dict[str, Tensor]:
         """Collect what a call must leave as it is: no buffers where some run along."""
         kept: dict[str, Tensor] = dict(self.module.named_parameters())
+        # A batch norm moves its buffers in every training call, as it should.
         return kept if self.subject.norm.pools_batch else {**kept, **tensors_of(self.module)}
 
 
@@ -398,6 +403,7 @@ def find_parameters(
         usual = [name for name in own if name.split(".")[-1] in names]
         if usual:
             found[role] = min(usual, key=lambda name: names.index(name.split(".")[-1]))
+    # Two parameters of one size are told apart by where they start: gains at 1, shifts at 0.
     for by_value in (True, False):
         for role, one in norm.learned.items():
             fits = [

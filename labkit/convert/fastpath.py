@@ -31,6 +31,7 @@ def switches_off(model: nn.Module, new: set[nn.Module]) -> tuple[list[Switch], l
     for name, modules in (("activation_relu_or_gelu", layers), ("use_nested_tensor", encoders)):
         for module in modules:
             switches.append((module, name, getattr(module, name)))
+            # False or 0, as the setting is: torch asks for either before its fused path.
             setattr(module, name, type(getattr(module, name))(0))
     note = (
         f"PyTorch's fused path is off in {len(layers)} nn.TransformerEncoderLayer: it computes "

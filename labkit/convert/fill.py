@@ -71,6 +71,7 @@ def build_norm(
         for part in pooled:
             setattr(part, "channel_axis", 1)  # noqa: B010 (not declared on nn.Module)
         new = new if pooled else ChannelsFirst(new)
+    # The first floating-point tensor there is decides: a norm may have none of its own.
     tensors = itertools.chain(old.parameters(), old.buffers(), model.parameters())
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
     return new.to(like.device, like.dtype).train(old.training)
@@ -104,6 +105,7 @@ def move_contents(
             continue
         value, loss = _convert_parameter(source.detach(), target, start, new_start)
         moved.exact &= not loss
+        # One parameter in two norms stays one, where both store it the same way.
         tie = (id(source), role, start, new_start, tuple(target.shape))
         if tie not in shared:
             shared[tie] = nn.Parameter(value, source.requires_grad)

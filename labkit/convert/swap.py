@@ -63,6 +63,7 @@ def _swap_norms(
             left[norm] = found
         else:
             plans[norm] = found
+    # Leaving one norm may leave another's parameter tied outside: until none is.
     while tied := tied_outside(model, set(plans)):
         for norm, other in tied.items():
             del plans[norm]
@@ -79,6 +80,7 @@ def _swap_norms(
     rest = [
         Left(" = ".join(places[norm]), type(norm).__name__, reason) for norm, reason in left.items()
     ]
+    # The model changes from here on: what can fail was done before.
     for parent, name, _, new in seats:
         parent._modules[name] = new
     made = {plan.new for plan in plans.values()}

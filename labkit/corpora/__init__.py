@@ -6,7 +6,8 @@ depend on the config and a seed alone.
 
 from labkit.corpora.base import Corpus
 from labkit.corpora.digits import Digits
+from labkit.corpora.few import FewDigits, Points
 from labkit.corpora.markov import Markov
 from labkit.corpora.text import Text
 
-__all__ = ["Corpus", "Digits", "Markov", "Text"]
+__all__ = ["Corpus", "Digits", "FewDigits", "Markov", "Points", "Text"]

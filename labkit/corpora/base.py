@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 Batch = tuple[Tensor, Tensor]  # inputs, targets
@@ -13,12 +14,14 @@ SPLITS = ("train", "validation", "test")
 class Corpus:
     """Batches of one data set, by split.
 
-    `floor` is the lowest loss any model can reach (nats per token), where it is known.
+    `floor` is the lowest loss any model can reach (nats per token), where it is known. `whole` is
+    the training set, where every batch has all of it.
     """
 
     draw: Callable[[int], Iterator[Batch]]  # seed -> endless training batches
     held_out: dict[str, list[Batch]]  # "validation" and "test": always the same batches
     floor: float | None = None
+    whole: Batch | None = None
 
     def train(self, seed: int) -> Iterator[Batch]:
         """Yield training batches without end, the same for the same seed."""
@@ -35,7 +38,21 @@ class Corpus:
             self,
             draw=lambda seed: map(move_batch, self.draw(seed)),
             held_out={split: [*map(move_batch, part)] for split, part in self.held_out.items()},
+            whole=None if self.whole is None else move_batch(self.whole),
         )
+
+
+def draw_whole(whole: Batch) -> Callable[[int], Iterator[Batch]]:
+    """Make the draw whose batches have all these examples, in a new order each time."""
+    inputs, targets = whole
+
+    def draw_batches(seed: int) -> Iterator[Batch]:
+        generator = torch.Generator().manual_seed(seed)
+        while True:
+            order = torch.randperm(len(targets), generator=generator)
+            yield inputs[order], targets[order]
+
+    return draw_batches
 
 
 def at_least_one(**sizes: int) -> None:

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from labkit.corpora.base import Batch, Corpus, at_least_one
 
-_VALIDATION, _TEST = 200, 400
+VALIDATION, TEST = 200, 400
 
 
 @cache
-def _load_images() -> tuple[Tensor, Tensor]:
+def load_images() -> tuple[Tensor, Tensor]:
+    """Load images and classes in the fixed order: validation, test, and those to train on."""
     from sklearn.datasets import load_digits  # a second to import; only digits need it
 
     pixels, classes = load_digits(return_X_y=True)
@@ -43,8 +44,8 @@ class Digits:
 
     def load(self) -> Corpus:
         """Split the images; held-out batches have the training batch's size."""
-        images, labels = _load_images()
-        held = _VALIDATION + _TEST
+        images, labels = load_images()
+        held = VALIDATION + TEST
         count = min(len(labels) - held, self.images or len(labels))
         if self.batch > count:
             raise ValueError(f"batch ({self.batch}) is larger than the {count} images")
@@ -64,7 +65,7 @@ class Digits:
         return Corpus(
             draw=draw_batches,
             held_out={
-                "validation": cut_batches(slice(0, _VALIDATION)),
-                "test": cut_batches(slice(_VALIDATION, held)),
+                "validation": cut_batches(slice(0, VALIDATION)),
+                "test": cut_batches(slice(VALIDATION, held)),
             },
         )

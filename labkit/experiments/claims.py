@@ -92,47 +92,20 @@ def claim(
     chapter's family of tests. `tolerance` is how far a later mean may lie from the recorded one,
     `rtol` the same as a share of it; by default the larger of half the interval's width and 5 %.
     """
-    if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
-        raise ValueError(
-            "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
-            f"or the letter of its shelf; got {id!r}"
-        )
-    if kind not in KINDS:
-        raise ValueError(explain_unknown("kind", kind, KINDS))
-    rule, rungs = parse_criterion(criterion), dict[str, Estimate]()
+    _check_words(id, kind, domain, ours, in_range)
+    rule = parse_criterion(criterion)
     lock = None if kind == "exact" else find_lock(project_root(), id)
-    waits: list[str] = []
-    if isinstance(values, Mapping):
-        rungs = _read_rungs(id, values, kind)
-        if lock is not None and not (waits := _describe_waiting(lock, rungs)):
-            rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+    estimate, rungs, waits = _read_values(id, values, kind, interval, lock)
+    if rungs:
         numbers["rung"] = _choose_rung(rungs)
-        estimate = rungs[numbers["rung"]]
-    else:
-        estimate = _make_estimate(id, values, kind, interval)
     if lock is not None:
         refuse_difference(lock, _list_asked(said, criterion, estimate))
     if (rule.two_sided and kind != "exact") or effect is not None:
         _check_margin(id, rule, criterion, kind, effect, predicted)
-    if (domain is None) != (ours is None) or (domain is None and not in_range):
-        raise ValueError(
-            f"a claim names the source's domain and ours together, {id!r} has domain={domain!r} "
-            f"and ours={ours!r}; give both, or neither and leave in_range alone"
-        )
     if tolerance is None and rtol is None:
-        low, high = estimate.compute_interval()
-        if estimate.mean:
-            rtol = max(SHARE, (high - low) / 2 / abs(estimate.mean))
-        else:
-            tolerance = (high - low) / 2  # zero has no share
-    verdict, only = judge_estimate(estimate, rule, lacking), None
-    if rungs:
-        sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
-        beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
-        verdict, only = judge_rungs(sizes, beside, rule, lacking)
-    tried = dict(tried or {}) if kind == "exact" else _say_what_was_tried(tried, rungs, kind)
-    if unknown := [name for name in tried if name not in TRIED]:
-        raise ValueError(explain_unknown("trial", unknown[0], TRIED))
+        tolerance, rtol = _choose_tolerance(estimate)
+    verdict, only = _judge_values(estimate, rungs, rule, lacking)
+    tried = _list_trials(tried, rungs, kind)
     since = since or getattr(estimate, "since", "")
     judged = Claim(
         id=id,
@@ -165,6 +138,22 @@ def claim(
     return judged
 
 
+def _check_words(id: str, kind: str, domain: str | None, ours: str | None, in_range: bool) -> None:
+    """Refuse an id, a kind or a domain that no card could show."""
+    if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
+        raise ValueError(
+            "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
+            f"or the letter of its shelf; got {id!r}"
+        )
+    if kind not in KINDS:
+        raise ValueError(explain_unknown("kind", kind, KINDS))
+    if (domain is None) != (ours is None) or (domain is None and not in_range):
+        raise ValueError(
+            f"a claim names the source's domain and ours together, {id!r} has domain={domain!r} "
+            f"and ours={ours!r}; give both, or neither and leave in_range alone"
+        )
+
+
 @contextmanager
 def collect_claims() -> Iterator[list[Claim]]:
     """Collect the claims that a block makes; they are shown as ever."""
@@ -180,6 +169,45 @@ def _show_claim(made: Claim) -> None:
         collection.append(made)
     bundle = {"text/plain": str(made), "text/html": made.to_html(), CLAIM: made.to_dict()}
     publish_bundle(bundle, "claim", id=made.id)
+
+
+def _read_values(
+    id: str,
+    values: Values | Mapping[str, Sequence[float] | Difference],
+    kind: str,
+    interval: Interval | None,
+    lock: Lock | None,
+) -> tuple[Estimate, dict[str, Estimate], list[str]]:
+    """Make the estimate that reports, those of all rungs, and what a lock still waits for.
+
+    A lock that waits for nothing is judged on its own rungs alone.
+    """
+    if not isinstance(values, Mapping):
+        return _make_estimate(id, values, kind, interval), {}, []
+    rungs, waits = _read_rungs(id, values, kind), list[str]()
+    if lock is not None and not (waits := _describe_waiting(lock, rungs)):
+        rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+    return rungs[_choose_rung(rungs)], rungs, waits
+
+
+def _judge_values(
+    estimate: Estimate, rungs: Mapping[str, Estimate], rule: Criterion, lacking: Sequence[str]
+) -> tuple[str, str | None]:
+    """Return the verdict and, of the ladder, where it holds alone."""
+    if not rungs:
+        return judge_estimate(estimate, rule, lacking), None
+    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
+    beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+    return judge_rungs(sizes, beside, rule, lacking)
+
+
+def _choose_tolerance(estimate: Estimate) -> tuple[float | None, float | None]:
+    """Choose how far a later mean may lie: (in the unit, as a share), one of them None."""
+    low, high = estimate.compute_interval()
+    half = (high - low) / 2
+    if not estimate.mean:
+        return half, None  # zero has no share
+    return None, max(SHARE, half / abs(estimate.mean))
 
 
 def _make_estimate(
@@ -238,22 +266,27 @@ def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[st
     return asked | ({"arms": estimate.arms} if isinstance(estimate, Difference) else {})
 
 
-def _say_what_was_tried(
+def _list_trials(
     tried: Mapping[str, str] | None, rungs: Mapping[str, Estimate], kind: str
 ) -> dict[str, str]:
-    """Add what a claim's kind says by itself; where nobody says anything, the card does not."""
-    if tried is None and not rungs:
-        return {}
+    """List what was tried against a finding; what its kind says by itself is added.
+
+    Where nobody says anything, and of what is exact, the card says nothing either.
+    """
     known = {}
-    if len(rungs) > 1:
-        known["second value"] = f"rungs {' and '.join(rungs)}"
-    if rungs and kind == "best":
-        known["last step"] = "the test loss at the end"
-    if kind == "best":
-        known["control"] = "each at its own rate"
-    if kind == "range":
-        known["control"] = "every rate of the range"
-    return known | dict(tried or {})
+    if kind != "exact" and (tried is not None or rungs):
+        if len(rungs) > 1:
+            known["second value"] = f"rungs {' and '.join(rungs)}"
+        if rungs and kind == "best":
+            known["last step"] = "the test loss at the end"
+        if kind == "best":
+            known["control"] = "each at its own rate"
+        if kind == "range":
+            known["control"] = "every rate of the range"
+    found = known | dict(tried or {})
+    if unknown := [name for name in found if name not in TRIED]:
+        raise ValueError(explain_unknown("trial", unknown[0], TRIED))
+    return found
 
 
 def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from labkit.corpora import Digits
+from labkit.corpora import Markov, Text
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 
@@ -119,8 +119,10 @@ def too_young(
     `worth` is what the part called `name` is worth, and `claimed` the difference between arms.
     `placed`: a smaller model placed the rates.
     """
-    if isinstance(run.data, Digits):
-        raise ValueError("trigrams are for text, Digits has none to compare with")
+    if not isinstance(run.data, Text | Markov):
+        raise ValueError(
+            f"trigrams are for text, {type(run.data).__name__} has none to compare with"
+        )
     tokens = run.train.steps * run.data.batch * run.data.time
     test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
     return [

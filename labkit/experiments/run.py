@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from labkit.corpora import Digits, Markov, Text
+from labkit.corpora import Digits, FewDigits, Markov, Points, Text
 from labkit.model import Departure, ModelConfig, Perturbed, ScaledGradients
+from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.model.vit import ViTConfig
@@ -29,9 +30,10 @@ CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 _MODELS = (
     ModelConfig, Departure, Perturbed, ScaledGradients,
-    MLPConfig, CNNConfig, StackConfig, ViTConfig,
+    MLPConfig, CNNConfig, BareMLPConfig, StackConfig, ViTConfig,
 )  # fmt: skip
-_PARTS = {"model": _MODELS, "data": (Text, Digits, Markov), "train": (TrainConfig,)}
+_DATA = (Text, Digits, FewDigits, Points, Markov)
+_PARTS = {"model": _MODELS, "data": _DATA, "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
 # Fields that configs had once, at the one value that records have.
 GONE = {"matmul": "default", "residual": None}
@@ -41,8 +43,8 @@ GONE = {"matmul": "default", "residual": None}
 class Run:
     """One training: same run, same numbers (on one kind of machine)."""
 
-    model: ModelConfig | MLPConfig | CNNConfig | StackConfig | ViTConfig
-    data: Text | Digits | Markov
+    model: ModelConfig | MLPConfig | CNNConfig | BareMLPConfig | StackConfig | ViTConfig
+    data: Text | Digits | FewDigits | Points | Markov
     train: TrainConfig
     seed: int = 0  # weights and batches
     probes: tuple[str, ...] = ("validation", "test")

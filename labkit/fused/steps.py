@@ -71,6 +71,7 @@ class Ready:
     def __call__(self, x: Tensor) -> Tensor | None:
         """Return the norm of x, if x is this stream, unchanged."""
         if not (self.stays and torch.is_grad_enabled()):
+            # Found once: what is kept longer would hold its memory.
             del self.context.ready[self.norm]
         # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
         taped = self.result.requires_grad or not x.requires_grad

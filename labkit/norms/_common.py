@@ -81,6 +81,7 @@ def over_real_tokens(
             f"{name} needs a mask of dtype bool and shape {tuple(channels_last.shape[:-1])}, one "
             f"value per token (True: real), got {mask.dtype} of shape {tuple(mask.shape)}"
         )
+    # Packed, so that padding has no value, however large, that could enter a statistic.
     packed = norm(channels_last[mask])
     y = packed.new_zeros(channels_last.shape).index_put((mask,), packed)
     return laid_out_as(x, y.movedim(-1, channel_axis))

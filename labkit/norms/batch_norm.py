@@ -62,6 +62,7 @@ def batch_norm(
         centred = centred - centred.mean(dim=0)
         variance = centred.square().mean(dim=0)
         if training and running_mean is not None and running_var is not None:
+            # What the buffers remember is no part of this step's graph.
             unbiased = variance.detach() * (len(rows) / (len(rows) - 1))
             running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
             running_var.lerp_(unbiased.to(running_var.dtype), momentum)
@@ -147,6 +148,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
             return over_real_tokens(type(self).__name__, own, input, mask, self.channel_axis)
         rows = input
         if self.channel_axis == -1 and input.ndim > 2:
+            # torch's batch norm wants channels on axis 1: a token becomes a sample of its own.
             rows = input.reshape(-1, input.shape[-1])
         self._check_input_dim(rows)
         y = self._normalize(rows, self._count_batch())

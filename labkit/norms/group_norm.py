@@ -36,6 +36,7 @@ def group_norm(
     centred = groups - groups.mean(dim=-1, keepdim=True)
     centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
     variance = centred.square().mean(dim=-1, keepdim=True)
+    # Gain and shift go by channel, not by group: channels last, as `affine` wants them.
     standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
     return laid_out_as(x, affine(standard, weight, bias).movedim(-1, 1).to(x.dtype))
 

@@ -21,6 +21,7 @@ class _NativeRMSNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        # The length reads x once, where x.square().mean() writes x² and reads it back.
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         rstd = torch.rsqrt(length.square() / x.shape[-1] + eps)
         return torch.mul(x, rstd).mul_(weight), rstd
@@ -42,6 +43,7 @@ class _NativeRMSNorm(torch.autograd.Function):
             dy, x, [x.shape[-1]], zero, rstd, weight, None, mask
         )
         if dx is not None:
+            # LayerNorm's kernel took out the mean of dy · weight, which RMSNorm keeps.
             dx.add_(rstd * (dy @ weight / x.shape[-1]).unsqueeze(-1))
         return dx, dweight, None
 

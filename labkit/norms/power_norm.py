@@ -68,6 +68,7 @@ class _PowerStep(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dy):  # pyright: ignore[reportIncompatibleMethodOverride]
         z, weight, batch_root = ctx.saved_tensors
+        # g̃ = weight · dy − (1 − α) e z
         g = torch.addcmul(weight * dy, z, ctx.error.to(dy.dtype), value=ctx.decay - 1)
         ctx.error.add_((g * z).mean(dim=0).to(ctx.error.dtype))
         return g.div_(batch_root), (dy * z).sum(dim=0), dy.sum(dim=0), *[None] * 4
@@ -130,10 +131,12 @@ class PowerNorm(LastAxis):
         running = self.running_square.to(wide.dtype)
         if not self.training:
             return affine(wide * torch.rsqrt(running + self.eps), weight, bias).to(x.dtype)
+        # Detached: the backward pass has its own stand-in for the gradient through v.
         square = _mean_square("PowerNorm", wide.detach(), mask)
         batch_root = (square + self.eps).sqrt()
         self.calls += 1
         call = int(self.calls)
+        # The φ of the calls before this one; `_track` moves it afterwards.
         root = batch_root if call <= self.warmup else (running + self.eps).sqrt()
         self._track(square, running, call)
         rows = wide.reshape(-1, self.dim)
@@ -142,6 +145,7 @@ class PowerNorm(LastAxis):
         return y.view(x.shape).to(x.dtype)
 
     def _track(self, square: Tensor, running: Tensor, call: int) -> None:
+        # One call moves φ twice while it warms up, as the authors' code does.
         if call < self.warmup:
             running = torch.lerp(running, square, 1 / call)
         self.running_square.copy_(torch.lerp(running, square, 1 - self.forward_decay))

@@ -51,6 +51,7 @@ class RepBatchNorm(BatchNorm):
 
     def _normalize(self, rows: Tensor, momentum: float) -> Tensor:
         eta = self.eta
+        # One operation instead of a product and a sum; half precision would round in between.
         if rows.dtype == eta.dtype and rows.dtype.itemsize > 2:
             return torch.addcmul(super()._normalize(rows, momentum), rows, eta)
         mean, var, training = self.running_mean, self.running_var, self.training
@@ -88,6 +89,7 @@ def fold(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
             f"fold needs a linear map of the norm's {inner.num_features} features, "
             f"got one of {linear.in_features}"
         )
+    # float64, since fold is made once and every later result has its error.
     slope = torch.rsqrt(inner.running_var.double() + inner.eps)
     slope = slope if inner.weight is None else inner.weight.double() * slope
     offset = -slope * inner.running_mean.double()

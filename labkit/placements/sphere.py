@@ -75,5 +75,6 @@ def normalize_weights(
     """Give every matrix unit vectors along the axis whose length is the stream's width."""
     for path, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
+            # torch stores (out, in): the stream is axis 1 of what reads it, 0 of what writes to it.
             writes = path.rpartition(".")[2] in _WRITERS
             unit_rows_(module.weight, 0 if writes else 1)

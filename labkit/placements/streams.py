@@ -41,6 +41,7 @@ class ResiDual(Step):
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move both streams by the same write."""
+        # A step by itself, outside of a model: its own x is where the second stream starts.
         context = Context(total=x) if context is None else context
         write = self.sublayer(x, context)
         context.total = write + (x if context.total is None else context.total)

@@ -2,6 +2,7 @@
 
 look.py         look at a model and leave it as found; what its layers put out
 trained.py      loss and accuracy; functions of a trained transformer and one held-out batch
+whole_set.py    loss and accuracy of the training set, too, with its own statistics
 gradients.py    sizes of gradients, by layer and step
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
@@ -34,6 +35,8 @@ PROBES: dict[str, str] = {
     "validation": "trained",
     "test": "trained",
     "test-batch-statistics": "trained",
+    "contrast": "trained",
+    "whole-set": "whole_set",
     "residual-rms": "trained",
     "layer-cosine": "trained",
     "removal-cost": "trained",

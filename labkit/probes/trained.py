@@ -16,6 +16,7 @@ from labkit.training import Observer, loss_of
 
 # Held-out batches are joined up to so many predictions: small ones cost more calls than work.
 _JOINED = 4096
+CONTRASTS = (0.125, 0.25, 0.5, 1.0)
 
 
 class Evaluate(Observer):
@@ -49,6 +50,34 @@ def _join_batches(batches: list[Batch]) -> list[Batch]:
     inputs, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
     rows = max(1, _JOINED // targets[0].numel())
     return list(zip(inputs.split(rows), targets.split(rows), strict=True))
+
+
+class Contrasts(Observer):
+    """Loss and accuracy on the test's images at other contrasts: all grey values times a number.
+
+    Raises:
+        TypeError: the inputs are tokens.
+    """
+
+    name = "contrast"
+
+    def __init__(self, corpus: Corpus):
+        self.batches = corpus.held_out["test"]
+        if not (found := self.batches[0][0]).is_floating_point():
+            raise TypeError(f"probe 'contrast' needs images, got inputs of dtype {found.dtype}")
+
+    def result(self, model: nn.Module) -> dict[str, list[float]]:
+        """Average over all predictions, by contrast."""
+        found = [
+            Evaluate("test", [(c * inputs, targets) for inputs, targets in self.batches])
+            for c in CONTRASTS
+        ]
+        judged = [evaluate.result(model) for evaluate in found]
+        return {
+            "contrast": [*CONTRASTS],
+            "loss": [one["loss"] for one in judged],
+            "accuracy": [one["accuracy"] for one in judged],
+        }
 
 
 class OnTrained(Observer):
@@ -137,6 +166,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
     "test": lambda corpus: Evaluate("test", corpus.held_out["test"]),
     "test-batch-statistics": make_test_with_batch_statistics,
+    "contrast": Contrasts,
     **{
         name: make_on_trained(name, measure)
         for name, measure in {

@@ -1,5 +1,9 @@
 """Breaks that shelf B, Statistics of the batch, must notice."""
 
+from labkit.corpora import FewDigits, Points
+from labkit.experiments import Run
+from labkit.model.bare import BareMLPConfig
+from labkit.training import TrainConfig
 from tests.breaks import Break
 
 BREAKS = [
@@ -23,5 +27,23 @@ BREAKS = [
         old="root = batch_root if call <= self.warmup else (running + self.eps).sqrt()",
         new="root = batch_root",
         claim="B-power-norm-hears-nobody-after-warm-up",
+    ),
+    Break(
+        idea="the rows of a ghost batch come from all over the batch, whatever its order",
+        path="labkit/model/bare.py",
+        old="rows.unflatten(0, (groups, self.size)).transpose(0, 1)",
+        new="rows.unflatten(0, (self.size, groups))",
+        run=Run(BareMLPConfig("batch", ghost=2), FewDigits(images=16), TrainConfig(steps=8)),
+    ),
+    Break(
+        idea="the outer ring is the other class, in place of the middle one",
+        path="labkit/corpora/few.py",
+        old="dim=1), ring % 2",
+        new="dim=1), ring // 2",
+        run=Run(
+            BareMLPConfig("layer", relu=False, width=8, inputs=2, classes=2),
+            Points("rings", count=12),
+            TrainConfig(steps=8),
+        ),
     ),
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from normkernels.launch import INTERPRETED, processors
+from normkernels.launch import INTERPRETED, count_processors
 from normkernels.rows import backward_tile
 
 from .cases import Case
@@ -87,7 +87,7 @@ def near(*lengths: int) -> Callable[[Case], list[tuple[int]]]:
 def around(n: int) -> int:
     """Count the rows of one round of a persistent backward kernel."""
     tile = backward_tile(n)
-    return processors(DEVICE) * tile.per_processor * tile.rows
+    return count_processors(DEVICE) * tile.per_processor * tile.rows
 
 
 def pairs(case: Case) -> list[tuple[Setting]]:

@@ -5,7 +5,7 @@ import math
 
 import torch
 from normkernels import unit_rows_
-from normkernels.formulas import unit
+from normkernels.formulas import scale_to_unit
 from torch import Tensor
 
 from .cases import NAMED, Make
@@ -41,7 +41,7 @@ def check_vectors_of_zeros_stay_and_their_gradients_pass():
 def right(weight: Tensor, before: Tensor, dim: int) -> None:
     """Compare with float64: one rounding (interpreted, bfloat16 is cut off)."""
     share = 4e-7 if weight.dtype == FLOAT else 1.01 * torch.finfo(weight.dtype).eps
-    ref = unit(before.double(), dim)
+    ref = scale_to_unit(before.double(), dim)
     tiny = torch.finfo(weight.dtype).smallest_normal * torch.finfo(weight.dtype).eps
     assert ((weight.double() - ref).abs() <= share * ref.abs() + tiny).all()
 

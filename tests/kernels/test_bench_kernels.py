@@ -281,17 +281,17 @@ BYTES = {  # by hand, after kernels.md: activations, statistics, parameters, par
 
 @pytest.mark.parametrize("kernel", BYTES)
 def test_bytes_are_those_counted_by_hand(kernel):
-    counted = OPERATIONS[kernel].bytes(Case(kernel, M, N), P)
+    counted = OPERATIONS[kernel].count_bytes(Case(kernel, M, N), P)
     assert (counted["forward"], counted["backward"]) == BYTES[kernel]
 
 
 def test_bytes_of_heads_and_of_wide_parameters():
     heads = Case("qk_norm_rope", 8192, 128, "bf16", (32, 8))
     values, angles = 8192 * 40 * 128, 1024 * 64 * 4
-    counted = OPERATIONS["qk_norm_rope"].bytes(heads, P)
+    counted = OPERATIONS["qk_norm_rope"].count_bytes(heads, P)
     assert counted["forward"] == 4 * values + angles + 2 * 256
     assert counted["backward"] == 6 * values + angles + 4 * 256 + 8 * P * 256
-    mixed = OPERATIONS["rms_norm"].bytes(Case("rms_norm", M, N, "bf16+fp32"), P)
+    mixed = OPERATIONS["rms_norm"].count_bytes(Case("rms_norm", M, N, "bf16+fp32"), P)
     assert mixed["forward"] == 4 * M * N + 4 * M + 4 * N
 
 

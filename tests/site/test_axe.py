@@ -59,6 +59,21 @@ def test_no_page_has_a_serious_fault(themed: Page, pages: list[str]):
     assert {name: said for name, said in found.items() if said} == {}
 
 
+def test_predictions_have_no_serious_fault_in_any_state(themed: Page, chapters: list[str]):
+    themed.goto(chapters[0], wait_until="load")
+    themed.wait_for_function("MathJax.startup.promise.then(() => true)")
+    locked, declined, *_ = themed.locator(".labkit-asked[data-ask]").all()
+    locked.get_by_role("slider").first.press("PageUp")
+    locked.get_by_role("button", name="Lock").click()
+    declined.get_by_role("button", name="Show without predicting").click()
+    themed.locator(".labkit-asked[data-state=declined] .result:focus").wait_for()
+    assert faults(themed) == []
+    themed.goto("predictions.html", wait_until="load")
+    themed.locator(".labkit-chapter summary").first.click()
+    themed.locator(".labkit-scores table").wait_for()
+    assert faults(themed) == []
+
+
 def test_axe_would_see_one(themed: Page, chapters: list[str]):
     themed.goto(chapters[0], wait_until="load")
     themed.evaluate("html => document.querySelector('article').innerHTML += html", PICTURE)

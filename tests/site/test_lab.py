@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from press.book.chapters import find_chapters
+from press.site.predictions import list_questions
 from tests import in_jupyterlab
 from tests.in_jupyterlab import NOTEBOOK, ended, errors, images
 
@@ -103,11 +104,11 @@ def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
     pytest.fail(f"{name} did not finish within {PATIENCE} s")
 
 
-def show_first(page: Page, what: str) -> Locator:
+def show_first(page: Page, what: str, where: str = ".jp-OutputArea-output") -> Locator:
     """Scroll down until it is in view: JupyterLab draws only the cells near the viewport."""
     panel = page.locator(f"{NOTEBOOK} .jp-WindowedPanel-outer")
     panel.evaluate("box => box.scrollTop = 0")
-    found = page.locator(f"{NOTEBOOK} .jp-OutputArea-output {what}").first
+    found = page.locator(f"{NOTEBOOK} {where} {what}").first
     for _ in range(120):
         if found.count():
             found.scroll_into_view_if_needed()
@@ -128,7 +129,9 @@ def choose_another_picture(page: Page) -> None:
     )
 
 
-def test_a_figure_moves_in_a_notebook_that_nobody_trusts(lab: Lab, browser: Browser):
+@pytest.fixture
+def untrusted(lab: Lab, browser: Browser) -> Iterator[Page]:
+    """Open the first chapter as it was committed, which nobody trusts yet."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     # In a workspace of its own: JupyterLab opens again what the workspace had open.
     workspace = f"{lab.url}lab/workspaces/untrusted"
@@ -136,8 +139,28 @@ def test_a_figure_moves_in_a_notebook_that_nobody_trusts(lab: Lab, browser: Brow
     page.wait_for_selector(NOTEBOOK, timeout=60_000)
     in_jupyterlab.wait_for_kernel(page)
     page.locator("[title^='Notebook not trusted']").first.wait_for()
-    choose_another_picture(page)
+    yield page
     page.close()
+
+
+def test_a_figure_moves_in_a_notebook_that_nobody_trusts(untrusted: Page):
+    choose_another_picture(untrusted)
+
+
+def test_a_notebook_asks_and_tells_neither_ours_nor_the_outcome(untrusted: Page):
+    table = show_first(untrusted, "table:has(details)", where=".jp-MarkdownOutput")
+    rows = table.locator("tbody tr").all()
+    source = (ROOT / "chapters" / f"{CHAPTERS[0]}.py").read_text(encoding="utf-8")
+    asked = list(list_questions(source))
+    assert len(rows) == len(asked) > 5
+    seen = table.inner_text()
+    for row, question in zip(rows, asked, strict=True):
+        assert question.axis in row.inner_text()
+        assert not any(claim in seen for claim in question.claims)
+        ours = row.locator("details")
+        assert ours.inner_text().strip() == "show"
+        ours.locator("summary").click()
+        assert len(ours.inner_text()) > len("show")
 
 
 def test_the_server_asks_for_a_token_and_listens_on_this_machine_only(lab: Lab):

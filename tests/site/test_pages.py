@@ -139,21 +139,6 @@ def test_a_drawing_changes_with_light_and_dark(page: Page, chapters: list[str]):
     assert len(colours) in (0, 2), "0: no chapter was executed here"
 
 
-def test_a_reader_s_prediction_is_kept_and_the_answer_opens(page: Page, chapters: list[str]):
-    for name in chapters:
-        page.goto(name)
-        table = page.locator("table.labkit-predictions").first
-        if not table.count():
-            continue
-        table.get_by_label("Your prediction").first.fill("2")
-        page.reload()
-        expect(table.get_by_label("Your prediction").first).to_have_value("2")
-        answer = table.locator("details p").first
-        expect(answer).to_be_hidden()
-        table.locator("summary").first.click()
-        expect(answer).to_be_visible()
-
-
 def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
     page.goto(chapters[0])
     ground = "() => getComputedStyle(document.body).backgroundColor"

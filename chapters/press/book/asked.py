@@ -8,6 +8,7 @@ name (press.book.cells). So a grid that depends on the results of another (the b
 first one, say) is found once those are there.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,13 +106,20 @@ def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
 
 
 def mark_whole(root: Path, size: str, name: str) -> None:
-    """Note that a chapter ran to its end: its list is whole."""
-    path_of(root, size, name).with_suffix(".whole").touch()
+    """Note that a chapter, as it is now, ran to its end: its list is whole."""
+    path = path_of(root, size, name).with_suffix(".whole")
+    path.write_text(_hash_source(root, name), encoding="utf-8")
 
 
 def is_whole(root: Path, size: str, name: str) -> bool:
-    """Return whether a chapter's list was written by a run of all its cells."""
-    return path_of(root, size, name).with_suffix(".whole").is_file()
+    """Return whether a chapter's list was written by a run of all the cells that it has now."""
+    path = path_of(root, size, name).with_suffix(".whole")
+    return path.is_file() and path.read_text(encoding="utf-8") == _hash_source(root, name)
+
+
+def _hash_source(root: Path, name: str) -> str:
+    source = (root / "chapters" / f"{name}.py").read_bytes()
+    return hashlib.sha256(source).hexdigest()[:16]
 
 
 def find_asked_runs(

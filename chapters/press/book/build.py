@@ -61,13 +61,16 @@ def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
         asked.read_run_keys(root, size, chapter.name) for chapter in chosen
     ):
         return True
-    if (known := replays.read_verdict(root, chosen, size)) is None:
+    known = replays.read_verdict(root, chosen, size)
+    kept = known is not None
+    if known is None:
         print("replays: first steps of each configuration, some runs in full", flush=True)
         from press.book.replaying import replay_runs  # needs torch, which an idle build does not
 
         known = replay_runs(root, chosen, size)
     stale = known["stale"]
-    print(replays.describe_verdict(known, replays.count_stale(root, chosen, size, known)))
+    counts = replays.count_stale(root, chosen, size, known)
+    print(replays.describe_verdict(known, counts, kept=kept))
     for chapter in chosen if stale else ():
         notebook = json.loads(state.notebook_path(root, size, chapter.name).read_text("utf-8"))
         if shown := shown_by(notebook, resting_on(notebook, stale)):

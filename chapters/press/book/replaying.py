@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 from labkit.experiments import Run
 from labkit.experiments.lab import device_of
 from labkit.experiments.own import register_sources, sources_of
-from labkit.experiments.records import FIRST, LADDER, from_row
+from labkit.experiments.records import FIRST, LADDER, Row, from_row
 from labkit.experiments.replay import TIMED, Replay, replay_run, retrain_run
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
@@ -54,23 +54,18 @@ def replay_runs(
     """
     store, began = Store(root, device_of(size)), time.monotonic()
     of = replays.compute_digest(root, chosen, size, every)
-    runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
-    rows = {key: row for key in runs if (row := store.find_row(key)) is not None}
-    on_ladder = store.records.load_rows(LADDER)
-    for key, row in on_ladder.items():
-        runs.setdefault(key, Run.from_dict(row["run"]))
-        rows.setdefault(key, row)
+    runs, rows, on_ladder = _collect_rows(root, chosen, size, store)
     name = Run.hash_configuration if every else Run.hash_workload
-    groups: dict[Any, list[str]] = {}
-    for key in sorted(rows):
-        groups.setdefault(name(runs[key]), []).append(key)
-    commit = commit or collect_provenance()["commit"]
     known = {} if every else replays.read_agreed(root, size)
 
     def agreed_before(kind: str, key: str) -> bool:
         before = known.get(f"{kind} {key}")
         return before is not None and before == replays.hash_replay(kind, rows[key])
 
+    groups: dict[str, list[str]] = {}
+    for key in sorted(rows):
+        groups.setdefault(name(runs[key]), []).append(key)
+    commit = commit or collect_provenance()["commit"]
     drawn = [
         min(keys, key=lambda key: (not agreed_before("opening", key), _hash_key(commit, key)))
         for keys in groups.values()
@@ -95,15 +90,7 @@ def replay_runs(
             if not agreed_before(kind, key)
         ]
     )
-    refuted = {name(one.run): str(one) for one in found if not one.agrees}
-    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
-    ended = [one for one in found if one.kind == "whole"]
-    blamed = _blame_traits([one for one in ended if one.agrees or name(one.run) in begun])
-    stale = {}
-    for key in rows:
-        whys = [refuted.get(name(runs[key])), *map(blamed.get, _list_traits(runs[key]))]
-        if why := next(filter(None, whys), None):
-            stale[key] = why
+    stale = _find_stale(found, runs, rows, name)
     verdict = {
         "openings": len(drawn),
         "configurations": len(groups),
@@ -113,21 +100,51 @@ def replay_runs(
         "ladder": sum(key in on_ladder for key in stale),
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / count_cores(), 1),
     }
+    right = [one for one in found if one.agrees and one.run.key() not in stale]
     agreed = {
         f"{one.kind} {(key := one.run.key())}": replays.hash_replay(one.kind, rows[key])
-        for one in found
-        if one.agrees and one.run.key() not in stale
+        for one in right
     }
-    clear = {
-        trait
-        for one in found
-        if one.kind == "whole" and f"whole {one.run.key()}" in agreed
-        for trait in _list_traits(one.run)
-    }
+    clear = {trait for one in right if one.kind == "whole" for trait in _list_traits(one.run)}
     replays.keep_verdict(root, chosen, size, of, verdict, runs.keys(), agreed, clear)
     if not (stale or some) and size == "book" and whole_book:
         replays.keep_known(root)
     return verdict
+
+
+def _collect_rows(
+    root: Path, chosen: Sequence[Chapter], size: str, store: Store
+) -> tuple[dict[str, Run], dict[str, Row], Collection[str]]:
+    """Collect by key the runs that chapters ask for and the ladder has, their rows, the ladder's.
+
+    A run that nothing has a record of is left out of the rows.
+    """
+    runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
+    rows = {key: row for key in runs if (row := store.find_row(key)) is not None}
+    on_ladder = store.records.load_rows(LADDER)
+    for key, row in on_ladder.items():
+        runs.setdefault(key, Run.from_dict(row["run"]))
+        rows.setdefault(key, row)
+    return runs, rows, on_ladder.keys()
+
+
+def _find_stale(
+    found: Sequence[Replay],
+    runs: Mapping[str, Run],
+    rows: Mapping[str, Row],
+    name: Callable[[Run], str],
+) -> dict[str, str]:
+    """Find which records are stale, and why: their configuration's, or one with a blamed trait."""
+    refuted = {name(one.run): str(one) for one in found if not one.agrees}
+    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
+    ended = [one for one in found if one.kind == "whole"]
+    blamed = _blame_traits([one for one in ended if one.agrees or name(one.run) in begun])
+    stale = {}
+    for key in rows:
+        whys = [refuted.get(name(runs[key])), *map(blamed.get, _list_traits(runs[key]))]
+        if why := next(filter(None, whys), None):
+            stale[key] = why
+    return stale
 
 
 def made_on(row: dict[str, Any], device: str) -> bool:

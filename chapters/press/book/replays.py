@@ -151,11 +151,14 @@ def count_stale(
     ]
 
 
-def describe_verdict(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
-    """Describe in one or two lines what the replays found."""
+def describe_verdict(
+    verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]], *, kept: bool = False
+) -> str:
+    """Describe in one or two lines what the replays found; `kept`: an earlier build did."""
     text = (
         f"replays: {verdict['openings']} of {verdict['configurations']} configurations begin as "
-        f"recorded, {verdict['wholes']} runs trained in full agree; {verdict['seconds']:.0f} s"
+        f"recorded, {verdict['wholes']} runs trained in full agree; "
+        + ("nothing has changed since" if kept else f"{verdict['seconds']:.0f} s")
     )
     stale = verdict["stale"]
     if not stale:

@@ -8,23 +8,25 @@ once those are there, so looking and training take turns. Everything happens at 
 priority: the machine stays free for other work.
 """
 
+import json
 import math
 import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from labkit.experiments import Run, filling, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
-from labkit.experiments.records import LADDER
+from labkit.experiments.records import LADDER, RecordError
 from labkit.experiments.store import Store
 from labkit.system.pool import count_cores
 from press.book import asked, replays, state
@@ -148,11 +150,13 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
     lines = []
     for name, runs in wanted.items():
         lacking = missing[name]
-        text = f"  {name}: {len({r.key() for r in runs})} runs"
-        lines.append(f"{text}, {len(lacking)} to train" if lacking else f"{text}, all there")
+        text = f"  {name}: {_count_different(runs)} runs"
+        lines.append(
+            f"{text}, {_count_different(lacking)} to train" if lacking else f"{text}, all there"
+        )
     if not todo:
         return "\n".join(lines)
-    cost = build_estimate([run for runs in wanted.values() for run in runs], store)
+    cost = build_estimate(store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
     total = sum(known) * len(todo) / len(known) / count_cores() if known else None
     about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
@@ -165,20 +169,35 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:
-    """Learn from recorded runs what a run costs: the median of its configuration's other runs.
+def _count_different(runs: Sequence[Run]) -> int:
+    return len({run.key() for run in runs})
 
-    Rates and seeds do not count; where nothing is like it, the median cost of a step of the book.
+
+def build_estimate(store: Store) -> Callable[[Run], float | None]:
+    """Learn from the book's records what a step costs: the median of all runs of one size.
+
+    A recipe that nobody has trained costs what others of its size do; a size that nobody has
+    trained, what the whole book's median step does.
     """
-    seconds, steps = defaultdict(list), list[float]()
-    for run in {run.key(): run for run in runs}.values():
-        if (record := store.read_record(run)) is not None and record.losses:
-            seconds[run.hash_workload()].append(record.cpu_seconds)
-            steps.append(record.cpu_seconds / len(record.losses))
+    costs, every = defaultdict(list), list[float]()
+    for name in store.records.list_names():
+        with suppress(RecordError):  # whoever needs its runs says what is damaged
+            for row in store.records.load_rows(name).values():
+                if row["trained"]:
+                    every.append(row["cpu_seconds"] / row["trained"])
+                    costs[_describe_size(row["run"])].append(every[-1])
 
     def estimate_seconds(run: Run) -> float | None:
-        if alike := seconds.get(run.hash_workload()):
-            return median(alike)
-        return median(steps) * run.train.steps if steps else None
+        alike = costs.get(_describe_size(run.to_dict()), every)
+        return median(alike) * run.train.steps if alike else None
 
     return estimate_seconds
+
+
+def _describe_size(run: Mapping[str, Any]) -> str:
+    """Write the kinds of model and data, and their whole numbers: widths, depths, batches."""
+    sizes = [
+        {name: value for name, value in run[part].items() if name == "type" or type(value) is int}
+        for part in ("model", "data")
+    ]
+    return json.dumps(sizes, sort_keys=True)

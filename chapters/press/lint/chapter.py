@@ -18,6 +18,7 @@ from press.book.facts import join_text
 from press.book.ledger import collect_claims
 from press.lint.budgets import list_excesses
 from press.lint.numbers import repeated_values, typed_numbers
+from press.lint.predictions import find_told_ids, find_wrong_questions, locate_claims
 from press.lint.said import misstatements
 from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import find_questions, list_exercises
@@ -101,6 +102,15 @@ def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
 def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
     """A bullet of the summary names its claims, and where nobody tried to break them."""
     yield from find_unsupported_bullets(text.prose, text.ledger)
+
+
+def ask_before_the_answer(text: Text) -> Iterator[str]:
+    """A chapter asks its reader before it measures, on axes that hold the answers."""
+    cells = chapters.read_chapter(text.chapter).cells
+    made = locate_claims(cells, collect_claims(text.twin, text.name))
+    if not text.chapter.is_shelf:
+        yield from find_wrong_questions(cells, made, text.ledger)
+        yield from find_told_ids(cells, made)
 
 
 def keep_budgets(text: Text) -> Iterator[str]:
@@ -220,6 +230,7 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_repeated_values,
     hold_words_against_the_ledger,
     hold_the_summary_to_its_cards,
+    ask_before_the_answer,
     keep_budgets,
     measure_cells,
     find_bones,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from labkit.statistics.verdicts import is_weak
+from press.book.chapters import is_letter, read_number
 from press.book.holm import (
     compute_p_values,
     read_criterion,
@@ -15,7 +16,7 @@ from press.book.ledger import collect_claims
 from press.lint.chapter import Text
 
 Claims = Mapping[str, Mapping[str, Any]]
-TOGETHER = 30  # findings of a chapter that Holm's correction can bear
+TOGETHER, ON_A_SHELF = 30, 60  # findings that Holm's correction can bear
 
 
 def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
@@ -53,10 +54,11 @@ def match_the_chapters(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """A chapter tests at most thirty findings together."""
+    """A chapter tests at most thirty findings together, a shelf sixty."""
     for chapter, family in compute_p_values(claims).items():
-        if len(family) > TOGETHER:
-            yield f"{chapter} tests {len(family)} findings together; at most {TOGETHER}"
+        most = ON_A_SHELF if is_letter(read_number(chapter)) else TOGETHER
+        if len(family) > most:
+            yield f"{chapter} tests {len(family)} findings together; at most {most}"
 
 
 def refuse_markup(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:

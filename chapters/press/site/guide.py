@@ -7,6 +7,8 @@ A comment is replaced by what it names:
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
     <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
+    <!-- predictions -->      every question of the book, and the place of the reader's scores
+    <!-- forecasts -->        how good the authors' and the papers' forecasts were
     <!-- glossary -->         the tables of data/; so notation, errata, coverage
 """
 
@@ -19,17 +21,18 @@ from pathlib import Path
 from labkit.system.units import parse_bytes
 from press.book.facts import format_table
 from press.book.forecasts import HELD
-from press.site import block_bench, coverage, sizing, wordlists
+from press.site import all_predictions, block_bench, coverage, sizing, wordlists
 from press.site.claim_cards import draw_cover, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
-GUIDE = ("index.md", "paths.md", "claims.md", "cabinet.md", "running.md", "package.md",
-         "house.md", "tables.md", "placements.md", "course.md", "server.md", "notation.md",
-         "glossary.md", "errata.md")  # fmt: skip
+GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "running.md",
+         "package.md", "house.md", "tables.md", "placements.md", "course.md", "server.md",
+         "notation.md", "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (bench|claims|sizes|lesson|sizing|glossary|notation|errata|coverage)"
+    r"<!-- (bench|claims|sizes|lesson|sizing|predictions|forecasts|glossary|notation|errata"
+    r"|coverage)"
     r"((?: \d+[KMGT]?)*) -->"
 )
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
@@ -46,6 +49,8 @@ def fill_page(text: str, root: Path, book: Book) -> str:
         "sizes": lambda: format_sizes(book),
         "lesson": lambda *numbers: format_lesson(numbers, book),
         "sizing": lambda cores, memory: format_students(book, int(cores), memory),
+        "predictions": lambda: all_predictions.draw_predictions(root, book),
+        "forecasts": lambda: all_predictions.format_scores(root),
         "glossary": lambda: wordlists.format_glossary(root, book),
         "notation": lambda: wordlists.format_notation(root, book),
         "errata": lambda: wordlists.format_errata(root, book),

@@ -2,7 +2,8 @@
 
 A chapter types a title, **Question.**, **In short.** and one figure before its first section. The
 page puts the last two into a box, below how the claims fared and what reading and running cost;
-the imports follow the figure, folded. Without **In short.** the box has the tally alone.
+the imports follow the figure, folded. Without **In short.** the box has the tally alone. Where the
+chapter asks its reader to predict, **In short.** would tell the answers, and is folded.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from press.book.folds import is_fold, merge_folds
 from press.site.claim_cards import draw_tally
 from press.site.outline import Outline
 from press.site.page import is_figure
+from press.site.predictions import LIST
 
 SECTION = re.compile(r"^## ", re.M)
 SHORT = "**In short.**"
+FOLDED = """<details class="labkit-short"><summary>In short (tells the answers)</summary>
+
+{answer}
+
+</details>"""
 
 
 def format_facts(chapter: Outline, notebook: Json) -> str:
@@ -66,7 +73,9 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
     if not short:
         source = f"{heading}\n\n{box}</div>\n\n{question}"
         return [markdown("top", source), *others, *code, *rest]
-    source = f"{heading}\n\n{question}{box}{short}{answer}"
+    asks = any(LIST in cell["source"] for cell in rest)
+    told = FOLDED.format(answer=answer.strip()) if asks else f"{short}{answer}"
+    source = f"{heading}\n\n{question}{box}{told}"
     pictures = [figure] if figure else []
     end = markdown("end", "</div>")
     return [markdown("top", source), *pictures, *code, end, *others, *rest]

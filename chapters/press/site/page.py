@@ -17,7 +17,7 @@ from press.book.chapters import NUMBER
 from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
-from press.site.predictions import fold_answers
+from press.site.predictions import draw_questions
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
@@ -66,7 +66,7 @@ def build_page(
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
-            cells.append({**cell, "source": fold_answers(source, claims or {})})
+            cells.append({**cell, "source": draw_questions(source, claims or {})})
     cells = merge_folds(cells)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

@@ -40,6 +40,7 @@ BUILD_MODULES = {
     "labkit.__main__",
     "normkernels.bench",
 }
+CLAIMS = "claims.json"  # for the search: {page: {anchor: what the claim asks}}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = (
@@ -84,6 +85,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     files["arms.md"] = build_arms_page(root).encode()
     files["leaderboard.md"] = standings_page(notebooks, titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
+    files[CLAIMS] = json.dumps(list_claims(claims["claims"])).encode()
     # Not pages, but what they are made by and of: Sphinx looks again when these change.
     files["versions.json"] = json.dumps(read_versions(root)).encode()
     files["code.json"] = json.dumps({p: code_hash(Path(p).name) for p in PACKAGES}).encode()
@@ -133,6 +135,15 @@ def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
     twins = {n for n, p in executed.items() if p.parent.name == "chapters"}
     shown = {n: claim for n, claim in recorded["claims"].items() if claim["chapter"] in twins}
     return {**built, "claims": shown | built["claims"]}
+
+
+def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
+    """List by page and anchor what each claim asks, or states where nothing was asked."""
+    pages: dict[str, dict[str, str]] = {}
+    for name, claim in sorted(claims.items()):
+        said = claim["said"] or claim["statement"]
+        pages.setdefault(claim["chapter"], {})[f"claim-{name}"] = said
+    return pages
 
 
 def recorded_ledgers(root: Path, size: str) -> list[Json]:

@@ -54,7 +54,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
         DeviceLost: a provider's error left the device unusable.
     """
     op = OPERATIONS[case.kernel]
-    counted = op.bytes(case, device.processors)
+    counted = op.count_bytes(case, device.processors)
     pristine = draw_data(op, case, device.device)
     exact = compute_reference(op, pristine, case)
     count = min(MOST_CALLS, max(1, math.ceil(3 * device.cache / counted["forward"])))

@@ -51,7 +51,7 @@ class Operation:
             inputs["angles"] = torch.arange(time, device=device)[:, None] * frequency
         return {k: t.detach() for k, t in inputs.items()} if self.in_place else inputs
 
-    def bytes(self, case: Case, processors: int) -> dict[str, int]:
+    def count_bytes(self, case: Case, processors: int) -> dict[str, int]:
         """Count the fewest bytes that move, by direction, and those of them for partial sums.
 
         Every input is read once and every output written once, the statistics and parameters

@@ -78,7 +78,7 @@ def _list_torch() -> dict[str, Call]:
 
     def qk_norm_rope(q, k, q_weight, k_weight, angles):
         both = ((q, q_weight), (k, k_weight))
-        return tuple(formulas.turned(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
+        return tuple(formulas.turn_pairs(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
 
     def unit_rows_(weight, dim):
         return weight.copy_(F.normalize(weight, dim=dim))

@@ -103,16 +103,19 @@ def _find_fitting(runs: pandas.DataFrame, condition: str) -> pandas.Series:
         return f"`{name}`{word[0][len(name) :]}"
 
     quoted = _WORD.sub(quote_column, condition)
+    why = "it is neither true nor false"
     try:
         fits = runs.eval(quoted)
-        if not (isinstance(fits, pandas.Series) and pandas.api.types.is_bool_dtype(fits)):
-            raise TypeError("it is neither true nor false")
-        return fits.fillna(False).astype(bool)
+    except TypeError:  # numpy's words are about its loops
+        fits, why = None, "it compares a number with a text, or a text with a number"
     except Exception as error:  # whatever the text makes pandas raise
-        raise ValueError(
-            "a condition is an expression such as \"model.recipe == 'pre' and train.lr < 0.01\"; "
-            f"got {condition!r} ({error})"
-        ) from error
+        fits, why = None, str(error)
+    if isinstance(fits, pandas.Series) and pandas.api.types.is_bool_dtype(fits):
+        return fits.fillna(False).astype(bool)
+    raise ValueError(
+        "a condition is an expression such as \"model.recipe == 'pre' and train.lr < 0.01\"; "
+        f"got {condition!r} ({why})"
+    )
 
 
 def _refuse_one_equals_sign(runs: pandas.DataFrame, condition: str) -> None:

@@ -79,6 +79,16 @@ def test_every_call_on_the_list_is_a_call():
     assert len(seccomp.compile_filter()) % 8 == 0
 
 
+def test_workers_see_the_library_of_this_python_and_not_the_systems():
+    """A Python of one's own with a shared library: under the system's, another one would run."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    (loaded,) = set(re.findall(r"/\S*/libpython\d\S*", maps)) or {""}
+    if not loaded:
+        pytest.skip("this Python has no shared library")
+    shown = [Path(path) for path in mount_plan.plan_paths(("torch",))["whole"]]
+    assert any(Path(loaded).is_relative_to(path) for path in shown), f"{loaded} is hidden"
+
+
 def test_only_what_is_named_and_what_that_needs_is_visible():
     seen = mount_plan.plan_paths(("torch", "numpy"))
     names = {os.path.basename(path) for path in seen["whole"]}

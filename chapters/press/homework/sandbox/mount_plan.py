@@ -42,10 +42,10 @@ def list_libraries() -> list[str]:
     folders = [f"/{top}/{sub}" for top in ("lib", "usr/lib", "usr/local/lib") for sub in [triple]]
     folders += ["/lib64", "/usr/lib64"]
     found = [each for each in folders if triple or not each.endswith("/") if os.path.isdir(each)]
-    own = os.path.join(
-        sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or ""
-    )
-    return found + [each for each in [own] if ".so" in own and os.path.exists(own)]
+    # The name that the executable asks for; libpython3.x.so beside it is what compilers ask for.
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    own = os.path.join(sysconfig.get_config_var("LIBDIR") or "", name)
+    return found + [each for each in [own] if ".so" in name and os.path.exists(own)]
 
 
 def find_distributions(packages: tuple[str, ...]) -> list[importlib.metadata.Distribution]:

@@ -1,0 +1,84 @@
+"""Every question of the book once more, for the page on which a reader meets his predictions.
+
+A fold a chapter holds its questions, each with its axis, its answer and the forecasts that were
+locked; a script (chapters/_static/predict.js) adds what the reader locked, and scores all of them.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from labkit.experiments.locks import LOCKED
+from press.book.chapters import format_number
+from press.book.facts import format_table
+from press.book.forecasts import Forecast, list_forecasts, score_forecasts
+from press.site.outline import Book, Outline
+from press.site.predictions import Question, list_questions, read_facts
+
+PLACE = '<div id="labkit-overview"></div>'  # of what the script writes
+BY = ("authors", "paper")
+
+
+def draw_predictions(root: Path, book: Book) -> str:
+    """Draw the place of the reader's scores, and the questions of every chapter that asks."""
+    forecasts = list_forecasts(root)
+    folds = [draw_chapter(chapter, forecasts) for chapter in book.values()]
+    return "\n\n".join([PLACE, *filter(None, folds)])
+
+
+def draw_chapter(chapter: Outline, forecasts: Sequence[Forecast]) -> str:
+    """Draw a chapter's fold; nothing where it asks nothing."""
+    items = "".join(
+        draw_item(chapter, number, row, forecasts)
+        for number, row in enumerate(list_questions(chapter.prose), start=1)
+    )
+    title = f"{format_number(chapter.number)} · {html.escape(chapter.title)}"
+    fold = f'<details class="labkit-chapter"><summary>{title}</summary>'
+    return f"{fold}\n\n<ol>\n{items}</ol>\n\n</details>" if items else ""
+
+
+def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[Forecast]) -> str:
+    """Draw one question, with a link to where it is asked."""
+    facts = read_facts(row, chapter.claims)
+    if facts:
+        facts |= tell_forecasts(row, forecasts)
+        facts |= {"asked": row.asked, "chapter": chapter.number}
+    data = f' data-ask="{html.escape(json.dumps(facts, ensure_ascii=False))}"' if facts else ""
+    link = f'<a class="place" href="{chapter.name}.html#predict-{number}">in its chapter</a>'
+    item = f'<li class="labkit-asked" id="asked-{chapter.number}-{number}"{data}>'
+    return f"{item}\n\n{row.asked} {link}\n\n</li>\n"
+
+
+def tell_forecasts(row: Question, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+    """Tell which probabilities were locked before the runs, and whether the claim held."""
+    of_claim = [
+        one
+        for one in forecasts
+        if one.id == row.claims[0] and one.by in BY and one.word == LOCKED
+        and one.outcome is not None
+    ]  # fmt: skip
+    if not of_claim:
+        return {}
+    known = {one.by: one.probability for one in of_claim}
+    return {"forecasts": known, "held": of_claim[0].outcome}
+
+
+def format_scores(root: Path) -> str:
+    """Make the table of how good the forecasts of the whole book were."""
+    rows = list(list_scores(list_forecasts(root)))
+    if not rows:
+        return "Nothing that was locked has been judged yet."
+    return format_table(("by", "forecasts", "held", "Brier"), rows, numbers=True)
+
+
+def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
+    """Score the authors and the papers over all their locked forecasts, of both sorts together."""
+    names = {"authors": "the authors", "paper": "the papers"}
+    whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
+    for score in score_forecasts(whole):
+        held = sum(k for *_, k in score.bins)
+        yield names[score.by], str(score.count), str(held), f"{score.brier:.3f}"
