@@ -101,7 +101,7 @@ def test_every_picture_has_words_and_every_figure_its_origin(page: Page, chapter
         assert page.locator(".tag_parameters, .tag_injected-parameters, .stderr").count() == 0
         alts = page.locator(".bd-article img").evaluate_all("images => images.map(i => i.alt)")
         assert all(alt.strip() and not alt.startswith(("_images", "../")) for alt in alts), name
-        drawn = page.locator(".labkit-figure svg:not(.bench svg)")  # test_bench has those
+        drawn = page.locator(".labkit-figure svg:not(.bench svg)")  # test_bench_page has those
         named = "all => all.every(svg => svg.role === 'img' && svg.ariaLabel.trim())"
         assert drawn.evaluate_all(named), name
         broken = "images => images.filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
