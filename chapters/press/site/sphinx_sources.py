@@ -141,7 +141,7 @@ def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
     """List by page and anchor what each claim asks, or states where nothing was asked."""
     pages: dict[str, dict[str, str]] = {}
     for name, claim in sorted(claims.items()):
-        said = claim["said"] or claim["statement"]
+        said = claim.get("said") or claim["statement"]
         pages.setdefault(claim["chapter"], {})[f"claim-{name}"] = said
     return pages
 
