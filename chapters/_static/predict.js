@@ -133,7 +133,8 @@ function lane(who, className, ...marks) {
 
 function ticks(axis) {
   const labels = Object.entries(axis.ticks).sort(([, a], [, b]) => a - b).map(([text, place], i, all) => {
-    const label = make("span", "tick", i === all.length - 1 ? axis.name(text) : text);
+    const last = i === all.length - 1 && axis.unit;
+    const label = make("span", last ? "tick with-unit" : "tick", last ? axis.name(text) : text);
     label.style.left = `${100 * place}%`;
     return label;
   });
