@@ -100,6 +100,7 @@ def test_every_recipe_and_rung_of_the_records_is_on_the_bench(rows):
     assert index["rungs"]["D"] == ladder.RUNGS["D"].changes
 
 
+@pytest.mark.slow
 def test_a_pair_has_the_difference_that_the_ladder_gives_it():
     told = load("S")
     order, pairs = told["order"], told["pairs"]

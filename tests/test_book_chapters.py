@@ -148,6 +148,7 @@ def package(tmp_path, monkeypatch):
     forget()
 
 
+@pytest.mark.slow
 def test_code_counts_where_it_was_loaded_without_comments_and_docstrings(book, package):
     use(book, modules=["labkit", "labkit.norms", "labkit.check.laws"])
     assert changed(book, lambda: package("norms", "# twice", "# two times")) == []

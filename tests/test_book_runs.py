@@ -44,6 +44,7 @@ def book(tmp_path, monkeypatch):
     return root
 
 
+@pytest.mark.slow
 def test_runs_are_trained_and_moved_into_the_records(book):
     code, said = run(book, "book", "runs", "--only", "01")
     assert code == 0 and "2 runs, 2 to train" in said and "nothing is missing" in said
@@ -112,6 +113,7 @@ def test_a_refuted_run_is_trained_again(book):
     ]
 
 
+@pytest.mark.slow
 def test_a_list_trains_nothing_and_one_of_another_version_names_the_way_out(book):
     code, said = run(book, "book", "runs", "--only", "01", "--list")
     assert code == 0 and "2 runs, 2 to train" in said and "on " in said

@@ -123,6 +123,7 @@ def test_an_exercise_without_a_number_of_its_own_is_refused(tmp_path):
         find_exercises(chapter(tmp_path, twice))
 
 
+@pytest.mark.slow
 def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
     found = chapter(
         tmp_path, "n = [seed + 2]", "1 / 0", "n.append(1)\nn = sum(n)", CLAIM, EXERCISES

@@ -106,6 +106,7 @@ def test_a_checkout_that_is_read_only_is_one_sentence_with_a_way_out(
     assert "may not write" in said and "git clone" in said and "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_reader_who_stops_early_gets_no_traceback():
     program = f"{sys.executable} -m labkit show | head -n 1"
     done = subprocess.run(program, shell=True, capture_output=True, text=True, cwd=ROOT)

@@ -74,6 +74,7 @@ def test_years_are_held_out_whole():
     assert not _contains(_load_splits()["train"], opening)
 
 
+@pytest.mark.slow
 def test_files_of_code_are_held_out_whole_and_its_tests_are_left_out():
     splits, files = _load_splits("code"), list_code_files()
     assert not [path for path in files if "tests" in path.parts]

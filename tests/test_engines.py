@@ -451,6 +451,7 @@ def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
 
 
 # -- the command --------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, monkeypatch):
     book = make_book(root / "book", c01_one=chapter_text("01_one"))
     monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back

@@ -204,6 +204,7 @@ def test_slots_must_be_a_number(monkeypatch):
         Pool(Path.cwd())
 
 
+@pytest.mark.slow
 def test_the_engine_trains_as_this_process_does_and_goes_on_where_a_run_fails():
     bad = replace(TINY, probes=("residual-rms",))
     engine = Processes(Path.cwd())

@@ -150,6 +150,7 @@ def test_the_plan_goes_arm_by_arm_and_ends():
     assert {(run.model.recipe, run.seed) for run in first} == {(arm, 1001), (arm, 1002)}
 
 
+@pytest.mark.slow
 def test_progress_leaves_nothing_in_a_drawer():
     progress = {(one.rung, one.arm): one for one in ladder.list_progress(read_first)}
     assert len(progress) == len(ladder.CLIMBED) * len(ladder.ARMS)

@@ -24,6 +24,7 @@ from press.site.outline import Book, count_prose_words, read_outlines
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
     copy_of_the_book(tmp_path)
     text = tmp_path / "chapters" / "03_rmsnorm.py"

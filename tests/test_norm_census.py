@@ -30,6 +30,7 @@ def test_norms_are_found_by_what_is_constructed(call, kinds):
     assert isinstance(part, ast.ClassDef) and list_norms(part) == kinds
 
 
+@pytest.mark.slow
 def test_the_census_is_what_transformers_says():
     transformers = pytest.importorskip("transformers")
     if transformers.__version__ != "5.23.0":

@@ -56,6 +56,7 @@ def train_watched(norm, seen, *observers):
 train_alone = cache(train_watched)
 
 
+@pytest.mark.slow
 @each(norm=["none", "batch"], name=PROBES)
 def test_a_run_that_is_watched_trains_as_one_that_is_not(name, norm):
     seen = SEES.get(name, "text")

@@ -71,6 +71,7 @@ def test_every_file_that_the_page_about_the_house_names_exists():
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
+@pytest.mark.slow
 def test_the_pages_that_the_readme_leads_to_exist_and_the_example_of_a_sweep_runs(tmp_path):
     links = re.findall(r"\]\(([^)#:]+)\)", text("README.md"))
     assert len(links) > 8 and not [link for link in links if not (ROOT / link).exists()]

@@ -42,6 +42,7 @@ def declare(root: Path, name: str, runs: list[Run]) -> None:
     asked.mark_whole(root, "book", name)
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(book):
     store, runs = Store(book), variants()
 

@@ -280,6 +280,7 @@ def built(tmp_path_factory) -> Path:
     return build_site(fake_book.make(tmp_path_factory.mktemp("site")))
 
 
+@pytest.mark.slow
 def test_the_site_has_its_pages_figures_and_links(built: Path):
     text = (built / f"{ONE}.html").read_text()
     for alt in ("Two loss curves that cross.", "The same for a small CNN.", "A flat line."):

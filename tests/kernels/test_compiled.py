@@ -134,6 +134,7 @@ def test_every_kernel_keeps_its_budgets():
     assert not over, "\n".join(over)
 
 
+@pytest.mark.slow
 def test_rms_norm_keeps_its_budgets_for_an_h100():
     found = needs([(90, ["rms_norm/4096/bfloat16"])])
     assert [one["kernel"] for one in found] == [
