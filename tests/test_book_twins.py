@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -10,6 +11,7 @@ from press.book import chapters, state, twins
 from press.book.files import Red
 from press.book.twins import strip_notebook
 
+ROOT = Path(__file__).resolve().parents[1]
 CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
 
 
@@ -175,3 +177,21 @@ def test_a_twin_folds_by_kind_and_keeps_what_needs_no_trust_of_a_drawing_and_of_
     drawing, slider = (set(cell.outputs[0].data) for cell in twin.cells[:2])
     assert drawing == {"image/png", "text/plain"}
     assert slider == {"image/png", "text/plain", VEGA_LITE}
+
+
+def test_a_twin_has_numbers_as_javascript_writes_them():
+    spec = {"width": 704.0, "values": [1.0, 1.5, -0.0, 1e21], "name": "1.0", "on": True}
+    slider = nbformat.v4.new_output(
+        "display_data", {VEGA_LITE: spec}, metadata={"labkit": {"kind": "slider", "mean": 0.0}}
+    )
+    cell = nbformat.v4.new_code_cell("explore(x)", outputs=[slider])
+    (twin,) = strip_notebook(nbformat.v4.new_notebook(cells=[cell])).cells
+    written = json.dumps([twin.outputs[0].data[VEGA_LITE], twin.outputs[0].metadata["labkit"]])
+    assert '"width": 704,' in written and '"mean": 0}' in written
+    assert '[1, 1.5, 0, 1e+21], "name": "1.0", "on": true' in written
+
+
+def test_opening_a_committed_twin_would_not_rewrite_its_numbers():
+    for chapter in chapters.find_chapters(ROOT):
+        outputs = json.loads(chapter.twin.read_text(encoding="utf-8"))["cells"]
+        assert json.dumps(twins.write_whole_numbers(outputs)) == json.dumps(outputs), chapter.name

@@ -147,6 +147,20 @@ def test_a_figure_moves_in_a_notebook_that_nobody_trusts(untrusted: Page):
     choose_another_picture(untrusted)
 
 
+def test_a_notebook_that_is_only_opened_and_saved_keeps_its_bytes(untrusted: Page, lab: Lab):
+    files = [lab.root / "chapters" / f"{CHAPTERS[0]}{suffix}" for suffix in (".ipynb", ".py")]
+    before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
+    untrusted.keyboard.press("Control+s")
+    for _ in range(100):
+        if files[0].stat().st_mtime_ns != before[0][1]:
+            break
+        untrusted.wait_for_timeout(100)
+    else:
+        pytest.fail("it was not saved")
+    untrusted.wait_for_timeout(1000)  # the text is written after the notebook
+    assert [file.read_bytes() for file in files] == [content for content, _ in before]
+
+
 def test_a_notebook_asks_and_tells_neither_ours_nor_the_outcome(untrusted: Page):
     table = show_first(untrusted, "table:has(details)", where=".jp-MarkdownOutput")
     rows = table.locator("tbody tr").all()

@@ -23,6 +23,7 @@ NUMBER = r"(?:\d\d|[A-Z])"  # of a chapter, or of a shelf of the cabinet
 # Where the labkit lies that a kernel will import.
 CODE = folder_of("labkit").resolve().parent
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def build_command(root: Path, settings: Path) -> list[str]:
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.root_dir": str(root),
         "FileContentsManager.preferred_dir": str(root / "chapters"),
+        "FileContentsManager.pre_save_hook": "press.book.saving.drop_volatile",
         "LabApp.app_settings_dir": str(settings),
         "LabApp.default_url": "/lab/tree/chapters/START.ipynb",
         "LabApp.extension_manager": "readonly",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.display import CLAIM
 from labkit.system.files import write_whole
 from press.book import chapters
-from press.book.chapters import KERNEL, Chapter
+from press.book.chapters import KERNEL, LANGUAGE, Chapter
 from press.book.compare import same_outputs
 from press.book.files import Red
 from press.book.folds import Folder
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 LARGEST_TWIN = 500_000  # bytes
-LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
+JAVASCRIPT_EXPONENT = 1e21  # from here on JavaScript writes whole numbers with an exponent
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a progress bar
 
 
@@ -135,8 +135,20 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
         for mime, value in data.items():
             if mime.startswith("text/"):
                 output.data[mime] = ADDRESS.sub("0x…", value)
+            elif mime.endswith("json"):
+                output.data[mime] = write_whole_numbers(value)
+        output.metadata = write_whole_numbers(output.get("metadata", {}))
         kept.append(output)
     return kept
+
+
+def write_whole_numbers(value: Any) -> Any:
+    """Write 1.0 as 1, in JSON of any depth: what JupyterLab saves has gone through JavaScript."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < JAVASCRIPT_EXPONENT:
+        return int(value)
+    if isinstance(value, dict):
+        return type(value)((name, write_whole_numbers(each)) for name, each in value.items())
+    return [write_whole_numbers(each) for each in value] if isinstance(value, list) else value
 
 
 def _parse_notebook(text: str) -> "NotebookNode | None":

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labkit.check.public import ALLOWED
-from press.book.chapters import KERNEL
-from press.book.twins import LANGUAGE
+from press.book.chapters import KERNEL, LANGUAGE
 from press.homework import regions, variants
 from press.homework.cells import WITH_POINTS, Cell
 from press.homework.source import Homework

@@ -1,0 +1,29 @@
+"""Save a chapter as its twin is written, so that a notebook that was only opened changes no file.
+
+JupyterLab notes the kernel's version in each notebook that it opens, Jupytext how each cell stands
+in the text; JupyterLab then saves both by itself. A server calls `drop_volatile` before it writes.
+"""
+
+import copy
+from pathlib import PurePosixPath
+from typing import Any
+
+from press.book.chapters import KERNEL, LANGUAGE
+
+CELL = ("cell_marker", "lines_to_next_cell")  # Jupytext reads both from the text again
+
+
+def drop_volatile(model: dict[str, Any], path: str, **_: Any) -> None:
+    """Write a notebook of the folder `chapters` with what a twin keeps of its metadata.
+
+    What is handed in may be written as text next, so it is copied before it is changed. Notebooks
+    elsewhere are their owner's.
+    """
+    if model["type"] != "notebook" or PurePosixPath(path).parent.name != "chapters":
+        return
+    content = copy.deepcopy(model["content"])
+    content["metadata"] = {"kernelspec": KERNEL, "language_info": LANGUAGE}
+    for cell in content["cells"]:
+        for name in CELL:
+            cell["metadata"].pop(name, None)
+    model["content"] = content
