@@ -1,12 +1,14 @@
 """Hold one of the slots that processes share; apart, so that a holder need not import PyTorch."""
 
+import os
 import time
 from pathlib import Path
 
 from labkit.system.pool import Pool
 
 
-def hold(root: Path, log: Path, seconds: float) -> None:
+def hold(root: Path, log: Path, seconds: float, nice: int = 0) -> None:
+    os.nice(nice)
     with Pool(root).slot():
         with log.open("a") as file:
             file.write("+")

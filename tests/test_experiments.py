@@ -198,6 +198,26 @@ def test_no_more_processes_hold_a_slot_than_there_are_and_a_killed_one_gives_its
     assert log.read_text() == "++-+-"
 
 
+def test_nobody_waits_for_a_slot_that_is_held_at_low_priority(tmp_path):
+    log = tmp_path / "log"
+    spawn = multiprocessing.get_context("spawn")
+    low = spawn.Process(target=hold, args=(tmp_path, log, 600, 19))
+    low.start()
+    try:
+        while not log.exists():
+            time.sleep(0.05)
+        end = time.monotonic() + 10
+        with Pool(tmp_path).slot(give_up=lambda: time.monotonic() > end):
+            pass
+        another = spawn.Process(target=hold, args=(tmp_path, log, 0, 19))
+        another.start()
+        another.join(2)
+        assert another.is_alive() and log.read_text() == "+", "those at low priority share theirs"
+        another.kill()
+    finally:
+        low.kill()
+
+
 def test_slots_must_be_a_number(monkeypatch):
     monkeypatch.setenv("LABKIT_SLOTS", "none")
     with pytest.raises(ValueError, match="LABKIT_SLOTS must be a number"):

@@ -2,7 +2,9 @@
 
 A slot is a lock on a small file below `<root>/.labkit/slots`. The kernel of a chapter holds one
 while it computes, and an engine one for each task that trains, so that two builds together still
-use each core once. The operating system takes a lock back when its process dies, however it dies.
+use each core once. What runs at low priority has as many slots of its own: nobody waits for it,
+and the operating system gives it the time that is left. It takes a lock back when its process dies,
+however it dies.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+_LOW = 10  # from this nice value on, a process gives way to all others
 _POLL = 0.05  # seconds between two looks for a free slot
 _WATCH = 0.2  # seconds between two looks whether a parent lives
 
@@ -53,9 +56,11 @@ class Pool:
         Raises:
             Timeout: `give_up` said yes before that.
         """
+        kind = "low-" if hasattr(os, "nice") and os.nice(0) >= _LOW else ""
         while not give_up():
             for number in range(self.slots):
-                lock = FileLock(self.folder / f"{number}.lock", blocking=False, thread_local=False)
+                name = f"{kind}{number}.lock"
+                lock = FileLock(self.folder / name, blocking=False, thread_local=False)
                 with contextlib.suppress(Timeout):
                     lock.acquire()
                     return lock

@@ -137,7 +137,8 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
                 output.data[mime] = ADDRESS.sub("0x…", value)
             elif mime.endswith("json"):
                 output.data[mime] = write_whole_numbers(value)
-        output.metadata = write_whole_numbers(output.get("metadata", {}))
+        if "metadata" in output:
+            output.metadata = write_whole_numbers(output.metadata)
         kept.append(output)
     return kept
 
