@@ -65,12 +65,20 @@ def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     assert link_tally([], "04") == ""
 
 
-def test_minutes_are_words_open_code_figures_and_cards():
+def test_minutes_are_words_formulas_open_code_figures_and_cards():
     one = Outline("04_toy", "Toy", (), 10 * WORDS_A_MINUTE, (), (), "")
     assert one.minutes == 10
-    for field, count in (("lines", 120), ("figures", 8)):
+    for field, count in (("lines", 120), ("formulas", 9), ("figures", 8)):
         longer = Outline("04_toy", "Toy", (), 0, (), (), "", **{field: count})
         assert longer.minutes == round(count * SECONDS[field] / 60) > 0
+
+
+def test_reading_counts_what_is_open_and_no_fold():
+    text = (
+        "Three words here.\n\n$$x$$\n\n<details><summary>Hint</summary>\n\nNo. $$y$$\n\n</details>"
+    )
+    one = read_outline("04_toy", fake_book.notebook(text))
+    assert (one.words, one.formulas) == (4, 1), "a formula is read as a word, too"
 
 
 def test_reading_counts_open_code_and_pictures_only():
@@ -125,8 +133,11 @@ def test_the_notebook_that_a_reader_opens_first_lists_the_chapters_in_order(tmp_
         (tmp_path / "chapters" / f"{name}.py").touch()
         twin = fake_book.FIRST if name == fake_book.ONE else fake_book.SECOND
         (tmp_path / "chapters" / f"{name}.ipynb").write_text(json.dumps(twin))
+    needs = "**What to know before.** Sums.\n\nOther.\n\n**What you can do afterwards.** Products."
+    (tmp_path / "chapters" / "index.md").write_text(f"# Cover\n\n{needs}\n\nEnd.\n")
     assert write_start(tmp_path, check=True) == ["START.ipynb"] == write_start(tmp_path)
     assert write_start(tmp_path) == []
     text = (tmp_path / START).read_text()
     assert text.index(f"]({fake_book.ONE}.ipynb)") < text.index(f"]({fake_book.TWO}.ipynb)")
+    assert "before.** Sums." in text and "afterwards.** Products." in text and "Other" not in text
     assert "No module named `labkit`" in text

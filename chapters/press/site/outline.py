@@ -23,8 +23,9 @@ MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$",
 MATH_BLOCK = re.compile(r"\$\$.+?\$\$", re.S)
 EXERCISE = re.compile(r"^\*\*(\d+[a-z]?) *\(([^)]+)\)")
 SENTENCE = re.compile(r"(?<=[.?!:])[*”\")]*\s+(?=[A-Z“\"$*(])")
-WORDS_A_MINUTE = 220
-SECONDS = {"lines": 5, "figures": 45, "claims": 20}  # that one takes, beside the words
+FOLD = re.compile(r"(?s)<details\b.*?</details>")
+WORDS_A_MINUTE = 135  # two students with a pencil, over eleven chapters
+SECONDS = {"lines": 4, "formulas": 20, "figures": 45, "claims": 20}  # that one takes beside them
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,12 @@ class Outline:
     name: str
     title: str
     questions: tuple[str, ...]
-    words: int
+    words: int  # that stand open on its page
     headings: tuple[str, ...]
     exercises: tuple[tuple[str, str], ...]  # number, kind: ("6", "proof")
     prose: str
     lines: int = 0  # of code that stand open on its page
+    formulas: int = 0  # that stand on a line of their own
     figures: int = 0
     seconds: float = 0.0  # CPU-seconds of its recorded runs
     memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
@@ -52,8 +54,9 @@ class Outline:
 
     @property
     def minutes(self) -> int:
-        """How long reading takes: words, open code, figures and cards; no exercise."""
-        counts = {"lines": self.lines, "figures": self.figures, "claims": len(self.claims)}
+        """How long reading takes: words, formulas, open code, figures and cards; no exercise."""
+        counts = {"lines": self.lines, "formulas": self.formulas, "figures": self.figures}
+        counts["claims"] = len(self.claims)
         seconds = sum(SECONDS[kind] * count for kind, count in counts.items())
         return round(self.words / WORDS_A_MINUTE + seconds / 60)
 
@@ -72,16 +75,18 @@ def read_outline(name: str, notebook: Json) -> Outline:
     cells = [(cell["cell_type"], join_text(cell["source"])) for cell in notebook["cells"]]
     markdown = [source for kind, source in cells if kind == "markdown"]
     plain = [FENCED.sub("", source) for source in markdown]
+    opened = [FOLD.sub("", source) for source in markdown]
     code = [source for kind, source in cells if kind == "code"]
     return Outline(
         name=name,
         title=title_of(notebook) or name,
         questions=find_questions(markdown),
-        words=sum(map(count_prose_words, markdown)),
+        words=sum(map(count_prose_words, opened)),
         headings=tuple(h.strip() for p in plain for h in re.findall(r"(?m)^#{2,3} +(.+?) *$", p)),
         exercises=tuple(list_exercises(plain)),
         prose="\n\n".join(plain),
         lines=count_open_lines(notebook),
+        formulas=sum(len(MATH_BLOCK.findall(source)) for source in opened),
         figures=count_figures(notebook),
         seconds=sum_costs(notebook)["cpu_seconds"],
         memory=read_memory(code),

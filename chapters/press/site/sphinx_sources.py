@@ -32,6 +32,7 @@ from press.site.links import join_up
 from press.site.outline import read_outlines
 from press.site.page import build_page
 from press.site.scoreboard import build_scoreboard, standings_page
+from press.site.terms import link_terms
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
@@ -65,6 +66,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
         shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])
         shown["cells"] = build_top(shown["cells"], chapter.number, facts)
         join_up(shown, chapter, book, root)
+        link_terms(shown, chapter, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
         twin = root / "chapters" / f"{name}.ipynb"
         files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()

@@ -55,6 +55,10 @@ PAGE = Path("chapters") / "tables.md"
 PICTURE = Path("chapters") / "_static" / "ladder.svg"
 RUNG = "S"
 START = Path("chapters") / "START.ipynb"
+COVER = Path("chapters") / "index.md"
+NEEDS = re.compile(
+    r"^\*\*What (?:to know before|you can do afterwards)\.\*\*.*?(?=\n\n)", re.M | re.S
+)
 ABOUT = """# Normalization in Transformers: a Lab Book
 
 Every transformer normalizes its activations, and papers disagree about how, where and why. Each
@@ -221,7 +225,8 @@ def write_start(root: Path, *, check: bool = False) -> list[str]:
         for chapter in find_chapters(root)
         if chapter.twin.is_file()
     }
-    text, path = format_start(read_outlines(notebooks)), root / START
+    needs = "\n\n".join(NEEDS.findall((root / COVER).read_text(encoding="utf-8")))
+    text, path = format_start(read_outlines(notebooks), needs), root / START
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return []
     if not check:
@@ -229,15 +234,15 @@ def write_start(root: Path, *, check: bool = False) -> list[str]:
     return ["START.ipynb"]
 
 
-def format_start(book: Book) -> str:
-    """Write what the book is, its chapters with their minutes, and how to run them."""
+def format_start(book: Book, needs: str) -> str:
+    """Write what the book is, its chapters with their minutes, what it needs, and how to run it."""
     rows = []
     for one in book.values():
         link = f"[{format_number(one.number)} · {one.title}]({one.name}.ipynb)"
         rows.append((link, one.minutes, " ".join(one.questions)))
     chapters = f"## Chapters\n\n{format_table(('chapter', 'minutes', 'it asks'), rows)}"
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": KERNEL})
-    for number, source in enumerate((ABOUT, chapters, HOW)):
+    for number, source in enumerate((ABOUT, chapters, needs, HOW)):
         cell = nbformat.v4.new_markdown_cell(source, id=f"start-{number}")
         notebook.cells.append(cell)
     return nbformat.writes(notebook) + "\n"
