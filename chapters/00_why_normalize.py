@@ -517,7 +517,7 @@ tuned = {
 }
 final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
 

@@ -154,7 +154,7 @@ survey has it: that would average over time.) All rows are one function with ano
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def standardize(x, axes, eps=1e-5):
     mean = x.mean(axes, keepdim=True)
     return (x - mean) / (x.var(axes, correction=0, keepdim=True) + eps).sqrt()
@@ -498,7 +498,7 @@ final = Experiment(digits, {"probes": [looks], "arm": arms, "seed": five})
 final_runs = lab.run(final)
 final_by_cell = final_runs.by("arm")
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(final)
 

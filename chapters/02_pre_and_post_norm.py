@@ -257,7 +257,7 @@ Pre-Norm adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 a
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def angles_to_constant(wrap, sublayers=12):
     """Degrees between the stream and what every sublayer writes, after each of them."""
     stream = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
@@ -946,7 +946,7 @@ prevents is not the dip, but the fall without return. The next cell trains one P
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def train_live(warmup):
     """Train one Post-Norm model here and now, and return its record."""
     corpus = base.data.load()

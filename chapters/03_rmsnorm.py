@@ -218,7 +218,7 @@ in place of $x$, always. LayerNorm of the one is RMSNorm of the other, and the m
 """
 
 
-# %%
+# %% tags=["mechanism"]
 @torch.no_grad()
 def with_rms_norm(model):
     """Turn a Pre-Norm model with LayerNorm (no shift) into the same function with RMSNorm."""
@@ -464,7 +464,7 @@ grid = {"train.lr": between, "seed": list(ladder.SEEDS)}
 without = lab.run(Experiment(replace(plain, probes=looks), {"arm": {"rms": {}}, **grid}))
 final = lab.run(Experiment(replace(raised, probes=looks), {"arm": arm, **grid}))
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 best = replace(raised.train, lr=its_rate)
 lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": [0]}))
@@ -681,7 +681,7 @@ or −4, and never 1. Move the mean and watch:
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def measure(mean, arithmetic, seed=seed, count=100):
     """Return variances of tokens with this mean and deviation 1: rounded, and true."""
     torch.manual_seed(seed)
@@ -1095,7 +1095,7 @@ it may well train. They bite when weights move, or when an input is unusual.
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def slip(denominator, least=torch.float32):
     """Make an RMSNorm whose denominator is wrong in one way; `least` is what it computes in."""
 

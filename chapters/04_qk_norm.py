@@ -340,7 +340,7 @@ Train a matrix on noise, and watch it turn.
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def turning(decay, size, steps=1500, lr=0.01):
     """Angle of every step that AdamW takes with a matrix whose scale its loss cannot see."""
     draw, angles = torch.Generator().manual_seed(seed), []
@@ -461,7 +461,7 @@ Attention is three lines more. Do the runs below compute just this?
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def slow_attention(x, w, angles, heads):
     """Causal attention with QK-Norm, head by head; w: tensors by name."""
     out, hidden = [], torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
@@ -703,7 +703,7 @@ So the logits are guilty, and a good part of the loss comes back when the softma
 the raw logits run away as before, tie beyond $c$, and get no gradient, which may be why. Gemma 2 and 3, and a cap with and without QK-Norm, each at its own rate: [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 
@@ -945,7 +945,7 @@ compares a block with its equation, notice?
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def across_heads(attention):
     return Attention(32, 4, 4, norms=attention_norms("qk rms width"))
 

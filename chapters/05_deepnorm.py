@@ -81,7 +81,7 @@ show_bench(
 )
 
 
-# %%
+# %% tags=["mechanism"]
 small = ModelConfig(norm="layer", dim=32, activation="gelu", context=32, init="xavier")
 batch = Text(batch=8, time=32, held_out=4096).load().held_out["validation"][0]
 
@@ -189,7 +189,7 @@ $0.88$ at any depth. The figure shows more than these bounds, because $s$ is sma
 """
 
 
-# %%
+# %% tags=["mechanism"]
 @torch.no_grad()
 def measure_kept(model):
     """Cosine between the normalized embedding and the last stream, averaged over tokens."""
@@ -704,7 +704,7 @@ final = lab.run(Experiment(base, {"arm": best, "seed": five}))
 test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
 counts = {"letter frequencies": ngram_loss(base.data, 1), "bigram counts": ngram_loss(base.data, 2)}
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(Experiment(base, {"arm": best, "seed": five}))
 

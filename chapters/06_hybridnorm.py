@@ -757,7 +757,7 @@ multiplied by $\sqrt d$, so a step of Adam moves them that much further than in 
 The last card is news. Drawn small and set free, HybridNorm ends lower than with tokens of RMS 1, by more than most recipes of this book differ. How tokens enter is a part of the recipe that no drawing of a block shows.
 """
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 drowned = ladder.build_base_run(first, "pre" + small_in)
 lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS), {"seed": [0]}))
@@ -1116,7 +1116,7 @@ unpacks the *queries* along the batch. With two examples Python complains; with 
 """
 
 
-# %%
+# %% tags=["mechanism"]
 class Printed(nn.Module):
     """Algorithm 1, to the letter."""
 

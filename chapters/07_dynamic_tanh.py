@@ -609,7 +609,7 @@ dyt = replace(ladder.build_base_run(rung, "dyt"), probes=looks)
 at_its_own = {"train.lr": [own_rate["dyt"]], "seed": five}
 inside = lab.run(Experiment(dyt, at_its_own))
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(Experiment(dyt, at_its_own))
 
@@ -993,7 +993,7 @@ None crashes; the check of exercise 1 notices:
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def outside(x, alpha=0.5, weight=None, bias=None):
     """Multiply by α behind the tanh."""
     return alpha * dynamic_tanh(x, 1.0, weight, bias)

@@ -95,7 +95,7 @@ In three dimensions the stream walks on a ball. The shortest way is the great ci
 the share: which of the ways leaves the great circle?
 """
 
-# %%
+# %% tags=["mechanism"]
 h = unit(torch.tensor([0.9, -0.5, 0.15]).double())
 b = unit(torch.tensor([-0.3, 0.9, 0.75]).double())
 theta = torch.arccos(h @ b)
@@ -418,7 +418,7 @@ flat = on_the_ladder("pre")
 ramped = lab.run(Experiment(base, {"train.warmup": [tenth], "seed": seeds}))
 abrupt = lab.run(Experiment(gpt, {"train.warmup": [0], "seed": seeds}))
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 lab.train_live(Experiment(base, {"seed": seeds}))
 

@@ -141,7 +141,7 @@ writes its result back. One kernel needs four bytes a value. How many are these?
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def llama_norm(x, weight, eps=1e-6):
     """RMSNorm, one operation after another."""
     wide = x.float()
@@ -584,7 +584,7 @@ costs its call, whatever its size.
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def in_steps(x, weight, bias, eps=1e-5):
     """LayerNorm, one operation after another."""
     centred = x - x.mean(-1, keepdim=True)
@@ -702,7 +702,7 @@ claim(
     kind="at",
 )
 
-# %% tags=["remove-cell"]
+# %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
 tried = ladder.configure_run(ladder.build_base_run(sizes.rung, "pre"), high, 0)
 lab.train_live(Experiment(tried, {"seed": [0]}))
@@ -908,7 +908,7 @@ $\hat x$ computed back from $y/g$ to save memory ([apex 1715](https://github.com
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def in_place(dy, *rest):
     """Write dX over dY: whoever needs dY next finds something else."""
     dx, dg = solved_backward(dy, *rest)

@@ -232,7 +232,7 @@ we would expect $55/20 \approx 2.8$ findings on a board on average, all false. T
 a run, as large as in our own runs, and nothing else. Which of them would you have published?
 """
 
-# %%
+# %% tags=["mechanism"]
 pairs = list(combinations(range(len(names)), 2))
 
 
@@ -268,7 +268,7 @@ plots.explore(
     "and hardly ever the same one.",
 )
 
-# %%
+# %% tags=["mechanism"]
 rng = np.random.default_rng(seed)
 equals = rng.normal(size=(5, sizes.drawn, len(names), 5))
 p_values = test_pairs(equals)
@@ -654,7 +654,7 @@ The next cell measures it now, on models that have not been trained: one step of
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def measure_step(dim, depth, power=0.0, seed=seed):
     """Return how far Adam's first step moves the stream, relative to its length."""
     torch.manual_seed(seed)
@@ -845,7 +845,7 @@ token of zeros makes NaN. Does the book's check of a norm of one's own see them?
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def make_norm(formula):
     """Make a module with a gain from a formula."""
 

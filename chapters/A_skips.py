@@ -88,7 +88,7 @@ one layer of $n$ units.
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def lay_hinges(f, n):
     """Build a residual network of n blocks, one unit each, that joins n + 1 points of f."""
     knots = torch.linspace(0, 1, n + 1, dtype=torch.float64)
@@ -151,7 +151,7 @@ Both sides are equal only where the input of each layer lies along a direction t
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def follow(row, x):
     """Return the length of a signal before the first matrix and after each."""
     lengths = [x.norm().item()]
@@ -479,7 +479,7 @@ Over $S$ steps the direct path carries the product of what stands on it, $2^{-S}
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def write(name, step, x):
     """Compute a shortcut's equation from its letters, apart from labkit's step."""
     branch = step.norm(step.sublayer(x))
@@ -900,7 +900,7 @@ A singularity is lifted only at that place. With a skip a linear layer is $I + W
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def count_directions(factors, branch=None, dim=64):
     """Effective rank of a product of random matrices W, or of I + branch · W."""
     product = torch.eye(dim).double()

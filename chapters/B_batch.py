@@ -91,7 +91,7 @@ plots.bookshelf(
     "Only BatchNorm's colour crosses from book to book.",
 )
 
-# %%
+# %% tags=["mechanism"]
 shelf = torch.randn(4, 6, 2, 2, generator=torch.Generator().manual_seed(seed)).double()
 averages = {
     "batch": (lambda x: batch_norm(x, training=True), 4 * 2 * 2),
@@ -510,7 +510,7 @@ $$y = \Sigma^{-1/2}(x - \mu), \qquad \Sigma = \tfrac1m\textstyle\sum_i (x_i - \m
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def whiten(x, eps=0.0):
     """Give (rows, features) mean 0 and covariance I, by the symmetric root."""
     centred = x - x.mean(0)
@@ -818,7 +818,7 @@ $q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def can_be_selected(keys):
     """Say for each key (a row) whether some query scores it above all others."""
     found = []

@@ -594,7 +594,7 @@ ResiDual's own argument is about depth. In fresh models, leave the last block ou
 """
 
 
-# %%
+# %% tags=["mechanism"]
 @torch.no_grad()
 def last_block_counts(name, depth, seed):
     """Share by which the final vector moves when the last block is left out, at first weights."""
@@ -737,7 +737,7 @@ The $\tfrac32$ is $d$ from the norm and $\tfrac12 d$ that ReLU lets through; wit
 """
 
 
-# %%
+# %% tags=["mechanism"]
 class Mean(nn.Module):
     """Attention whose queries and keys are zero: every token gets the mean of the values."""
 
@@ -760,7 +760,7 @@ def stack(step, depth, dim):
     return layers
 
 
-# %%
+# %% tags=["mechanism"]
 @torch.no_grad()
 def squares(step, seed, depth=12, dim=128):
     """‖x‖²/d for each block: of Pre-Norm's stream, of the sum before Post-Norm's last norm."""

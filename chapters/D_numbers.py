@@ -136,7 +136,7 @@ To use a small range well, a tensor is divided by one number so that its largest
 range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
 """
 
-# %%
+# %% tags=["mechanism"]
 formats = ("float16", "bfloat16", "e4m3", "e5m2", "e2m1")
 ways = {name: partial(scale_to_format, name=name) for name in formats} | {"NVFP4": emulate_nvfp4}
 
@@ -339,7 +339,7 @@ is strong the errors get a common sign, too, for E2M1's errors are not independe
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def count_aligned(seed, width, rho):
     """Measure 512 NVFP4 products of vectors whose entries have correlation ρ."""
     generator = torch.Generator().manual_seed(seed)
@@ -723,7 +723,7 @@ The plateau is wide, but nobody knows its right end beforehand, and the seeds ab
 """
 
 
-# %%
+# %% tags=["mechanism"]
 class DynamicScale:
     """A loss scale that halves when gradients overflow and doubles after enough good steps."""
 

@@ -218,7 +218,7 @@ def correlate(draws=2000):
     return without, tuple(np.quantile(cloud, (0.025, 0.975)).tolist())
 
 
-# %%
+# %% tags=["mechanism"]
 def shuffle_functions(draws=20_000):
     """The correlation that one shuffle in forty passes, where rows of one function stay together."""
     names = [name for name, row in table4.items() if row["c4"]]
@@ -484,7 +484,7 @@ $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)
 in Pre-Norm and in HybridNorm alike: the router reads what the norm gives it. So the size of the stream does not reach the router. (Without norms it would leave the choice of experts as it is, and sharpen their weights.)
 """
 
-# %%
+# %% tags=["mechanism"]
 routed = ModelConfig(
     recipe="pre", norm="rms", dim=32, depth=2, heads=4, context=32, experts=4, norm_eps=0.0
 )
@@ -686,7 +686,7 @@ At step 1, then:
 - **HybridNorm\***: it keeps that gradient in the first block, and its second has one too.
 """
 
-# %%
+# %% tags=["mechanism"]
 shallow = replace(deep.model, recipe="post")
 
 

@@ -166,7 +166,7 @@ def test_a_twin_folds_by_kind_and_keeps_what_needs_no_trust_of_a_drawing_and_of_
         nbformat.v4.new_code_cell("explore(x)", outputs=[
             output("slider", **{"image/png": "P", "text/html": "<img>", "text/plain": "A.",
                                 VEGA_LITE: {"mark": "image"}})]),
-        nbformat.v4.new_code_cell("def f(x):\n    return x"),
+        nbformat.v4.new_code_cell("def f(x):\n    return x", metadata={"tags": ["mechanism"]}),
         nbformat.v4.new_code_cell("def f(x): ...", metadata={"tags": ["exercise"]}),
         nbformat.v4.new_code_cell("def f(x): pass", metadata={"tags": ["solution"]}),
         nbformat.v4.new_code_cell('size = "book"', metadata={"tags": ["parameters"]}),

@@ -377,7 +377,7 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
         *[("plots.curves(x)", [], drawn)] * figures,
         "word " * (words - before),
         ("claim()", ["solution"], claims),
-        ("def f():\n" + "    x\n" * (lines - 1), [], []),
+        ("def f():\n" + "    x\n" * (lines - 1), ["mechanism"], []),
     )
 
 

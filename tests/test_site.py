@@ -101,8 +101,9 @@ def test_a_solution_is_folded_with_all_its_outputs():
         ),
         ("import torch\n\nlab = Lab('x', size=size)", [], [], True),
         ("table(rows)", [], [], True),
-        ("def rms_norm(x):\n    return x", [], [], False),
-        ("records = lab.run(Experiment(base, arms))", [], [], False),
+        ("def rms_norm(x):\n    return x", [], [], True),
+        ("def rms_norm(x):\n    return x", ["mechanism"], [], False),
+        ("records = lab.run(Experiment(base, arms))", [], [], True),
         ("show(rms_norm)", [], [], False),
         ("yours = ...", ["exercise"], [], False),
     ],
@@ -116,10 +117,10 @@ def test_code_is_folded_by_its_kind(source, tags, outputs, folded):
 
 
 def test_in_the_exercises_only_stubs_are_open():
-    helper = ("def look(yours):\n    return yours + 2", [], [])
+    helper = ("def look(yours):\n    return yours + 2", ["mechanism"], [])
     cells = build_page(fake_book.notebook(helper, "## Exercises\n", helper, "## End\n", helper))
     tags = [cell["metadata"].get("tags") for cell in cells["cells"] if "look" in cell["source"]]
-    assert tags == [[], ["hide-input"], []]
+    assert tags == [["mechanism"], ["mechanism", "hide-input"], ["mechanism"]]
     plumbing = [("a = 1", [], []), ("b = 2", [], []), ("lab.close()  # the workers", [], [])]
     (cell,) = build_page(fake_book.notebook(*plumbing))["cells"]
     assert cell["source"] == "a = 1\n\nb = 2", "neighbouring folds are one; closing is not shown"

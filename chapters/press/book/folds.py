@@ -1,7 +1,8 @@
 """Which code of a chapter a page or notebook shows at once, and which is folded.
 
-Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
-Folded are claims, what draws a figure or a table (below it), set-up, and the checks of answers.
+Open stay the cells with the tag "mechanism", which are the idea itself, listings (`show`), and the
+stubs of exercises. Folded is what serves them: set-up, runs, readers of records, claims, drawings
+(below them), and the checks of answers.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from press.book.facts import join_text, output_kind
+from press.book.facts import join_text
 
-OPENING = {"Experiment", "Run", "show"}  # calls that show what the chapter does
+MECHANISM = "mechanism"
 
 
 class Folder:
@@ -31,15 +32,11 @@ class Folder:
         """Return whether a cell's code is folded."""
         if is_task(cell):
             return False  # a stub is the reader's to fill; a solution has a fold of its own
-        kinds = {output_kind(output) for output in cell.get("outputs", [])}
-        if self.in_exercises or kinds & {"claim", "figure"}:
+        if self.in_exercises:
             return True
-        tree = ast.parse(join_text(cell["source"]))
-        called = set(find_calls(tree))
-        if "Lab" in called or draws(tree) or checks(tree):
-            return True
-        defines = any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body)
-        return not (defines or called & OPENING)
+        tags = cell.get("metadata", {}).get("tags", [])
+        shows = "show" in find_calls(ast.parse(join_text(cell["source"])))
+        return not (MECHANISM in tags or shows)
 
 
 def count_open_lines(notebook: Mapping[str, Any]) -> int:
@@ -64,21 +61,6 @@ def find_calls(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
-
-
-def draws(tree: ast.Module) -> bool:
-    """Return whether a cell ends in what it draws: a figure, a slider, a table."""
-    match tree.body[-1:]:
-        case [ast.Expr(ast.Call(ast.Attribute(ast.Name("plots"))))]:
-            return True
-    return False
-
-
-def checks(tree: ast.AST) -> bool:
-    """Return whether a cell holds an answer against the right one."""
-    return any(
-        ast.unparse(n.func) == "check.answer" for n in ast.walk(tree) if isinstance(n, ast.Call)
-    )
 
 
 def is_task(cell: Mapping[str, Any]) -> bool:
