@@ -137,9 +137,42 @@ $$\begin{aligned}
 The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
 grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is what comes down times what
 came up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. In layer $\ell$ of $L$ its size goes as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike.
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike. Both passes by hand:
+"""
 
-Ask autograd, with rotations times $g$, which multiply every length by exactly $g$. (Random entries do that to $\|x\|^2$ on average over draws only. The average is carried
+
+# %% tags=["mechanism"]
+def pass_up(x, row):
+    """Pass a signal up the row; return what each matrix read, and the end."""
+    read = [x]
+    for W in row:
+        read.append(W @ read[-1])
+    return read
+
+
+def pass_down(delta, row, read):
+    """Pass a gradient down; return it as it arrives, and the gradient of each matrix."""
+    of_matrices = []
+    for W, x in zip(reversed(row), reversed(read[:-1]), strict=True):
+        of_matrices.insert(0, torch.outer(delta, x))
+        delta = W.T @ delta
+    return delta, of_matrices
+
+
+# %%
+torch.manual_seed(seed)
+few = [torch.randn(8, 8).double().requires_grad_() for _ in range(5)]
+read = pass_up(torch.randn(8).double().requires_grad_(), few)
+delta = torch.randn(8).double()
+arrived, of_matrices = pass_down(delta, few, read)
+for mine, theirs in zip(
+    [arrived, *of_matrices], torch.autograd.grad(read[-1], [read[0], *few], delta), strict=True
+):
+    assert torch.allclose(mine, theirs, rtol=1e-12)
+
+# %% [markdown]
+r"""
+The folded cell holds them against autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. (Random entries do that to $\|x\|^2$ on average over draws only. The average is carried
 by a few lucky draws: a typical row ends lower, by about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.)
 """
 
@@ -1042,7 +1075,7 @@ Before you blame data or optimizer, take three numbers at initialization. They c
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def check_up(config):
     """Size factor per matrix; cosine between images; first over last matrix' gradient."""
     torch.manual_seed(seed)
@@ -1057,6 +1090,7 @@ def check_up(config):
     return dict(zip(("size factor", "cosine", "gradient, first/last"), found, strict=True))
 
 
+# %%
 patients = [
     ("PyTorch's rule", "signals vanish", "He's rule, or a norm", {"init": "torch"}),
     ("He's rule", "inputs merge", "skips and BatchNorm, or small branches", {}),

@@ -262,7 +262,7 @@ projection, of rank $m - 2$.
 """
 
 
-# %%
+# %% tags=["mechanism"]
 def jacobian(x, eps=1e-5):
     """Compute the formula's Jacobian of a norm over these values."""
     r = (x.var(correction=0) + eps).sqrt()
@@ -270,6 +270,7 @@ def jacobian(x, eps=1e-5):
     return (torch.eye(len(x)) - (ones.outer(ones) + standard.outer(standard)) / len(x)) / r
 
 
+# %%
 values = torch.randn(8).double()
 of_token = torch.func.jacrev(layer_norm)(values)
 of_channel = torch.func.jacrev(lambda x: batch_norm(x[:, None], training=True)[:, 0])(values)

@@ -226,6 +226,67 @@ assert check_blocks(solved_post, solved_pre).ok
 
 # %% [markdown]
 r"""
+Here is a whole block, with nothing left out but gains, biases and positions. Its last argument is one of the two functions that you wrote.
+"""
+
+
+# %% tags=["mechanism"]
+def attend(x, w):
+    """Attention with one head: every token reads itself and those before it; x is (tokens, d)."""
+    q, k, v = x @ w["q"], x @ w["k"], x @ w["v"]
+    logits = q @ k.T / k.shape[-1] ** 0.5
+    later = torch.ones_like(logits, dtype=torch.bool).triu(1)
+    return logits.masked_fill(later, -torch.inf).softmax(-1) @ v @ w["out"]
+
+
+def feed_forward(x, w):
+    """Two matrices with a rectifier between them; each token by itself."""
+    return (x @ w["up"]).relu() @ w["down"]
+
+
+def run_block(x, w, place):
+    """Run attention, then the feed-forward layer, with norms where `place` puts them."""
+    x = place(x, lambda y: attend(y, w), layer_norm)
+    return place(x, lambda y: feed_forward(y, w), layer_norm)
+
+
+# %%
+def draw_weights(d=32):
+    """Draw a block's matrices so that each keeps the size of what it reads."""
+    shapes = {**dict.fromkeys(("q", "k", "v", "out"), (d, d)), "up": (d, 4 * d), "down": (4 * d, d)}
+    return {name: torch.randn(*of) * of[0] ** -0.5 for name, of in shapes.items()}
+
+
+def follow_blocks(place, counts=(1, 2, 4, 8, 16)):
+    """After so many fresh blocks: the stream's RMS, and its cosine with the embedding."""
+    torch.manual_seed(seed)
+    embedding, rows = torch.randn(16, 32), {}
+    x = embedding
+    for count in range(1, counts[-1] + 1):
+        x = run_block(x, draw_weights(), place)
+        if count in counts:
+            left = torch.cosine_similarity(x, embedding, dim=-1).mean().item()
+            rows[count] = (x.square().mean().sqrt().item(), left)
+    return rows
+
+
+kinds = {"Post-Norm": follow_blocks(solved_post), "Pre-Norm": follow_blocks(solved_pre)}
+plots.table(
+    [
+        {
+            "blocks": count,
+            **{f"{kind}: RMS of the stream": of[count][0] for kind, of in kinds.items()},
+            **{f"{kind}: cosine with the embedding": of[count][1] for kind, of in kinds.items()},
+        }
+        for count in kinds["Pre-Norm"]
+    ],
+    digits=2,
+)
+
+# %% [markdown]
+r"""
+With fresh weights Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's grows, and remembers it for longer.
+
 ## Derivation
 
 ### Two Jacobians
@@ -1164,10 +1225,20 @@ The work is shared out differently. In the figure Pre-Norm's own late blocks are
 
 ### Seven answers
 
-Many recipes want both, a highway and late blocks that count. An *output norm*, as in OLMo 2 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) limits what a sublayer writes; *Sandwich*
-([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) and *Peri* ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) what it reads and writes. *Mix-LN* makes the first blocks Post-Norm and the others Pre-Norm. *ResiDual*
-keeps a stream of each kind. *B2T* leads one more skip around all norms of a block but the last. *Admin* weighs the skip of sublayer $i$ by a learned $\omega_i$, so that
-every write starts small beside it. Their equations, who uses them, and where their results stand are on [a page of their own](placements.md).
+Many recipes want both, a highway and late blocks that count. Each changes the equation in one place:
+
+| answer | equation | what it is for |
+| --- | --- | --- |
+| output norm ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | $x \leftarrow x + N(f(x))$ | a write has a size of its own, whatever the sublayer puts out |
+| Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$ | the same, and the sublayer reads a normed stream as well |
+| Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | the same, from the first write on |
+| Mix-LN | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | the stream enters the late blocks short, so that their writes count |
+| ResiDual | $x \leftarrow N(x + f(x))$ and beside it $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | one stream fades, the other keeps everything |
+| B2T | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is what the block read | one more skip, around all norms of the block but the last |
+| Admin | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$ | $\omega_i$ begins so large that every write is small beside the skip |
+
+Who uses which, and what their sources report, stands on [a page of their own](placements.md); what became of them in our models, on
+the shelf [Zoo](C_zoo.ipynb).
 
 ## Where it goes wrong
 

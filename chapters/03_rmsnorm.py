@@ -208,6 +208,33 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
+The way back has one step less as well. A gradient $g$ at the output loses its part along $y$, since a longer $x$ changes nothing; under
+LayerNorm it loses its mean too.
+"""
+
+
+# %% tags=["mechanism"]
+def pull_back(g, x, subtract_mean, eps=1e-6):
+    """Return the gradient at the input of LayerNorm, or of RMSNorm, without gains."""
+    if subtract_mean:
+        x = x - x.mean(-1, keepdim=True)
+    r = (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = x / r
+    g = g - y * (g * y).mean(-1, keepdim=True)
+    if subtract_mean:
+        g = g - g.mean(-1, keepdim=True)
+    return g / r
+
+
+# %%
+x = torch.randn(5, 16).double().add(1).requires_grad_()
+g = torch.randn(5, 16).double()
+for norm, subtract_mean in ((rms_norm, False), (layer_norm, True)):
+    theirs = torch.autograd.grad(norm(x, eps=1e-6), x, g)[0]
+    assert torch.allclose(pull_back(g, x.detach(), subtract_mean), theirs, rtol=1e-10, atol=1e-12)
+
+# %% [markdown]
+r"""
 ### Pre-Norm models do not need the mean
 
 [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a

@@ -343,7 +343,7 @@ In `labkit` a recipe is a row of two steps. HybridNorm's second is this one:
 show(StreamNorm)
 
 
-# %%
+# %% tags=["mechanism"]
 def by_hand(x, block, heads=4):
     """HybridNorm's block from its equations: Y = X + MHA_QKV(X), X' = N(Y) + FFN(N(Y))."""
     part, split = block.attention.sublayer, (*x.shape[:2], heads, -1)
@@ -357,6 +357,7 @@ def by_hand(x, block, heads=4):
     return z + block.feed_forward.sublayer(z)
 
 
+# %%
 claim(
     "06-block-is-the-equation",
     "labkit's block and the equations differ by {mean:.0e} at most.",

@@ -342,7 +342,72 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT: remove every norm layer, the final one too; turn decay
+Now the whole of it: a block with one head, and a step of training. Positions are left out, and plain gradient descent stands for Adam.
+"""
+
+
+# %% tags=["mechanism"]
+def run_block(h, w, s):
+    """Run a block of nGPT on tokens of length 1; w are its matrices, s its learned scales."""
+    later = torch.ones(len(h), len(h), dtype=torch.bool).triu(1)
+
+    def attend(h):
+        q, k = s["qk"] * unit(h @ w["q"].T), s["qk"] * unit(h @ w["k"].T)
+        logits = q @ k.T * k.shape[-1] ** 0.5
+        return logits.masked_fill(later, -torch.inf).softmax(-1) @ (h @ w["v"].T) @ w["out"].T
+
+    def feed_forward(h):
+        u, v = s["u"] * (h @ w["up"].T), s["v"] * (h @ w["gate"].T) * h.shape[-1] ** 0.5
+        return (u * F.silu(v)) @ w["down"].T
+
+    h = solved_step(h, attend, s["alpha_A"])
+    return solved_step(h, feed_forward, s["alpha_M"])
+
+
+def train_step(loss, w, s, rate):
+    """Go downhill, then bring every vector of a matrix back to the sphere."""
+    learned = [*w.values(), *s.values()]
+    for p, gradient in zip(learned, torch.autograd.grad(loss, learned), strict=True):
+        p.data -= rate * gradient
+    for name, matrix in w.items():
+        along = 0 if name in ("out", "down") else 1  # writers by columns, readers by rows
+        matrix.data /= matrix.norm(dim=along, keepdim=True)
+
+
+# %%
+torch.manual_seed(seed)
+d, wide = 16, 48
+shapes = {
+    **dict.fromkeys(("q", "k", "v", "out"), (d, d)),
+    "up": (wide, d),
+    "gate": (wide, d),
+    "down": (d, wide),
+}
+w = {name: torch.randn(of).double().requires_grad_() for name, of in shapes.items()}
+s = {
+    name: torch.full((wide if name in "uv" else d,), 1.0).double().requires_grad_()
+    for name in ("qk", "u", "v")
+}
+s |= {name: torch.full((d,), 0.25).double().requires_grad_() for name in ("alpha_A", "alpha_M")}
+tokens_in, goal = unit(torch.randn(8, d).double()), unit(torch.randn(8, d).double())
+rows = []
+for count in range(101):
+    stream = run_block(tokens_in, w, s)
+    distance = (stream - goal).square().sum(-1).mean()
+    if count in (1, 10, 100):
+        rows.append({
+            "steps": count,
+            "distance to the goal": distance.item(),
+            "length of a token": stream.norm(dim=-1).mean().item(),
+            "length of a reader's row": w["q"].norm(dim=1).mean().item(),
+            "length of a writer's column": w["out"].norm(dim=0).mean().item(),
+        })  # fmt: skip
+    train_step(distance, w, s, 0.3)
+plots.table(rows, digits=3)
+
+# %% [markdown]
+r"""
+The block learns, and all that is long in it stays at 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT: remove every norm layer, the final one too; turn decay
 and warm-up off; normalize queries and keys; put in the scales; call `normalize_weights` at the start and after every step of the optimizer.
 """
 
