@@ -19,7 +19,7 @@ def test_every_chapter_links_its_words(page: Page, chapters: list[str]):
     for name in chapters:
         page.goto(name)
         linked = page.locator(TERM).evaluate_all("all => all.map(a => a.hash)")
-        assert len(linked) == len(set(linked)) >= 5, name
+        assert len(linked) == len(set(linked)) >= 3, name
 
 
 def test_pointing_at_a_word_says_its_meaning_and_leaving_hushes(page: Page):

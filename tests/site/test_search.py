@@ -1,0 +1,33 @@
+"""Ten searches of a reader who has a question: the right place is among the first that are shown."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page
+
+pytestmark = pytest.mark.site
+
+FIRST = 3
+SEARCHES = {
+    "QK-Norm bound": "04_qk_norm.html#four-bounds",
+    "warm-up": "02_pre_and_post_norm.html#what-warm-up-does",
+    "need the mean": "03_rmsnorm.html#pre-norm-models-do-not-need-the-mean",
+    "bytes of a kernel": "09_memory_wall.html",
+    "running statistics": "01_batchnorm_vs_layernorm.html#running-statistics-by-hand",
+    "thousand blocks": "05_deepnorm.html#a-thousand-blocks-at-their-first-step",
+    "where the S comes from": "07_dynamic_tanh.html#where-the-s-comes-from",
+    "seven billion": "10_choosing_a_norm.html#seven-billion-parameters-today",
+    "seven answers": "02_pre_and_post_norm.html#seven-answers",
+    "loss scaling": "D_numbers.html#loss-scaling",
+}
+FOUND = "#search-results ul.search > li a:first-of-type"
+
+
+@pytest.mark.parametrize("words", SEARCHES)
+def test_the_right_place_is_among_the_first(page: Page, words: str):
+    page.goto(f"search.html?q={words.replace(' ', '+')}")
+    page.wait_for_selector("#search-results p.search-summary")
+    found = page.locator(FOUND).evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    places = [re.sub(r"\?[^#]*", "", address) for address in found]
+    assert SEARCHES[words] in places[:FIRST], places[:8]
+    print(f"{words}: {places.index(SEARCHES[words]) + 1}")
