@@ -493,8 +493,7 @@ def growth_per_block(arm):
 
 claim(
     "00-gradient-explodes-without-norms",
-    "Without norms the last gradient grows by a factor {mean:.2f} with each block, from smaller weights by {smaller:.2f}; "
-    "with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
+    "Each block multiplies the last gradient by {mean:.2f}; from smaller weights by {smaller:.2f}, with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
     growth_per_block("no norm"),
     said="Without norms, from Xavier's rule, the last gradient grows with every block.",
     smaller=fmean(growth_per_block("no norm, smaller weights")),
@@ -637,8 +636,7 @@ ended = [
 lost = alone.values("test.loss").count(None)
 claim(
     "00-skips-alone-stay-above-guessing",
-    f"At {high} layers the lowest loss of skips alone, at any of {{rates}} rates, is {{times:.0f}} times that of guessing; as a power of ten, {{mean:.1f}}. Of {{runs}} runs "
-    "{lost} diverge.",
+    "The lowest loss of skips alone is {times:.0f} times that of guessing, 10 to the {mean:.1f}. Of {runs} runs at {rates} rates {lost} diverge.",
     np.log10(ended).tolist(),
     said="At 48 layers the loss of skips alone ends above guessing at every rate.",
     times=float(np.median(ended)),

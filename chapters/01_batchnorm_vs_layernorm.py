@@ -192,8 +192,7 @@ distance = {
 }
 claim(
     "01-group-norm-limits",
-    "GroupNorm with one group is LayerNorm over features and positions, with C groups InstanceNorm, up to {mean:.1g}; "
-    "the reverse reading is off by {reverse:.1f} or more.",
+    "GroupNorm with one group is LayerNorm over features and positions, with C groups InstanceNorm, up to {mean:.1g}; the reverse is off by {reverse:.1f} or more.",
     max(distance["G=1 from layer"], distance["G=6 from instance"]),
     reverse=min(distance["G=6 from layer"], distance["G=1 from instance"]),
     said="GroupNorm with one group is LayerNorm over features and positions; with as many groups as channels it is InstanceNorm.",
@@ -292,8 +291,7 @@ ranks = {
 }
 claim(
     "01-rank-m-minus-two",
-    "Of the Jacobians of norms over m = 2, 3, 4, 8, 32 values {mean:.0f} have another rank than m − 2 (directions that "
-    "they shrink below a thousandth do not count).",
+    "Of the Jacobians of norms over m = 2, 3, 4, 8, 32 values {mean:.0f} have another rank than m − 2 (cut: 0.001).",
     sum(rank != m - 2 for m, rank in ranks.items()),
     said="A norm over m values keeps m − 2 directions of the gradient.",
     source="derived above",
@@ -345,8 +343,7 @@ bend = {name: y[0] + y[3] - y[1] - y[2] for name, y in (("layer", after), ("batc
 right = [int(third > -1.32) == label for third, label in zip(after[:, 2], labels, strict=True)]
 claim(
     "01-xor-by-layer-norm",
-    "A linear map, LayerNorm and a threshold get {mean:.0f} of the four XOR points right. The bend "
-    "f(0,0) + f(1,1) − f(0,1) − f(1,0) is {layer:.2f} with LayerNorm and {batch:.2f} with BatchNorm.",
+    "LayerNorm and a threshold get {mean:.0f} of the four XOR points right. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
     sum(right),
     layer=bend["layer"].abs().max().item(),
     batch=bend["batch"].abs().max().item(),
@@ -364,8 +361,7 @@ restored = batch_norm(x, weight=std, bias=mean, training=True)
 lost = layer_norm(x, eps=0.0) - layer_norm(2 * x + 1, eps=0.0)
 claim(
     "01-gain-and-shift-restore-batch-only",
-    "A gain of σ and a shift of μ undo BatchNorm up to {mean:.1g}. LayerNorm maps x and 2x + 1 to "
-    "the same output (up to {same:.1g}), so nothing can undo it for both.",
+    "Gain σ and shift μ undo BatchNorm up to {mean:.1g}. LayerNorm maps x and 2x + 1 to one output, up to {same:.1g}.",
     (restored - x).abs().max().item(),
     same=lost.abs().max().item(),
     said="Gain and shift can undo BatchNorm; nothing can undo LayerNorm.",
@@ -570,7 +566,7 @@ test the same networks both ways.
 # %%
 claim(
     "01-running-statistics-help",
-    "Trained at four images a step, the network reads {own:.0%} of the test digits with each batch's own statistics, and {mean:+.2f} with running ones; at two images {two:.0%} and {running:.0%}.",
+    "At four images a step the network reads {own:.0%} of the digits with each batch's statistics, {mean:+.2f} with running ones; at two, {two:.0%} and {running:.0%}.",
     minus(read("BatchNorm | 4"), read("BatchNorm | 4", "test-batch-statistics.accuracy")),
     said="Trained in batches of four, BatchNorm tests better with running statistics than with each batch's own.",
     own=fmean(read("BatchNorm | 4", "test-batch-statistics.accuracy")),
@@ -776,8 +772,7 @@ on every later token and every other window. Change only the *last* token of eac
 leaks = of_batch.values(lambda record: record.probes["leakage"])
 claim(
     "01-batch-norm-leaks-the-future",
-    "With BatchNorm in training mode, in {mean:.0f} of {models} trained models the last token of each window moves earlier logits, by {least:.2f} or more, "
-    "and other windows move a window's logits, by up to {others:.0f}.",
+    "In {mean:.0f} of {models} trained models the last token moves earlier logits, by {least:.2f} or more; other windows move logits by up to {others:.0f}.",
     sum(min(leak.values()) > 0.01 for leak in leaks),
     models=len(leaks),
     least=min(leak["earlier"] for leak in leaks),
@@ -848,8 +843,7 @@ cnn = final_by_cell["BatchNorm, CNN | 2"]
 in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
 claim(
     "01-text-fluctuates-after-training",
-    "After training, batch means of the last stream fluctuate {mean:.2f} times as much as those of independent values. "
-    "At the CNN's three norms {first:.1f}, {second:.1f} and {cnn:.1f} times: its 128 values are worth {worth:.0f} at the last, where they fluctuated {fresh:.1f} times before training.",
+    "Batch means fluctuate {mean:.2f} times as much as those of independent values; at the CNN's norms {first:.1f}, {second:.1f} and {cnn:.1f} times ({fresh:.1f} before): 128 values are worth {worth:.0f}.",
     read_fluctuation(of_batch)[-1],
     said="After training, batch means of text fluctuate far more than those of independent values.",
     first=in_cnn[0],

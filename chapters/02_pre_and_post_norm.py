@@ -913,8 +913,7 @@ def interval_of_ranks(r, n):
 r = ranks_ends(fresh, path, sizes.then)
 claim(
     "02-the-path-foretells-the-end",
-    "Given the frequencies, the identity path at step 20 and the final loss have the rank correlation {mean:.2f}; "
-    "the share and the final loss have {share:.2f}.",
+    "Given the frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss, the share {share:.2f}.",
     r,
     share=ranks_ends(fresh, share, sizes.then),
     interval=interval_of_ranks(r, len(sizes.fresh)),
@@ -1097,7 +1096,7 @@ smallest = next(iter(leads.values()))
 top = ladder.shared_rung(climbed, ["pre", "post"])
 claim(
     "02-each-at-its-own-rate-they-tie",
-    "On rung {rung}, each at its own rate, Post-Norm ends {apart:.4f} nats {side} Pre-Norm; on the smallest rung the difference is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Without attention Pre-Norm would end {worth:.2f} nats higher.)",
+    "On rung {rung} Post-Norm ends {apart:.4f} nats {side} Pre-Norm; on the smallest the difference is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.)",
     leads,
     small=-smallest.mean,
     low=-smallest.compute_interval()[1],

@@ -531,8 +531,7 @@ cost = compare_samples(plain_test, test[its_rate], scatter, tuned=float(np.hypot
 # %%
 claim(
     "03-an-offset-hurts-rms",
-    "The offset raises RMSNorm's test loss by {mean:.3f} nats at the rate that one seed chose for it, {its_rate:g}, and by "
-    "{at_half:.3f} at {half:g}, the next lower one. Without it the rate is {plain_rate:g}.",
+    "The offset raises RMSNorm's test loss by {mean:.3f} nats at its rate {its_rate:g}, by {at_half:.3f} at {half:g}. Without it the rate is {plain_rate:g}.",
     cost,
     said="RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
     plain_rate=plain_rate,
@@ -639,8 +638,7 @@ plots.table(
 # %%
 claim(
     "03-the-offset-makes-the-stream-smaller",
-    "The rest ends {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; the largest "
-    "ratio of a seed is {mean:.2f} on average.",
+    "The rest is {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; a seed's largest ratio averages {mean:.2f}.",
     [max(rest_at[r][i] / stream_at[r][i] for r in between) for i in range(len(ladder.SEEDS))],
     said="At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
     first=fmean(rest_at[between[0]]) / fmean(stream_at[between[0]]),
@@ -756,8 +754,7 @@ drawn = [measure(mean, "bfloat16 one-pass", count=500) for mean in near_30]
 below = [(got <= 0).double().mean().item() for got, _ in drawn]
 claim(
     "03-one-pass-loses-the-variance",
-    "At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances are off by 100 % or "
-    "more. Zero or negative are {least:.0%} to {most:.0%} of them, by the mean.",
+    "At {means} means from {first:.0f} to {last:.1f} deviations {k} of {n} one-pass variances miss by 100 % or more; {least:.0%} to {most:.0%} are not positive.",
     proportion([wrong for got, true in drawn for wrong in ((got / true - 1).abs() >= 1).flatten()]),
     unit="tokens",
     said="Near a mean of 30 standard deviations no one-pass variance in bfloat16 is near the true one.",
@@ -798,8 +795,7 @@ def worst(means, seed):
 
 claim(
     "03-two-passes-and-rms-are-safe",
-    "At means up to {most:.0f} the error of two passes, and of RMSNorm's mean square, is at most {on_grid:.4f} where the "
-    "mean is a number of the format, and {mean:.4f} where it lies half-way between two.",
+    "At means up to {most:.0f} two passes and RMSNorm's mean square err by at most {on_grid:.4f} on a number of the format, {mean:.4f} between two.",
     [worst(half_way, s) for s in draws],
     unit="draws",
     said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
@@ -1092,8 +1088,7 @@ for _ in range(1000):
     moved.append(w.item())
 claim(
     "03-a-gain-near-one-cannot-move",
-    "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved by {mean:.3f}, one stored as 1 + w by "
-    "{early:.3f}, {late:.3f} and {last:.3f}.",
+    "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
     gain.item() - 1,
     said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it takes them while w is small.",
     early=moved[99],

@@ -286,7 +286,7 @@ for n in (6, 12, 24, 50, 100, 500, 1000):
     sums += [2 * n * 2 * alone.beta**2 / alone.alpha**2, 3 * n * 2 * pair.beta**2 / pair.alpha**2]
 claim(
     "05-bound-is-one",
-    "From 6 to 1,000 blocks, in a stack alone and in the decoder of a pair, the sum of the bound differs from 1 by {mean:.0e} at most.",
+    "From 6 to 1,000 blocks, alone and in the decoder of a pair, the sum of the bound is 1 up to {mean:.0e}.",
     max(abs(total - 1) for total in sums),
     said="DeepNorm's constants make the sum of the bound exactly one at every depth.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",

@@ -222,7 +222,7 @@ ahead = {
 }
 claim(
     "06-table-4-is-not-consistent",
-    "In Table 4's column C4, {mean:.0f} of the thirteen rows that are not HybridNorm's own are ahead of its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
+    "In column C4 {mean:.0f} of the thirteen rows that are not HybridNorm's own beat its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
     ahead["c4"], pile=ahead["pile"], hellaswag=ahead["hellaswag"],
     said="On C4 no row but its own variant is ahead of plain HybridNorm.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
@@ -626,8 +626,7 @@ costs = {arm: minus(ends[arm + small_in], ends[arm]) for arm in ("pre", "hybrid"
 fresh_ones = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)
 claim(
     "06-small-embeddings-make-the-lead",
-    "On rung {rung}, over {n} seeds, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats larger with embeddings of RMS 0.014 than with RMS 1. "
-    "Over the five of them that were trained when the others had been read it is {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
+    "On rung {rung} small embeddings add {mean:+.4f} nats to HybridNorm's lead over Pre-Norm ({n} seeds); by the five later ones {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
     {first: compare_costs(costs["hybrid"], costs["pre"], four)},
     later=fresh_ones.mean, later_low=fresh_ones.compute_interval()[0], later_high=fresh_ones.compute_interval()[1],
     said="HybridNorm's lead over Pre-Norm grows when the embeddings are small.",
@@ -666,8 +665,7 @@ less = {
 by_rule = less["by the rule"]
 claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
-    "On rung {rung} embeddings of RMS 0.014 cost the two recipes without a norm on the stream {mean:+.4f} nats more than the two with one. At the rule's "
-    "size it is {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
+    "On rung {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more; at the rule's size {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
     {first: less["RMS 0.014"]},
     rule=by_rule.mean, rule_low=by_rule.compute_interval()[0], rule_high=by_rule.compute_interval()[1],
     said="Small embeddings cost recipes without a norm on the stream more than recipes with one.",
@@ -901,8 +899,7 @@ A run counts as stuck where its loss is less than a tenth of a nat below that of
 stuck = {name: are_stuck(part) for name, part in deep.items()}
 claim(
     "06-deep-hybrid-gets-stuck-from-xavier",
-    "At twelve blocks from Xavier's weights, after a hundred steps at rate 0.003, {k} of {n} runs of HybridNorm are stuck, and {other_k} of {other_n} of QKV-Pre, which lacks the norm on the stream. "
-    "From Megatron's: {mild} of {n} of HybridNorm.",
+    "After a hundred steps {k} of {n} runs of HybridNorm are stuck, {other_k} of {other_n} of QKV-Pre; from Megatron's weights {mild} of {n} of HybridNorm.",
     proportion(stuck["HybridNorm, xavier"]) - proportion(stuck["QKV-Pre, xavier"]),
     mild=sum(stuck["HybridNorm, megatron"]),
     said="A hundred steps from Xavier's weights leave twelve blocks of HybridNorm on letter frequencies more often than without the norm on the stream.",
@@ -919,8 +916,7 @@ claim(
 # %%
 claim(
     "06-deep-hybrid-is-late-not-stuck",
-    "From Xavier's weights, at rate 0.003, {k} of {n} runs of HybridNorm are stuck after a hundred steps and {other_k} of {other_n} after four hundred. Of Post-Norm "
-    "{post} are stuck then.",
+    "At rate 0.003 {k} of {n} runs of HybridNorm are stuck after a hundred steps, {other_k} of {other_n} after four hundred; of Post-Norm {post} then.",
     proportion(stuck["HybridNorm, xavier"]) - proportion(are_stuck(long["HybridNorm, xavier"])),
     post=sum(are_stuck(long["Post-Norm, xavier"])),
     said="Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",

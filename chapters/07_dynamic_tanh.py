@@ -268,7 +268,7 @@ first_rms = {
 }
 claim(
     "07-dyt-shrinks-what-a-branch-reads",
-    "Of normal input with RMS 1 DyT makes output of RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
+    "Of normal input DyT makes RMS {quarter:.2f} for α = 1/4, {half:.2f} for 1/2, {mean:.2f} for 1 and {four:.2f} for 4.",
     first_rms[1.0],
     quarter=first_rms[0.25],
     half=first_rms[0.5],
@@ -637,7 +637,7 @@ def share_above(results, cut):
 
 claim(
     "07-trained-dyt-is-saturated",
-    "In all norms but the first, {mean:.0%} of the entries of a trained DyT model are flat (|tanh| > 0.95); at a cut of 0.9 it would be {lower:.0%}, at 0.99 {higher:.0%}.",
+    "In all norms but the first {mean:.0%} of the entries are flat (|tanh| > 0.95); {lower:.0%} at a cut of 0.9, {higher:.0%} at 0.99.",
     average_flat(inside),
     lower=share_above(inside, 0.9),
     higher=share_above(inside, 0.99),
@@ -713,8 +713,7 @@ def read_last(results, key):
 
 claim(
     "07-smaller-first-alpha-leaves-fewer-flat",
-    "With a first α of ¼ the share of flat entries is smaller by {mean:.2f}: {few:.0%} in place of {many:.0%}. The last norm reads a "
-    "stream {times:.1f} times as large, and the test loss is {loss:+.3f} nats higher.",
+    "From a first α of ¼ {few:.0%} are flat, not {many:.0%}: {mean:.2f} less. The last norm reads {times:.1f} times the stream; the loss moves {loss:+.3f}.",
     minus(average_flat(inside), average_flat(quarter)),
     few=fmean(average_flat(quarter)),
     many=fmean(average_flat(inside)),

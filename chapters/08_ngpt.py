@@ -223,8 +223,7 @@ best_case[0, 7] = 1.0
 attained = [F.cross_entropy(s * best_case, torch.tensor([7])).item() for s in floor]
 claim(
     "08-scale-bounds-certainty",
-    "The formula and the loss of the best cosines differ by {mean:.0e} at most; with s_z = 1 and 96 "
-    "characters no loss is below {one:.2f} nats.",
+    "Formula and loss of the best cosines agree up to {mean:.0e}; with s_z = 1 and 96 characters no loss is below {one:.2f} nats.",
     max(abs(a - b) for a, b in zip(attained, floor.values(), strict=True)),
     one=floor[1.0],
     said="A scale of one keeps the loss above a bound, however well the cosines are chosen.",

@@ -603,7 +603,7 @@ large = paired(*calls(sizes.timed_rows, 4096), turns=9)
 small = paired(calls(1, 1024)[0], calls(1, 64)[0], turns=31, inner=50)
 claim(
     "09-eager-is-slower-on-a-cpu-too",
-    "In {mean:.0%} of the paired turns the formula in steps takes more than 1.5 times as long as the fused layer norm, on a tensor of {mebibytes:.0f} MiB.",
+    "In {mean:.0%} of the paired turns the formula in steps takes over 1.5 times as long as the fused norm, at {mebibytes:.0f} MiB.",
     proportion([steps > 1.5 * one for one, steps in large]),
     mebibytes=sizes.timed_rows * 4096 * 4 / 2**20,
     said="On a CPU, too, the formula in steps is slower than the fused norm.",
@@ -615,7 +615,7 @@ claim(
 )
 claim(
     "09-a-small-norm-costs-its-call",
-    "A row of 1,024 values has 16 times the bytes of one of 64; in {mean:.0%} of the turns it takes less than 4 times as long.",
+    "A row of 1,024 values, 16 times the bytes of one of 64, takes less than 4 times as long in {mean:.0%} of the turns.",
     proportion([long < 4 * short for long, short in small]),
     said="A small norm costs its call: sixteen times the bytes take far less than sixteen times as long.",
     unit="turns",

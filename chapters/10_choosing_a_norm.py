@@ -569,7 +569,7 @@ claim(
 # %%
 claim(
     "10-norms-are-few-operations",
-    "The entry with the most has {mean:.1%} of its operations in norms, at width {width}. A step of nGPT has {work:.2f} times Pre-Norm's operations and keeps {kept:.2f} times its bytes.",
+    "Norms are at most {mean:.1%} of an entry's operations at width {width}. A step of nGPT has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
     max(one.norm_share for one in cost.values()),
     said="Norms are a small part of a model's operations.",
     width=d,
@@ -609,7 +609,7 @@ others = [arm for arm in field.values() if arm != "pre"]
 leads = {arm: ladder.lead(climbed, arm)[rung].mean for arm in others}
 claim(
     "10-rates-tell-more-than-losses",
-    "Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss (seeds a rate: {fewest} or more; one Pre-Norm for all).",
+    "Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds a rate).",
     proportion([abs(lost[arm] - lost["pre"]) > abs(leads[arm]) for arm in others]),
     unit="recipes",
     fewest=fewest,
@@ -719,7 +719,7 @@ claim(
 )
 claim(
     "10-branches-over-depth-keep-the-step",
-    "With branches over L it moves like the depth to the power {mean:+.2f}; over √L {root:+.2f}, undivided {plain:+.2f}. At {times:g} times the depth it goes {share:.2f} times as far.",
+    "Over L it moves like the depth to the {mean:+.2f}, over √L {root:+.2f}, undivided {plain:+.2f}. At {times:g} times the depth: {share:.2f} times as far.",
     slopes(depths[1.0]),
     said="With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
     times=sizes.depths[-1] / sizes.depths[0],

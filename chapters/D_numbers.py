@@ -415,8 +415,7 @@ plots.curves(
 # %%
 claim(
     "D-a-running-bfloat16-sum-stops",
-    "A running sum in bfloat16 reaches {first:.0%} of the squares at width 4,096 and {mean:.0%} at 16,384; there the norm's output is "
-    "{times:.1f} times too large.",
+    "A running bfloat16 sum reaches {first:.0%} of the squares at width 4,096, {mean:.0%} at 16,384, where the norm's output is {times:.1f} times too large.",
     sums["added in bfloat16"][16384],
     unit="draws",
     said="Added one after another in bfloat16, the squares of a wide token stop adding up.",
@@ -435,7 +434,7 @@ overflow = {
 }
 claim(
     "D-a-sum-of-squares-overflows-by-width",
-    "At widths {all} a sum of squares is infinite in float16 from RMS {from_on} on; off from the formula by {mean:.4f} at most.",
+    "At widths {all} a float16 sum of squares is infinite from RMS {from_on} on, within {mean:.4f} of the formula.",
     max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items()),
     said="In float16 a sum of squares overflows from RMS √(65520/d) on.",
     all=", ".join(f"{width:,}" for width in overflow),
@@ -555,8 +554,7 @@ plots.curves(
 # %%
 claim(
     "D-averaging-tokens-empties-float16",
-    "Unscaled, {one:.1f} % of a first pass's gradient entries are 0 in float16; at 2^-12 of it, as a mean over 4,096 times the tokens "
-    "would be, {mean:.0f} %.",
+    "Unscaled, {one:.1f} % of a first pass's gradient entries are 0 in float16; at 2^-12, a mean over 4,096 times the tokens, {mean:.0f} %.",
     [100 * (round_to_format(2.0**-12 * g, "float16") == 0).float().mean().item() for g in passed],
     unit="draws",
     said="At 2^-12 of their size, most gradients between modules are rounded to 0 in float16.",
@@ -698,8 +696,7 @@ claim(
 lower = minus(ended_e5m2[1.0], ended_e5m2[2.0**8])
 claim(
     "D-e5m2-gradients-want-a-scale",
-    "E5M2 gradients end {mean:.3f} nats lower at the scale 2^8 than at 1, in {signs} of {n} seeds lower, in one of them by "
-    "{most:.2f}; then {left:.3f} above float32.",
+    "E5M2 gradients end {mean:.3f} nats lower at scale 2^8 than at 1, in {signs} of {n} seeds, at most by {most:.2f}; then {left:.3f} above float32.",
     lower,
     said="E5M2 gradients end lower at the scale 2^8 than at 1.",
     signs=sum(one > 0 for one in lower),
@@ -865,7 +862,7 @@ differ = [
 wrong = [row["model"] for row in differ if isinstance(row["printed_widths"], str)]
 claim(
     "D-sizes-in-the-adoption-table",
-    "Of {rows} rows {mean:.0f} has a range that is not its models' ({wrong}); {several} give one size of several ({which}).",
+    "In {mean:.0f} of {rows} rows the range is not its models' ({wrong}); {several} give one size of several ({which}).",
     len(wrong),
     said="The table's widths and layers are those of the models that it names.",
     rows=len(adopted),
@@ -893,7 +890,7 @@ bare_ones = ("cohere", "cohere2", "olmo")
 with_layer = [family for family in full if kind_of[family] == "layer"]
 claim(
     "D-layer-norm-did-not-end-with-llama",
-    "At least {mean:.0f} families released after Llama 1 construct a LayerNorm with gain and shift ({which}), {others} one without.",
+    "At least {mean:.0f} families after Llama 1 construct a LayerNorm with gain and shift ({which}), {others} one without.",
     len(with_layer),
     said="No major model released since Llama 1 uses full LayerNorm.",
     which=", ".join(with_layer),
@@ -910,8 +907,7 @@ counts = {
 }
 claim(
     "D-most-decoders-have-rms-norm",
-    "Of {known} families of decoders whose layers construct one kind of norm, {mean:.0%} have RMSNorm, the others LayerNorm; {both} have both, "
-    "of {none} the rule sees none.",
+    "Of {known} decoder families with one kind of norm {mean:.0%} have RMSNorm, the others LayerNorm; {both} have both, of {none} the rule sees none.",
     counts["rms"] / (counts["rms"] + counts["layer"]),
     said="RMSNorm is the standard of published decoders.",
     known=counts["rms"] + counts["layer"],

@@ -629,7 +629,7 @@ if size != "smoke":
 if size != "smoke":
     claim(
         "E-post-norm-diminishes-at-29-blocks",
-        "Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, and at step 100 {later:.2f} times; from Megatron's weights the first is {megatron:.2f} times.",
+        "Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, {later:.2f} times at step 100; from Megatron's weights {megatron:.2f} times.",
         compare_blocks("Post-Norm"),
         ratio=raise_mean(compare_blocks("Post-Norm")),
         megatron=raise_mean(compare_blocks("Post-Norm, Megatron")),
