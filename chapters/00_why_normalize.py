@@ -1231,6 +1231,20 @@ In the check-up the first matrix has a far larger gradient than the last, and on
   still to help at a high rate: there 8 layers with shaken inputs trained faster than those without norms. Each at the rate that one seed chose, no difference between the two was seen. What BatchNorm bought here is
   room in the learning rate. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
+## To carry away
+
+- **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
+- **The repairs.** First weights with $g = 1$ (He: variance $2/n$ under a rectifier); $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$; a norm behind each matrix.
+- **Use.** Skips always, with small branches or with norms; norms where the learning rate should have room.
+- **Cost.** A stream that grows, and one more pass over the activations for each norm.
+
+| you see | cause | try |
+| --- | --- | --- |
+| signal and gradient shrink or explode together | the gain of a layer is not 1 | He's rule, or a norm |
+| all inputs come out as one vector | depth without skips | skips |
+| the loss starts far above guessing | branches as large as the stream | branches times $1/\sqrt S$, or a norm on them |
+| early layers get far larger gradients than late ones | BatchNorm without skips | skips |
+
 ## References
 
 Works cited: [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), [He et al. (2015)](https://arxiv.org/abs/1502.01852), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Balduzzi et al. (2017)](https://arxiv.org/abs/1702.08591), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), [Zhang et al. (2019)](https://arxiv.org/abs/1901.09321), [Yang et al. (2019)](https://arxiv.org/abs/1902.08129), [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), [Brown et al. (2020)](https://arxiv.org/abs/2005.14165).

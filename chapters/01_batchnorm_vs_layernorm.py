@@ -1100,6 +1100,19 @@ the equal lengths were used: RMSNorm has the property too.
   else. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
 - LayerNorm is a projection and a sphere. It is nonlinear enough for XOR. BatchNorm in evaluation is affine, and folds away. <!-- 01-xor-by-layer-norm 01-folded-network-is-equal -->
 
+## To carry away
+
+- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$; BatchNorm takes $\mu$, $\sigma^2$ of a channel over examples (and positions), LayerNorm of a token over its channels.
+- **Relatives.** InstanceNorm: a channel of one image; GroupNorm: some channels of one image; RepBN, PowerNorm: BatchNorm with other statistics.
+- **Use.** BatchNorm for images in large batches; LayerNorm wherever the batch is small, its examples unlike, or the order of tokens matters.
+- **Cost.** BatchNorm has two modes and a memory, and hears the other examples; LayerNorm gives up the size of a token.
+
+| you see | cause | try |
+| --- | --- | --- |
+| good in training, bad in evaluation | running statistics lag, or a batch of few values | more batches before validating; LayerNorm |
+| no gradient comes back through a norm | two values share a mean: rank $m - 2 = 0$ | more values a mean |
+| a language model too good in training mode | statistics of the future | LayerNorm |
+
 ## References
 
 Works cited: [Alpaydin and Kaynak (1998)](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), [Brody et al. (2023)](https://arxiv.org/abs/2305.02582), [Guo et al. (2024)](https://arxiv.org/abs/2405.11582), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Ni et al. (2024)](https://arxiv.org/abs/2406.01255), [Shen et al. (2020)](https://arxiv.org/abs/2003.07845), [Ulyanov et al. (2016)](https://arxiv.org/abs/1607.08022), [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Wu and He (2018)](https://arxiv.org/abs/1803.08494).

@@ -1418,6 +1418,19 @@ Adam divides by the size of the gradient. What can clipping change, then?
 - A wrong placement often trains. Compare with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->
 
+## To carry away
+
+- **Equations.** Post-Norm $x \leftarrow N(x + f(x))$; Pre-Norm $x \leftarrow x + f(N(x))$, and one norm after the last block.
+- **Use.** Pre-Norm unless there is a reason: it has room above the best rate.
+- **Cost.** Pre-Norm's stream grows, so late writes count less; Post-Norm divides what earlier layers wrote, and wants warm-up or a low rate.
+- **Relatives.** Output norm, Sandwich, Peri, Mix-LN, ResiDual, B2T, Admin.
+
+| you see | cause | try |
+| --- | --- | --- |
+| the loss stops at letter (or token) frequencies | Post-Norm's tokens have merged, or its norms divide by growing writes | warm-up, a lower rate, Pre-Norm |
+| the loss is fine and the model is not the paper's | the norm stands elsewhere than the text says | compare with the equation |
+| logits grow when the last block's output is tripled | the final norm is missing | add it |
+
 ## References
 
 Works cited: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795).

@@ -1290,6 +1290,20 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None
   of the three changes a shape. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-a-gain-near-one-cannot-move 03-checks-name-every-slip -->
 
+## To carry away
+
+- **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the mean and without the shift.
+- **Use.** In Pre-Norm models, where it computes what LayerNorm without a shift would.
+- **Cost.** One vector of gains; it keeps the mean, so a large common offset makes tokens look alike.
+- **Relatives.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's.
+
+| you see | cause | try |
+| --- | --- | --- |
+| a variance of zero, or a negative one | one pass, with a mean of many deviations | two passes, statistics in float32 |
+| infinities in float16 | squares beyond 65,504 | statistics in float32 |
+| a ported model differs in the last digits | another rounding order | the order of the code that trained it |
+| gains do not move in bfloat16 | steps below half a unit in the last place of 1 | gains in float32, or stored as $1 + w$ |
+
 ## References
 
 Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Gemma Team (2024)](https://arxiv.org/abs/2403.08295), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740), [Micikevicius et al. (2022)](https://arxiv.org/abs/2209.05433).

@@ -1131,6 +1131,21 @@ r"""
 - **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. With weight decay no lead was seen. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
 - Behind a norm a matrix gets gradients across it only: growth is a brake, and weight decay a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
+## To carry away
+
+- **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1, before the rotation.
+- **Bound.** $\lvert\ell\rvert \le \sqrt{d_k}$ times the two largest gains.
+- **Use.** At high rates or in long training without weight decay; per head.
+- **Cost.** Two small norms a layer; no loss that we saw.
+- **Relatives.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
+
+| you see | cause | try |
+| --- | --- | --- |
+| the largest logit grows without end, the entropy falls to 0 | queries and keys grow with the weights | QK-Norm, a lower rate, decay |
+| attention is spread out and gets no gradient | a saturated soft cap | a higher cap, QK-Norm |
+| positions shift the logits | the gain stands behind the rotation | gain, then rotation |
+| no query can choose sharply | unit vectors without a temperature | RMS in place of L2, or a temperature |
+
 ## References
 
 Works cited: [van Laarhoven (2017)](https://arxiv.org/abs/1706.05350), [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), [Su et al. (2021)](https://arxiv.org/abs/2104.09864), [Liu et al. (2022)](https://arxiv.org/abs/2111.09883), [Dehghani et al. (2023)](https://arxiv.org/abs/2302.05442), [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Kosson et al. (2024)](https://arxiv.org/abs/2305.17212), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kimi Team (2025)](https://arxiv.org/abs/2507.20534), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388).

@@ -1120,6 +1120,20 @@ r"""
   <!-- 05-which-weights 05-thousand-layers-are-2500-sublayers -->
 - A constant in the wrong place runs without complaint. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
 
+## To carry away
+
+- **Equation.** $x \leftarrow N(\alpha x + f(x))$; values, output and feed-forward matrices times $\beta$.
+- **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
+- **Use.** Post-Norm of many blocks.
+- **Cost.** Nothing at run time; a rate of its own must be found.
+- **Relatives.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
+
+| you see | cause | try |
+| --- | --- | --- |
+| the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ upside down | compare the block with its equation, the weights with the rule |
+| deep Post-Norm learns nothing | no constant, or one of two | both |
+| the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks; see the table of the paper |
+
 ## References
 
 Works cited: [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Liu et al. (2023)](https://arxiv.org/abs/2305.02790), [Zeng et al. (2023)](https://arxiv.org/abs/2210.02414), [Bordelon et al. (2024)](https://arxiv.org/abs/2309.16620), [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244), [Dey et al. (2025)](https://arxiv.org/abs/2505.01618), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895). Full entries are on the book's page of references.

@@ -1309,6 +1309,19 @@ r"""
 - From Xavier's weights twelve blocks of HybridNorm start late. After 100 steps that looks like being stuck; after 400 it does not. Train longer before you say so. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
+## To carry away
+
+- **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
+- **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too.
+- **Use.** Where embeddings enter small; compare with QKV-Pre, which has the same attention.
+- **Cost.** Three small norms in attention; its lead depends on first weights and embeddings.
+
+| you see | cause | try |
+| --- | --- | --- |
+| it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normed stream |
+| deep, and on letter frequencies for long | Xavier's weights | Megatron's |
+| its lead over Pre-Norm is gone | embeddings of RMS 1 | report the embeddings' size beside the lead |
+
 ## References
 
 Works cited: [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895). Full entries are on the book's page of references.

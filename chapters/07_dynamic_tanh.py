@@ -1119,6 +1119,19 @@ r"""
 - A lead on little data must survive the tuning of both sides; ours did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT has a norm inside. PRepBN has one while it trains, and none after. <!-- 07-bhyt-is-a-small-rms-norm 07-folding-changes-nothing -->
 
+## To carry away
+
+- **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry; one learned $\alpha$ a layer.
+- **Use.** Where a statistic over a token is expensive or impossible, and $\alpha$ can be tuned.
+- **Cost.** Blindness to scale is given up: flat entries pass no gradient, and the rate that suits it is another.
+- **Relatives.** Derf (erf for tanh), BHyT, RepBN that becomes a fixed map.
+
+| you see | cause | try |
+| --- | --- | --- |
+| behind from the first steps | embeddings far below $1/\alpha$ | the factor $\sqrt d$ on the embedding |
+| behind at the end | flat entries, a suspicion | a sweep of the first $\alpha$ |
+| ahead on little data | the opponent overfits at that rate | each at its own rate |
+
 ## References
 
 Works cited: [Byun et al. (2026)](https://arxiv.org/abs/2601.09719), [Chen et al. (2025)](https://arxiv.org/abs/2512.10938), [Dosovitskiy et al. (2021)](https://arxiv.org/abs/2010.11929), [Guo et al. (2024)](https://arxiv.org/abs/2405.11582), [Stollenwerk (2026)](https://arxiv.org/abs/2503.21708), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762), [Verma (2026)](https://arxiv.org/abs/2604.23434), [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622).

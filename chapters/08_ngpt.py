@@ -929,6 +929,19 @@ r"""
 - $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. Where a scale is stored decides how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
 - Two of three mistakes cost less than runs of this size can tell (five seeds, one rate; for one of them a single seed decides). Lengths and cosines show all three. And look at what a baseline is not given. <!-- 08-loss-hides-the-outer-norm -->
 
+## To carry away
+
+- **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$; after each step every row that reads the stream and every column that writes to it has length 1.
+- **Scales.** Logits times $s_z$; $q$, $k$ times $s_{qk}$ and $\sqrt{d_k}$; feed-forward entries times $s_u$, $s_v$ and $\sqrt d$.
+- **Use.** Where warm-up and weight decay should go; compare with a GPT that has QK-Norm.
+- **Cost.** A longer step in time, and first values of the scales that must fit the depth.
+
+| you see | cause | try |
+| --- | --- | --- |
+| the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger first $s_z$ |
+| scales learn too fast or not at all | the size at which they are stored | $1/\sqrt d$, and a factor in the forward pass |
+| half of it works and the lead is gone | matrices normalized along the wrong axis, or only at the start | compare lengths after a step |
+
 ## References
 
 Works cited: [Kosson et al. (2024)](https://arxiv.org/abs/2305.17212), [Franke et al. (2025)](https://arxiv.org/abs/2505.22014), [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), [Shigida et al. (2026)](https://arxiv.org/abs/2604.27077). Full entries are on the book's page of references.

@@ -1055,6 +1055,20 @@ What does a tanh have to read and write? What it need not do is wait for a sum, 
 - Backward the hard part is the gain's gradient, which crosses rows and costs registers. <!-- derived -->
 - At our size twice the norms bought no lower loss that we could see. What Pre-Norm's norms bought here is a rate at which training goes on. (At that rate Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
+## To carry away
+
+- **Forward.** Read $x$, write $y$: 4 bytes a value in bfloat16, with the statistics in float32.
+- **Backward of RMSNorm.** $\nabla_x = \big(\gamma\nabla_y - \hat x\,\mathrm{mean}(\hat x\,\gamma\nabla_y)\big)/r$; $\nabla_\gamma$ sums over all rows.
+- **Law.** Time = bytes / bandwidth, plus the call; operations do not count.
+- **Use.** A fused kernel where norms run one operation after another; none where the program fuses already.
+
+| you see | cause | try |
+| --- | --- | --- |
+| norms take a quarter of the time | one kernel an operation | one kernel a norm, or `torch.compile` |
+| a small norm costs as much as a larger one | the call | CUDA graphs, or fusing with a neighbour |
+| a gain's gradient is rough | added up in bfloat16 | partial sums in float32 |
+| NaN in one gain | $y/g$ with $g = 0$ | keep $x$ |
+
 ## References
 
 Works cited: [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072), [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785), [Tillet et al. (2019)](https://doi.org/10.1145/3315508.3329973), [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), [Dao-AILab (2025)](https://github.com/Dao-AILab/quack), [NVIDIA (2023)](https://www.nvidia.com/en-us/data-center/h100/), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732).

@@ -999,6 +999,19 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
   equally far at every depth where branches are divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and that is not the loss here. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
+## To carry away
+
+- **Rule.** Each at its own rate, several seeds, an interval; then the loss decides less than the cost of a wrong rate.
+- **Start from.** Pre-Norm with RMSNorm; norms on queries and keys where the rate is high or decay is absent.
+- **Test.** Neighbours on a board are told apart only if their difference exceeds what a board of equals shows.
+- **Relatives.** [All norms and recipes](tables.md), side by side.
+
+| you see | cause | try |
+| --- | --- | --- |
+| a method far ahead | a baseline that lacks an ingredient, or a rate | give the baseline both |
+| the ranking turns with the seeds | differences below the scatter of a run | letters instead of ranks |
+| a short run ranks them otherwise | starts were ranked | run until attention is worth something |
+
 ## References
 
 Works cited: [Holm (1979)](https://www.jstor.org/stable/4615733), [Piepho (2004)](https://doi.org/10.1198/1061860043515), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Narang et al. (2021)](https://arxiv.org/abs/2102.11972), [Yang et al. (2022)](https://arxiv.org/abs/2203.03466), [Bordelon et al. (2024)](https://arxiv.org/abs/2309.16620), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244), [Dey et al. (2025)](https://arxiv.org/abs/2505.01618), [Magnusson et al. (2025)](https://arxiv.org/abs/2504.11393), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388), [Shigida et al. (2026)](https://arxiv.org/abs/2604.27077), [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798).

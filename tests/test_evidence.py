@@ -135,7 +135,7 @@ def test_the_twins_table_is_what_the_ledger_says():
 def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
     """Each bullet names its claims in a comment: they hold, and survive Holm where tested."""
     text = (ROOT / "chapters/10_choosing_a_norm.py").read_text(encoding="utf-8")
-    summary = text.partition("## What you now know")[2].partition("## References")[0]
+    summary = text.partition("## What you now know")[2].partition("\n## ")[0]
     bullets = re.split(r"(?m)^- ", summary)[1:]
     claims = recorded()
     untested = {name for name, one in claims.items() if p_value(one) is None}  # laws and counts

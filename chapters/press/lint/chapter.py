@@ -34,6 +34,7 @@ BONES = (
     "where it goes wrong",
     "## Exercises",
     "## What you now know",
+    "## To carry away",
     "## References",
 )
 SHELF_BONES = ("**Question.**", "**In short.**", "## Exercises", "## References")
