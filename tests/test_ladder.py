@@ -234,6 +234,19 @@ def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
     assert found.scatters["S"].freedom > 30 * 9, "all arms count, not only these two"
 
 
+def test_other_arms_give_their_scatter_as_they_are_recorded():
+    """A chapter must not change because this machine trained an arm that it did not ask for."""
+    recorded = {run.key() for run in ladder.list_final_runs("S", "post", read)}
+
+    def read_recorded(run):
+        return read(run) if run.key() in recorded else None
+
+    found = ladder.read_ladder(["S"], ["pre", "qk"], read, read_recorded)
+    own = ladder.read_ladder(["S"], ["pre", "qk"], read, lambda run: None)
+    seeds = len(ladder.list_final_runs("S", "post", read))
+    assert found.scatters["S"].freedom == own.scatters["S"].freedom + seeds - 1
+
+
 def test_a_lead_says_when_its_first_run_began():
     assert ladder.lead(results("S"), "qk")["S"].since == LATE
 

@@ -162,7 +162,7 @@ class Lab:
         found |= read_records(more, self.store)[0]
         self._declare_runs([*runs, *(run for run in more if run.key() in found)])
         self._report_runs(found, 0, 0.0)
-        return ladder.read_ladder([first, *larger], arms, read)
+        return ladder.read_ladder([first, *larger], arms, read, cache(self.store.read_recorded))
 
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
         """Train the first steps of an experiment's first run here, and draw them by its record.

@@ -61,6 +61,11 @@ class Store:
             recorded = None  # what the store has needs no other file
         return choose_newer(own, recorded)
 
+    def read_recorded(self, run: Run) -> Record | None:
+        """Read the book's own record of a run; what was trained here does not count."""
+        row = self.records.find_row(run.key())
+        return None if row is None else from_row(row)
+
     def read_own_row(self, key: str) -> Row | None:
         """Read what the store itself has of a run; None where that is nothing, or not whole."""
         path = self.folder / f"{key}.json"

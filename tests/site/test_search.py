@@ -1,4 +1,4 @@
-"""Ten searches of a reader who has a question: the right place is among the first that are shown."""
+"""Ten searches of a reader with a question: the right place is among the first that are shown."""
 
 import re
 

@@ -158,14 +158,20 @@ class Ladder(Results):
     scatters: Mapping[str, Scatter] = field(default_factory=dict)
 
 
-def read_ladder(rungs: Iterable[str], arms: Iterable[str], read: Read) -> Ladder:
-    """Read arms as `read_results` does, and the scatter of each rung from all arms there."""
-    every = read_results(rungs, ARMS, read)
-    wanted = set(arms)
-    found = [rung for rung in every.by("rung") if any(read_losses(every, rung))]
-    scatters = {rung: pool_losses(read_losses(every, rung)) for rung in found}
-    rows = tuple(row for row in every if row[0]["arm"] in wanted)
-    return Ladder(rows, {rung: one for rung, one in scatters.items() if one is not None})
+def read_ladder(
+    rungs: Iterable[str], arms: Iterable[str], read: Read, read_others: Read | None = None
+) -> Ladder:
+    """Read arms as `read_results` does, and the scatter of each rung from all arms there.
+
+    What reads the other arms may be named: a chapter takes them as they are recorded, so that it
+    depends on no run of this machine but those that it asked for.
+    """
+    wanted, rungs = set(arms), list(rungs)
+    own = read_results(rungs, [arm for arm in ARMS if arm in wanted], read)
+    others = read_results(rungs, [arm for arm in ARMS if arm not in wanted], read_others or read)
+    every = Results((*own.rows, *others.rows))
+    scatters = {rung: pool_losses(read_losses(every, rung)) for rung in every.by("rung")}
+    return Ladder(own.rows, {rung: one for rung, one in scatters.items() if one is not None})
 
 
 def read_results(
