@@ -704,7 +704,7 @@ worth few; we shall measure it.
 
 ## In a language model
 
-On the book's shared ladder now: six blocks of width 32, a norm in front of each sublayer, 20 characters a parameter. A batch has 16 windows of 32 characters, and
+Now a small language model: six blocks of width 32, a norm in front of each sublayer, 20 characters of text a parameter. All chapters share these runs and call them the *ladder*. A batch has 16 windows of 32 characters, and
 BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. LayerNorm has seven rates, BatchNorm five; one seed chooses, five report.
 """
 
@@ -817,7 +817,7 @@ claim(
 
 # %% [markdown]
 r"""
-No net gain: a mean over 512 tokens is a poor spy. (The noise of a batch's own statistics can hide a small one.) The leak is a defect all the same: a loss in training mode cannot be
+No net gain: a mean over 512 tokens is a poor spy. A small gain could hide in the noise of the batch's statistics. The leak is a defect all the same: a loss in training mode cannot be
 trusted, and a model left in that mode answers according to who else was asked.
 
 ### Do batch statistics fluctuate more in text?
@@ -867,7 +867,7 @@ ResNet-50 they may be worth less. Text, cut into windows from anywhere, counts a
 
 ## Batch statistics, repaired
 
-In evaluation BatchNorm costs nothing once it is merged into the next matrix, and LayerNorm must pass over every token. Three norms keep batch statistics and want to lose their faults.
+Why would anybody still want statistics of a batch? Because in evaluation they cost nothing: BatchNorm melts into the next matrix, while LayerNorm must pass over every token. Three norms try to keep that and lose the faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
   (The authors' code first divides each token by its own root mean square, group by group.)

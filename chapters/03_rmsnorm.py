@@ -1103,7 +1103,7 @@ claim(
 r"""
 ## Where it goes wrong
 
-Six slips; where public code made one, it is named. Each returns a tensor of the right shape, and a model trained *with*
+Where public code made one of these slips, it is named. Each returns a tensor of the right shape, and a model trained *with*
 it may well train. They bite when weights move, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.

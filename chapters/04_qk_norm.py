@@ -328,8 +328,7 @@ r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps at right angles to a matrix make it longer. So
 each turns it less than the one before. The norm does not stop $W_q$ from growing; it keeps the growth out of the logits, and makes a brake of it.
 
-**And weight decay?** A shorter $W_q$ gives the same logits, so decay only takes the brake off. AdamW
-without momentum moves $n$ weights by about $\eta\sqrt n$ together, across the matrix on average. That adds $\eta^2n$ to $\|W\|^2$, and decay with coefficient
+**And weight decay?** A shorter $W_q$ gives the same logits, so decay only takes the brake off. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
 $\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,,$$
@@ -394,8 +393,7 @@ claim(
 
 # %% [markdown]
 r"""
-So behind a norm, weight decay is a second learning rate in disguise. Whoever switches it off lowers the effective rate of $W_q$ and $W_k$ as
-training goes on. The runs below have no decay.
+The runs below have no weight decay. Whoever uses it should know that behind a norm it is a second learning rate in disguise. Whoever switches it off lowers the effective rate of $W_q$ and $W_k$ as training goes on.
 
 ## Implementation: you write it
 
@@ -628,7 +626,7 @@ seen = of_arm["Pre-Norm"].values("attention-by-steps")
 early = next(i for i, step in enumerate(seen[0]["steps"]) if step >= base.train.steps // 5)
 claim(
     "04-saturated-logits-keep-growing",
-    "A fifth of the way the slope is down to {slope:.2f}; from there the largest logit grows another {mean:.1f} times.",
+    "By a fifth of the steps attention is saturated (slope {slope:.2f}). The largest logit then grows another {mean:.1f} times.",
     [one["largest"][-1] / one["largest"][early] for one in seen],
     said="Logits go on growing after the softmax is saturated.",
     slope=float(np.mean([one["slope"][early] for one in seen])),
@@ -700,7 +698,7 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
-the raw logits run away as before, tie beyond $c$, and get no gradient, which may be why. Gemma 2 and 3, and a cap with and without QK-Norm, each at its own rate: [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
+the raw logits run away as before. Beyond $c$ they all look alike, and the gradient is gone, which may be why. Gemma 2 and 3, and a cap with and without QK-Norm, each at its own rate: [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -931,7 +929,7 @@ r"""
 | a loss that climbs, then falls late and little; no NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
 | the same *with* a cap | raw logits far above $c$ | the cap is saturated: keys tie at $\pm c$, and none gets a gradient | QK-Norm, or a lower rate |
 | a loss too high from the start | entropy near 1, tiny logits | the bound forbids attention: bare unit vectors, a scale applied twice | a temperature, or RMSNorm |
-| logits healthy, loss above that of a lower rate | the stream grows fast | the rest of the network has no such bound | a lower rate |
+| the loss is worse than at a lower rate, the logits are fine | the stream grows fast | too high a rate elsewhere: the rest of the network has no such bound | a lower rate |
 
 ## Where it goes wrong
 

@@ -99,7 +99,7 @@ scales and multiplies by a gain: four operations a value, $16{,}384$ in all.
 
 The data sheet of an H100 promises $3.35\cdot10^{12}$ bytes a second from memory and $67\cdot10^{12}$ float32 operations a second
 ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/3.35\cdot10^{12}$ seconds of the whole chip,
-4.9 ns, and the arithmetic 0.24 ns. Memory takes twenty times as long (or ten: the sheet counts a product with its sum as two).
+4.9 ns, and the arithmetic 0.24 ns. Memory takes twenty times as long. The data sheet counts a multiplication with its addition as two operations; where ours cannot be paired, it is ten times.
 
 What decides is the **arithmetic intensity**: operations for each byte. Our row has $4/4 = 1$. The device has such a number, too:
 $67/3.35 = 20$ operations could be done while one byte arrives. It is called the **ridge**, and whoever has fewer operations
@@ -132,7 +132,7 @@ A batch does not help a norm: tokens multiply its bytes and its operations alike
 
 So who decides what a norm costs? There are **four suspects**: its arithmetic; its passes over the row, of which LayerNorm makes
 two; its trips to memory; and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as the blog has it,
-or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does it cost that norms compute in float32, for they use no matrix units.
+or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 cost anything: norms never use the matrix units.
 
 ### One formula, eight kernels
 
@@ -539,7 +539,7 @@ r"""
 ### The sum over rows
 
 Why not keep the gain's gradient in bfloat16, and save registers? A public kernel once added up the rows of each block so
-([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). Take that to its end: 8,192 rows of random terms for 64
+([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. Take that to its end, 8,192 rows of random terms for 64
 gains, added one after another.
 """
 
@@ -818,7 +818,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-*What* is slow differs. Decoding one sequence, it is the start of kernels; prompts and training, their bytes. There a graph saves nothing, and fusing does.
+*What* is slow differs. Decoding one sequence, it is the start of kernels; prompts and training, their bytes. In decoding a graph helps; in training only fusing does.
 (BERT's quarter has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$.) With many
 sequences at once, reading their keys and values takes the time: move the first slider. The same estimate for three sizes, LayerNorm against RMSNorm: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
@@ -850,7 +850,7 @@ claim(
 
 # %% [markdown]
 r"""
-The times are hardly better: less than a start is taken to cost. And 96 KiB supposes parameters in float32; Llama's
+The times are no better: they are shorter than a kernel takes to start. And 96 KiB supposes parameters in float32; Llama's
 bfloat16 makes 64 KiB for a layer norm and 48 for an RMSNorm. The same text divides a decoding step of a 70B model on four
 GPUs into parts. But each weight is read once a token, and that has a floor:
 """
@@ -894,7 +894,7 @@ claim(
 
 # %% [markdown]
 r"""
-Even the 26 need correcting: a batch shares each kernel's start, and every GPU that shares a model computes every norm. From LayerNorm
+Two more corrections: a batch shares each kernel's start, which divides; and every GPU that shares a model computes every norm, which multiplies. From LayerNorm
 to RMSNorm the series counts $22.4\,\mu\mathrm s$ a token. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the model's 161 norms
 $161\cdot16\,\mu\mathrm s \approx 2.6$ ms; started one by one, at $5\,\mu\mathrm s$ each, 6.4 ms. **First fuse,
 then choose the formula.**
@@ -1050,7 +1050,7 @@ What does a tanh have to read and write? What it need not do is wait for a sum, 
 ## What you now know
 
 - **What does a norm cost?** The bytes of its row when it is large, the start of a kernel when it is small, here on one CPU. Its arithmetic is as good as free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call -->
-- **A quarter, or half a per cent?** By the estimate more than a quarter in steps, started one by one; a few per cent in one kernel. Half a per cent of decoding one sequence needs norms shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **A quarter, or half a per cent?** By the estimate more than a quarter in steps, started one by one; a few per cent in one kernel. For half a per cent of decoding one sequence, a norm would have to finish before a kernel can start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Who decides it?** The program: its trips to memory and the number of its kernels. Not the formula. With many rows LayerNorm in one kernel moves the bytes of RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - Backward the hard part is the gain's gradient, which crosses rows and costs registers. <!-- derived -->
 - At our size twice the norms bought no lower loss that we could see. What Pre-Norm's norms bought here is a rate at which training goes on. (At that rate Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->

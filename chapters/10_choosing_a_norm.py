@@ -16,7 +16,7 @@ Would the list look different if all recipes were equally good, and which should
 
 **In short.**
 
-- At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too.
+- At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too.
 - What differs more is the price of a wrong rate, over two decades of rates on the smallest rung. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
@@ -734,7 +734,7 @@ claim(
 
 # %% [markdown]
 r"""
-The slopes lie a little below $1$ and $0$, since blocks agree in most signs and not in all; the criterion is half-way to the next rule, $\sqrt L$.
+The slopes lie a little below $1$ and $0$, since blocks agree in most signs and not in all. The criterion lies half-way to the next rule: divided by $\sqrt L$, the slope would be one half.
 They are the rules in use. **μP** divides the rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). In depth there are two answers. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
@@ -807,7 +807,7 @@ But that many agree is adoption, not a measurement. That the choice is *best* re
 
 **What would change it?** Latent attention forms no full keys at inference: QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
 rate, with QK-Norm in the baseline and a lead outside the noise: then that recipe. Hundreds of blocks: another scale of the branches comes
-before another norm. A sign that turns on a larger rung of our ladder: then a line of the table goes.
+before another norm. And if a larger rung of our own ladder turns a sign, that line of the table goes.
 
 ### Other situations
 
