@@ -219,7 +219,29 @@ Both factors $\mathrm{sech}^2$ vanish where $|\alpha x|$ is large. An entry out 
 below, *and hardly any to $\alpha$*. If most entries sit on the flat ends, only the few others send $\alpha$ a gradient: the number that could
 repair the layer, by shrinking, is steered by the exceptions. In a norm one huge entry is flat as well, since it divides by itself; but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them goes flat.
+"""
 
+# %%
+entries = np.linspace(-4, 4, 81).tolist()
+bends, slopes = np.tanh(entries).tolist(), (1 / np.cosh(entries) ** 2).tolist()
+plots.panels(
+    {
+        "what comes out": {
+            "layer norm": [dict(zip(entries, entries, strict=True))],
+            "DyT": [dict(zip(entries, bends, strict=True))],
+        },
+        "what a gradient is multiplied by": {
+            "layer norm": [dict.fromkeys(entries, 1.0)],
+            "DyT": [dict(zip(entries, slopes, strict=True))],
+        },
+    },
+    xlabel="α x; for layer norm, of a token with deviation 1",
+    caption="To a norm all entries of a token lie on one straight line and share its slope. DyT bends: beyond two on either side "
+    "the output hardly says more than the sign, and hardly any gradient passes.",
+)
+
+# %% [markdown]
+r"""
 ### What a branch reads at first
 
 A norm hands each sublayer numbers of RMS 1. DyT does not: of normal input with RMS 1 it makes
