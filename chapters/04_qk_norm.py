@@ -76,7 +76,7 @@ plots.attention_maps(
     "row ends up staring at one and the same character. With it each still finds its own. (One seed; of all "
     "heads the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
-)
+).named("attention-maps")
 
 # %% [markdown]
 r"""
@@ -222,7 +222,14 @@ caption = (
     "The sharpest choice that each bound allows (L2 scaled: with 1/√d_k, d_k = 64). Unit vectors cannot choose "
     "among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
 )
-plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", caption=caption)
+plots.explore(
+    draw_bounds,
+    [1, 1.5, 2, 3],
+    "bounds",
+    label="every gain",
+    formula=plots.Formula("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())}),
+    caption=caption,
+)
 
 
 # %%
@@ -376,7 +383,7 @@ plots.curves(
     reference={"√(2ηλ)": 0.1},
     caption="With decay a matrix turns by the same angle in every step, however long it was at first. Without decay it "
     "turns less and less. (η = 0.01, λ = 0.5, so that the balance is at 0.1; means of neighbouring steps.)",
-)
+).named("angle-of-a-step")
 
 # %%
 claim(
@@ -544,7 +551,7 @@ plots.loss_curves(
     caption="Ten times Pre-Norm's best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
     "it, and ends worse than trigram counts. With QK-Norm the same model learns at the same rate.",
     provenance=lab.provenance(hot),
-)
+).named("ten-times-the-rate")
 
 # %%
 test = {arm: part.values("test.loss") for arm, part in of_arm.items()}
@@ -604,7 +611,7 @@ plots.curves(
     caption="Ten times the best rate. Without a norm the logits grow for most of the run, although the softmax is "
     "saturated from a few hundred steps on. With QK-Norm they exceed √d_k as far as trained gains let them.",
     provenance=lab.provenance(hot),
-)
+).named("logits-by-step")
 
 # %%
 entropy = {
@@ -737,7 +744,7 @@ plots.curves(
     "Beyond it the model without any norm diverges first, and then Pre-Norm is lost. (Five fresh seeds where "
     "there are any, else the one that tuned.)",
     provenance=lab.provenance(climbed),
-)
+).named("each-at-its-rate")
 
 # %%
 claim(

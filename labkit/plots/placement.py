@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from matplotlib.patches import Circle, FancyBboxPatch
 
 from .alt import format_count
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import choose_look
-from .style import HAIR, INK, QUIET, make_canvas, use_book_style
+from .style import HAIR, INK, QUIET, is_narrow, make_canvas
 
 
 class Place(NamedTuple):
@@ -41,7 +41,7 @@ SPOTS = (
 HALVES = ("attention", "feed-forward")
 
 
-@use_book_style()
+@redrawable
 def placement_diagram(
     *recipes: str,
     caption: str = "One block, from below to above. The thick line is the residual stream: what "
@@ -56,9 +56,10 @@ def placement_diagram(
         raise ValueError(f"one to three blocks fit side by side, got {len(recipes)}")
     places = [read_place(recipe) for recipe in recipes]
     picture = make_canvas()
-    axes = picture.subplots(1, len(recipes), squeeze=False)[0]
+    down = len(recipes) if is_narrow() else 1  # a phone has them one below the other
+    axes = picture.subplots(down, len(recipes) // down, squeeze=False).flat
     top = draw_places(axes, recipes, places)
-    picture.set_figheight(0.6 + UNIT * (top + 1.65))
+    picture.set_figheight(down * (0.6 + UNIT * (top + 1.65)))
     data = [[slot in place.slots for slots, *_ in SPOTS for slot in slots] for place in places]
     text = " ".join(
         [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(describe_place, places)]
@@ -147,7 +148,7 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
             _draw_box(ax, BRANCH, y, part, colour)
             below = y + TALL / 2
             if part == "attention" and (inside := [s for s in place.slots if s in "qkvc"]):
-                words = {"fontsize": 7.5, "color": colour, "va": "bottom"}
+                words = {"fontsize": 8.5 if is_narrow() else 7.5, "color": colour, "va": "bottom"}
                 many = "norms" if len(inside) > 1 else "norm"
                 ax.text(BRANCH + 0.1, below + 0.04, f"{many} on {', '.join(inside)}", **words)
         y += STEP * 0.8

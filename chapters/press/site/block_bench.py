@@ -46,7 +46,7 @@ def write_bench(root: Path, *, check: bool = False) -> list[str]:
     if picture.is_file() and picture.read_text(encoding="utf-8").startswith(sign):
         return stale
     if not check:
-        write_whole(picture, sign + draw_cover(json.loads(data)).svg())
+        write_whole(picture, sign + draw_cover(json.loads(data)).draw_page())
     return [*stale, "the block bench's picture"]
 
 
