@@ -227,7 +227,7 @@ plots.explore(
     [1, 1.5, 2, 3],
     "bounds",
     label="every gain",
-    formula=plots.Formula("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())}),
+    formula=plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())}),
     caption=caption,
 )
 

@@ -130,7 +130,7 @@ plots.explore(
     "share-of-the-way",
     label="share α",
     start=0.9,
-    formula=plots.Formula(
+    formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
     caption="Four ways from the stream h towards the sublayer's b. The chord runs through the ball. Brought back to the sphere "

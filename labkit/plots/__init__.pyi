@@ -11,13 +11,13 @@ from .norm_maps import norm_curves, xor_points
 from .panels import panels
 from .placement import placement_diagram
 from .shadow import shadow
-from .slider import Formula, Slider, explore
+from .slider import ClosedForm, Slider, explore
 from .spheres import sphere_paths
 from .table import Table, table
 
 __all__ = [
+    "ClosedForm",
     "Figure",
-    "Formula",
     "Slider",
     "Table",
     "attention_maps",

@@ -8,7 +8,7 @@ plots.curves(losses, …, reference=reference_lines(data) | {"no attention": bli
 """
 
 from collections.abc import Mapping, Sequence
-from math import floor, isfinite, log10
+from math import isfinite, log10
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, Formatter, LogLocator, MaxNLocator, NullLocator
 from scipy.optimize import isotonic_regression
 
-from .alt import format_number
+from .alt import format_number, format_power
 from .looks import Look
 from .marks import name_key
 from .style import QUIET, is_narrow, make_canvas, wrap, write_text
 
 DOTS: Any = (0, (2, 2))
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SERIES = 0.5  # the share of an axis that reference lines leave to the series, at least
 
 
@@ -128,16 +127,6 @@ def format_plain(value: float, _: Any = None) -> str:
     if value and not 1e-3 <= abs(value) < 1e5:
         return format_power(value)
     return f"{value:g}".replace("-", "−")
-
-
-def format_power(value: float) -> str:
-    """Write a number as a power of ten: 10⁵, 3·10⁻⁴, 1."""
-    power = floor(log10(abs(value)) + 1e-9) if value else 0
-    digits = f"{value / 10**power:g}".replace("-", "−")
-    if not power:
-        return digits
-    ten = "10" + str(power).translate(RAISED)
-    return ten if digits == "1" else f"{digits}·{ten}"
 
 
 class PlainTicks(Formatter):

@@ -28,6 +28,7 @@ from .marks import KEY, NAME, Marks
 from .style import DPI, HAIR, INK, PHONE, QUIET, use_book_style
 
 MOST_NUMBERS = 400
+XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # what a drawing's text fits; Verdana is as wide
 # The colours that a page may change, in the dark say, by its variables --figure-ink and so on.
 VARIABLES = {"#ffffff": "ground", QUIET: "quiet", HAIR: "hair",
@@ -161,7 +162,7 @@ class Figure(Shown):
         if self.marks:
             head += f" {self.marks.locate(self.fig)}"
             head += f" {self.marks.measure(self.fig)}" if axes else ""
-        head += f' style="stroke-linejoin: round; font-family: {FONTS}" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        head += f' style="stroke-linejoin: round; font-family: {FONTS}" {XLINK} '
         return head + svg[svg.index("viewBox=") :]
 
     def draw_page(self, prefix: str = "", *, axes: bool = False) -> str:

@@ -244,6 +244,7 @@ def _format_mean(mean: float, half: float, lost: int) -> str:
     if half > 0 and abs(mean) < 1e5:
         places = int(np.clip(1 - np.floor(np.log10(half)), 0, 6))
         text = f"{mean:.{places}f} ± {half:.{places}f}"
+    text = text.replace("-", "−")
     return f"{text}, {lost} diverged" if lost else text
 
 

@@ -11,8 +11,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.patches import Rectangle
 
-from .alt import format_count, format_number, join_sentences
-from .axes import format_plain, format_power
+from .alt import format_count, format_number, format_power, join_sentences
+from .axes import format_plain
 from .figure import Figure, redrawable
 from .marks import Marks
 from .style import QUIET, is_narrow, make_canvas, measure_contrast, wrap

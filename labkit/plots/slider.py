@@ -29,7 +29,7 @@ PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px"{live}>
 FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{drawing}\n</div>'
 
 
-class Formula(NamedTuple):
+class ClosedForm(NamedTuple):
     """What a page computes at every value from `low` to `high`; figures.js has it by its name.
 
     `given` are the constants that it needs. A test holds it against the drawn pictures.
@@ -54,7 +54,7 @@ class Slider(Shown):
         label: str,
         caption: str,
         start: str | None = None,
-        formula: Formula | None = None,
+        formula: ClosedForm | None = None,
     ) -> None:
         self.figures, self.label, self.formula = dict(figures), label, formula
         self.name, self.caption = check_name(name), caption
@@ -162,7 +162,7 @@ def explore(
     *,
     label: str,
     start: Any = None,
-    formula: Formula | None = None,
+    formula: ClosedForm | None = None,
     caption: str | None = None,
 ) -> Slider:
     """Let the reader move one value and see `draw(value)`, a Figure.
