@@ -54,13 +54,13 @@ def attention_maps(
 def _lay_out(
     places: Sequence[Place], rows: Sequence[str], columns: Sequence[str]
 ) -> tuple[Any, dict[Place, Any]]:
-    """Make axes in rows and columns; on a phone one below the other."""
+    """Make axes in rows and columns; on a phone rows stand side by side."""
     if is_narrow():
-        picture = make_canvas(height=3.75 * len(places))
-        stack = picture.subplots(len(places), 1, squeeze=False)[:, 0]
-        axes = dict(zip(sorted(places, key=lambda at: rows.index(at[0])), stack, strict=True))
+        picture = make_canvas(height=0.2 + 2.3 * len(columns))
+        grid = picture.subplots(len(columns), len(rows), squeeze=False).T
+        axes = {(r, c): grid[rows.index(r), columns.index(c)] for r, c in places}
         for place, ax in axes.items():
-            ax.set_title(", ".join(place), fontsize=9.5, fontweight="bold")
+            ax.set_title("\n".join(place), fontsize=9, fontweight="bold")
         return picture, axes
     picture = make_canvas(height=0.5 + 2.25 * len(rows))
     grid = picture.subplots(len(rows), len(columns), squeeze=False)
@@ -99,6 +99,8 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
     ax.set_yticks(places, letters)
     size = 8.5 if is_narrow() else 4.5
     ax.tick_params(length=0, pad=1, labelsize=size, labelcolor=QUIET)
+    if is_narrow():  # letters of this size fit side by side, but not one below the other
+        ax.set_yticks([])
     ax.xaxis.tick_top()
     ax.grid(False)
     ax.spines[:].set_visible(False)

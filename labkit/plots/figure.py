@@ -28,6 +28,7 @@ from .marks import KEY, NAME, Marks
 from .style import DPI, HAIR, INK, PHONE, QUIET, use_book_style
 
 MOST_NUMBERS = 400
+PLACES = "d|x|y|width|height|transform|points|viewBox"  # of what is drawn
 XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # what a drawing's text fits; Verdana is as wide
 # The colours that a page may change, in the dark say, by its variables --figure-ink and so on.
@@ -153,7 +154,7 @@ class Figure(Shown):
         for name in re.findall(r' id="([^"]+)"', svg):
             if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
                 svg = svg.replace(f' id="{name}"', "")
-        svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is enough
+        svg = re.sub(rf' (?:{PLACES})="[^"]*"', lambda place: _round(place[0]), svg)
         # What all text has in common is said once.
         svg = re.sub(r"; font-family: 'DejaVu Sans'|; text-anchor: start", "", svg)
         svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
@@ -191,6 +192,11 @@ class Figure(Shown):
     def base64(self) -> str:
         """Return the PNG as a page or a notebook holds it."""
         return base64.b64encode(self.png()).decode("ascii")
+
+
+def _round(place: str) -> str:
+    """Round where something is drawn: a hundredth of a point is enough."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", place)
 
 
 def check_name(name: str) -> str:

@@ -234,7 +234,8 @@ def _draw_series(ax: Any, points: Points, style: Look, dodge: float, key: str) -
     spots += [*zip(xs, low, strict=True), *zip(xs, high, strict=True)]
     ax.update_datalim([spot for spot in spots if isfinite(spot[1])])
     ax.autoscale_view()
-    ax.vlines(xs, low, high, color=style.colour, linewidth=1.3, transform=to, gid=key)
+    if (low < high).any():
+        ax.vlines(xs, low, high, color=style.colour, linewidth=1.3, transform=to, gid=key)
     ax.plot(xs, means, zorder=3, transform=to, gid=key, **style.marked_line)
 
 

@@ -97,7 +97,7 @@ def xor_points(
     caption: str,
     titles: tuple[str, str],
     line: tuple[float, float, float],
-    axes: tuple[str, str] = ("$x_1$", "$x_2$"),
+    axes: tuple[str, str] = ("x₁", "x₂"),
 ) -> Figure:
     """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates.
 
@@ -114,14 +114,14 @@ def xor_points(
     picture = make_canvas(height=3.2 * down)
     marks = Marks("input (x₁, x₂)")
     for ax, points, title, (x, y) in zip(
-        picture.subplots(down, across), pair, titles, (("$x_1$", "$x_2$"), axes), strict=True
+        picture.subplots(down, across), pair, titles, (("x₁", "x₂"), axes), strict=True
     ):
         _draw_classes(ax, points, labels, pair[0])
         names = [f"({format_number(u)}, {format_number(v)})" for u, v in pair[0]]
         for quantity, values in zip((x, y), points.T.tolist(), strict=True):
-            label, runs = quantity.replace("$", "").replace("_", ""), [[v] for v in values]
             places = [(float(u), float(v)) for u, v in points]
-            marks.add("point", ax, label, names, runs, places=places, panel=title)
+            runs = [[v] for v in values]
+            marks.add("point", ax, quantity, names, runs, places=places, panel=title)
         label_axes(ax, x, y, None)
         ax.set_title(wrap(title, 36), loc="center", fontsize=10, fontweight="bold")
     _draw_boundary(picture.axes[1], *line)

@@ -99,7 +99,8 @@ def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Pl
         ax.set_axis_off()
         ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
         equations = "\n".join(map(_typeset, place.equations))
-        ax.text(0.5, -0.01, equations, transform=ax.transAxes, ha="center", va="top")
+        size = _size_formulas() if is_narrow() else None
+        ax.text(0.5, -0.01, equations, transform=ax.transAxes, ha="center", va="top", size=size)
     return top
 
 
@@ -128,7 +129,7 @@ def _join_words(words: list[str]) -> str:
 def _draw_block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
-    ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
+    ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=_size_formulas())
     if "embedding" in place.slots:
         y = start + 0.6
         start = _on_stream(ax, start, y, colour)
@@ -165,15 +166,20 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
         ax.text(STREAM - 0.28, y + 0.16, "after the\nlast block", **aside)
         _draw_stream(ax, start, y - 0.05, head=False)
         ax.plot([STREAM] * 3, [y + 0.06, y + 0.16, y + 0.26], "o", color=INK, markersize=1.8)
-        ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=10.5)
+        ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=_size_formulas())
         y += 0.95
         start = _on_stream(ax, y - 0.6, y, colour)
         y += 0.4
     y += 0.35
     _draw_stream(ax, start, y)
     if not place.last:
-        ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=10.5)
+        ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=_size_formulas())
     return y + 0.2
+
+
+def _size_formulas() -> float:
+    """Return a formula's size, whose indices are smaller: on a phone so that these can be read."""
+    return 11.5 if is_narrow() else 10.5
 
 
 def _draw_plus(ax: Any, y: float) -> float:

@@ -179,6 +179,7 @@ def explore(
             f"the numbers of a slider rise or fall, got {list(values)}; "
             "put them in order, and say with start= which the reader sees first"
         )
+    check_name(name)
     start = values[0] if start is None else start
     if start not in values:
         raise ValueError(f"a slider starts at one of {list(values)}, got {start!r}")

@@ -17,7 +17,7 @@ QUIET = "#5f5f5f"
 HAIR = "#dcdcdc"
 WIDTH = 6.4  # inches: about 700 pixels on a page
 DPI = 110
-PHONE = 3.75, 96  # inches and dots an inch: 360 pixels, on which text of 8.5 points has 11
+PHONE = 3.6, 100  # inches and dots an inch: 360 pixels, on which text of 8.5 points has 11
 
 
 @contextmanager
