@@ -7,6 +7,7 @@ import json
 import re
 from statistics import median
 
+import numpy as np
 import pytest
 from each import each
 from matplotlib.text import Text
@@ -25,7 +26,18 @@ each_marked = each(name=MARKED)
 
 
 def table(figure) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(figure.marks.to_csv())))
+    return list(csv.DictReader(io.StringIO(marks_of(figure).to_csv())))
+
+
+def marks_of(figure) -> Marks:
+    assert figure.marks, "these figures have some"
+    return figure.marks
+
+
+def narrow(name: str) -> plots.Figure:
+    draw = drawn(name).draw_narrow
+    assert draw, "every figure draws itself for a phone"
+    return draw()
 
 
 def numbers(rows) -> set[float]:
@@ -40,7 +52,9 @@ def numbers(rows) -> set[float]:
 
 
 def told(svg_or_page: str, attribute: str):
-    return html.unescape(re.search(rf"{attribute}=(['\"])(.*?)\1", svg_or_page, re.S)[2])
+    found = re.search(rf"{attribute}=(['\"])(.*?)\1", svg_or_page, re.S)
+    assert found, attribute
+    return html.unescape(found[2])
 
 
 # -- the table ----------------------------------------------------------------------------------
@@ -137,7 +151,7 @@ def test_names_belong_to_the_series_that_they_name(name):
 
 def test_an_arm_is_what_gives_the_colour_and_not_a_label_s_first_word():
     series = {"GPT": {1: [1.0]}, "no norm, rate 0.1": {1: [2.0]}, "no decay": {1: [3.0]}}
-    marks = plots.curves(series, xlabel="x", ylabel="y", caption="c").marks
+    marks = marks_of(plots.curves(series, xlabel="x", ylabel="y", caption="c"))
     assert [one.arm for one in marks.series] == ["pre", "none", "no decay"]
 
 
@@ -182,7 +196,7 @@ def words_of(fig) -> list[Text]:
 # -- a phone ------------------------------------------------------------------------------------
 @each(name=sorted(PICTURES))
 def test_a_phone_s_drawing_is_360_pixels_wide_with_text_of_11(name):
-    svg = drawn(name).draw_narrow().svg(PHONE[1])
+    svg = narrow(name).svg(PHONE[1])
     assert told(svg, " width") == "360"
     unit = 360 / float(told(svg, "viewBox").split()[2])
     sizes = [float(size) * unit for size in re.findall(r"font-size: ([\d.]+)px", svg)]
@@ -192,7 +206,7 @@ def test_a_phone_s_drawing_is_360_pixels_wide_with_text_of_11(name):
 
 @each(name=sorted(PICTURES))
 def test_no_word_is_cut_on_a_phone(name):
-    fig = drawn(name).draw_narrow().fig
+    fig = narrow(name).fig
     fig.draw_without_rendering()
     for text in words_of(fig):
         box = text.get_window_extent()
@@ -202,5 +216,5 @@ def test_no_word_is_cut_on_a_phone(name):
 def test_a_map_s_cells_show_the_page_s_ground_through():
     maps = {("pre", "step 0"): [[1.0, 0.0], [0.25, 0.75]]}
     axes = attention_maps(maps, "ab", notes=dict.fromkeys(maps, "n"), caption="c").fig.axes[0]
-    cells = axes.get_images()[0].get_array()
+    cells = np.asarray(axes.get_images()[0].get_array())
     assert cells[..., 3].tolist() == [[1.0, 0.0], [0.25, 0.75]]

@@ -171,6 +171,7 @@ function keep(drawing, s) {
     : "All are shown.";
   hide(drawing);
   box.replaceChildren(row);
+  box.style.translate = "0 0";
   box.classList.add("labkit-said");
   clearTimeout(keep.timer);
   keep.timer = setTimeout(() => box.classList.remove("labkit-said"), 4000);
