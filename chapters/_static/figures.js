@@ -8,7 +8,7 @@
 // One arm has one colour through the book, and a reader who keeps it keeps it on the whole page.
 (() => {
 const REACH = 40, BESIDE = 14, MOST = 4;  // pixels to a mark, and from it; marks read at a time
-const told = new WeakMap(), placed = new WeakMap(), shifts = new WeakMap();
+const told = new WeakMap(), placed = new WeakMap(), shifts = new WeakMap(), hooked = new WeakMap();
 let kept = null;
 
 // -- what a drawing shows ------------------------------------------------------------------------
@@ -27,6 +27,15 @@ function places(svg) {
     placed.set(svg, svg.dataset.at.split(";").map(line => line.split(",").map(pair)));
   }
   return placed.get(svg);
+}
+
+// All that is drawn for a series, in every drawing of a figure: [element, series, is it the name].
+function hooks(drawing) {
+  if (!hooked.has(drawing)) {
+    const parts = [...drawing.querySelectorAll("[data-series], [data-name]")];
+    hooked.set(drawing, parts.map(part => [part, part.dataset.series ?? part.dataset.name, "name" in part.dataset]));
+  }
+  return hooked.get(drawing);
 }
 
 const visible = drawing => [...drawing.children].find(c => c.matches("svg") && c.getClientRects().length);
@@ -151,10 +160,9 @@ function paint() {
     const mine = kept ? choose(drawing) : [];
     const some = mine.includes(true);
     figures += some;
-    for (const part of drawing.querySelectorAll("[data-series], [data-name]")) {
-      const own = mine[part.dataset.series ?? part.dataset.name];
-      part.classList.toggle("labkit-quiet", some && !own);
-      if (part.dataset.name) part.classList.toggle("labkit-kept", some && own);
+    for (const [part, s, named] of hooks(drawing)) {
+      const state = !some ? "" : !mine[s] ? "labkit-quiet" : named ? "labkit-kept" : "";
+      if (part.className.baseVal !== state) part.className.baseVal = state;
     }
   }
   return figures;

@@ -24,7 +24,7 @@ import numpy as np
 from .looks import method_of
 from .series import mean_and_half
 
-MOST_PLACES = 90  # of a series, that a page reads; its file has all
+MOST_PLACES = 100  # of a series, that a page reads; its file has all
 KEY = "series-"
 NAME = "name-"
 TOP = 0.96  # of the axes: where a setting stands at which every run diverged

@@ -40,8 +40,18 @@ TEXTS = """() => [...document.querySelectorAll("figure.labkit-figure .labkit-dra
         return {figure: svg.closest("figure").id, smallest: Math.min(...sizes),
                 out: out.map(t => t.textContent)};
     })"""
+SHOW = "localStorage.setItem('labkit-show-everything', 'yes')"  # a reader who predicts nothing
 OPEN = "document.querySelectorAll('details').forEach(fold => { fold.open = true; })"
 MOVE = "(e, value) => { e.value = value; e.dispatchEvent(new Event('input')); }"
+# Click a name, and wait until that is painted.
+CLICKS = """async times => {
+    const names = [...document.querySelectorAll("[data-name]")];
+    const name = names.find(n => n.getClientRects().length);
+    for (let i = 0; i < times; i++) {
+        name.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+}"""
 # Where a drawing's marks are on the screen: [series, place, x, y].
 PLACES = """drawing => {
     const svg = [...drawing.querySelectorAll("svg")].find(s => s.getClientRects().length);
@@ -54,10 +64,17 @@ PLACES = """drawing => {
 
 
 @pytest.fixture
+def page(page: Page) -> Page:
+    page.add_init_script(SHOW)
+    return page
+
+
+@pytest.fixture
 def phone(browser: Browser, base: str) -> Iterator[BrowserContext]:
     context = browser.new_context(
         base_url=base, viewport=PHONE, has_touch=True, is_mobile=True, color_scheme="light"
     )
+    context.add_init_script(SHOW)
     yield context
     context.close()
 
@@ -298,20 +315,21 @@ def test_a_keyboard_reads_and_keeps(page: Page, chapters: list[str]):
 
 def test_keeping_a_name_is_quick_on_a_slow_machine(page: Page, chapters: list[str]):
     page.goto(chapters[4])
+    page.evaluate(OPEN)
     page.wait_for_load_state("networkidle")
     session = page.context.new_cdp_session(page)
-    session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
-    times = page.evaluate("""() => {
-        const names = [...document.querySelectorAll("[data-name]")];
-        const name = names.find(n => n.getClientRects().length);
-        return Array.from({length: 6}, () => {
-            const start = performance.now();
-            name.dispatchEvent(new MouseEvent("click", {bubbles: true}));
-            document.body.getBoundingClientRect();
-            return performance.now() - start;
-        });
-    }""")
-    assert min(times) <= SLOWEST, times
+    # The page's own time on the processor, whatever else this machine does.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spend() -> float:
+        found = session.send("Performance.getMetrics")["metrics"]
+        return next(1e3 * one["value"] for one in found if one["name"] == "TaskDuration")
+
+    page.evaluate(CLICKS, 2)
+    before = spend()
+    page.evaluate(CLICKS, 10)
+    took = 4 * (spend() - before) / 10
+    assert took <= SLOWEST
 
 
 # -- sliders ------------------------------------------------------------------------------------
@@ -419,6 +437,7 @@ def test_without_a_script_a_figure_says_all_that_it_can(
 
 def test_a_readout_can_be_read_in_the_dark(browser: Browser, base: str, chapters: list[str]):
     context = browser.new_context(base_url=base, color_scheme="dark")
+    context.add_init_script(SHOW)
     page = context.new_page()
     page.goto(chapters[4])
     drawing = page.locator(READ).last
