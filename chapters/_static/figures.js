@@ -9,6 +9,7 @@
 (() => {
 const REACH = 40, BESIDE = 14, MOST = 4;  // pixels to a mark, and from it; marks read at a time
 const told = new WeakMap(), placed = new WeakMap(), shifts = new WeakMap(), hooked = new WeakMap();
+const phone = matchMedia("(max-width: 600px)");  // as in book.css
 let kept = null;
 
 // -- what a drawing shows ------------------------------------------------------------------------
@@ -29,13 +30,14 @@ function places(svg) {
   return placed.get(svg);
 }
 
-// All that is drawn for a series, in every drawing of a figure: [element, series, is it the name].
+// All that the drawing for this screen has for a series: [element, series, is it the name].
 function hooks(drawing) {
-  if (!hooked.has(drawing)) {
-    const parts = [...drawing.querySelectorAll("[data-series], [data-name]")];
-    hooked.set(drawing, parts.map(part => [part, part.dataset.series ?? part.dataset.name, "name" in part.dataset]));
+  const svg = phone.matches ? drawing.querySelector(".labkit-narrow") ?? drawing.firstElementChild : drawing.firstElementChild;
+  if (!hooked.has(svg)) {
+    const parts = [...svg.querySelectorAll("[data-series], [data-name]")];
+    hooked.set(svg, parts.map(part => [part, part.dataset.series ?? part.dataset.name, "name" in part.dataset]));
   }
-  return hooked.get(drawing);
+  return hooked.get(svg);
 }
 
 const visible = drawing => [...drawing.children].find(c => c.matches("svg") && c.getClientRects().length);
@@ -45,7 +47,7 @@ function write(value) {
   if (value === null) return "diverged";
   const size = Math.abs(value);
   if (size && (size < 1e-3 || size >= 1e6)) {
-    const [digits, power] = value.toExponential(2).split("e");
+    const [digits, power] = value.toExponential(3).split("e");
     const raised = String(Number(power)).replace(/[-\d]/g, c => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
     return `${Number(digits)}·10${raised}`.replace("-", "−");
   }
@@ -335,6 +337,7 @@ function begin() {
     document.querySelectorAll(".labkit-drawing[data-spot]").forEach(hide);
     if (kept) { kept = null; paint(); }
   });
+  phone.addEventListener("change", paint);
   // A finger's reading stays until it taps elsewhere.
   document.addEventListener("pointerdown", event => {
     document.querySelectorAll(".labkit-drawing[data-spot]").forEach(drawing => {

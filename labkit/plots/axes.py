@@ -156,7 +156,9 @@ def place_ticks(ax: Any, xs: Sequence[Any], log: bool) -> None:
                 label.set(ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.4, len(xs) - 0.6)
         return
-    most, least = (7, 0.11) if is_narrow() else (12, 0.055)
+    most, least = 12, 0.055
+    if is_narrow():  # some 230 points for all labels, of about 5.6 a letter
+        most, least = 7, (5.6 * max(len(format_plain(x)) for x in xs) + 6) / 230
     gaps = np.diff(np.log10(xs) if log else xs)
     if len(xs) <= most and (not len(gaps) or min(gaps) > least * sum(gaps)):
         ax.xaxis.set_major_locator(FixedLocator(list(xs)))

@@ -159,7 +159,7 @@ def paired(
         below: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
         for x, column in zip(xs, columns, strict=True):
             write_text(ax, column, (x, 0), (0, -5), fontsize=8.5, color=QUIET, **below)
-    ax.set_xticks(range(len(table)), [f"\n{wrap(name, 12)}" for name in table])
+    ax.set_xticks(range(len(table)), [f"\n{wrap(name, 9)}" for name in table])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.5, len(table) - 0.5)
     label_axes(ax, "", ylabel)

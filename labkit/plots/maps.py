@@ -133,7 +133,7 @@ def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
         word, middle = "diverged" if wide > 60 else "div.", np.mean(places) + 0.5
         box = {"facecolor": PALE, "edgecolor": "none", "pad": 1.2}
         ink = ON_CELLS[0]
-        ax.text(middle, i + 0.5, word, ha="center", va="center", color=ink, fontsize=8, bbox=box)
+        ax.text(middle, i + 0.5, word, ha="center", va="center", color=ink, fontsize=8.5, bbox=box)
 
 
 def _format_value(value: float, digits: int) -> str:

@@ -10,7 +10,7 @@ from .axes import name_legend
 from .figure import Figure, redrawable
 from .looks import choose_looks
 from .marks import Marks
-from .style import INK, QUIET, is_narrow, make_canvas, wrap, write_text
+from .style import HAIR, INK, QUIET, is_narrow, make_canvas, wrap, write_text
 
 _AROUND = np.linspace(0, 2 * np.pi, 181)
 CIRCLE = np.stack([np.cos(_AROUND), np.sin(_AROUND)], axis=1)
@@ -104,10 +104,12 @@ def _describe_lengths(vectors: np.ndarray) -> str:
 
 def _draw_globe(ax: Any) -> None:
     """Draw the rim, the equator and two meridians, their far halves dotted."""
-    ax.fill(*CIRCLE.T, facecolor="#f1f5fa", edgecolor=QUIET, linewidth=1, zorder=0)
+    ax.fill(*CIRCLE.T, facecolor=HAIR, alpha=0.4, linewidth=0, zorder=0)
+    ax.plot(*CIRCLE.T, color=QUIET, linewidth=1, zorder=0)
     ring = np.pad(CIRCLE, ((0, 0), (0, 1)))
     for circle in (ring, ring[:, [0, 2, 1]], ring[:, [2, 0, 1]]):
         front = circle @ EYE >= 0
         for seen, style in ((front, "solid"), (~front, (0, (1, 3)))):
             line = np.where(seen[:, None], circle @ SCREEN, np.nan)
-            ax.plot(*line.T, color="#b9c4d0", linewidth=0.8, linestyle=style, zorder=1)
+            how: dict[str, Any] = {"color": QUIET, "alpha": 0.5, "linewidth": 0.8}
+            ax.plot(*line.T, linestyle=style, zorder=1, **how)
