@@ -86,8 +86,7 @@ def draw_row(gain):
 
 
 plots.explore(
-    draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1,
-    formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
+    draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1, formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
     caption="Ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
     "at layer 0 it has come all the way down. At every gain the two lines are mirror images.",
 )  # fmt: skip

@@ -618,12 +618,10 @@ moments = [
 plots.explore(
     shares_at,
     moments,
-    "step",
-    label="step",
-    start="20" if "20" in moments else moments[-1],
+    "step", label="step", start="20" if "20" in moments else moments[-1],
     caption="How much of the stream tells tokens apart, layer by layer. All three models dip in the first steps; "
     "Pre-Norm and warm-up come back, Post-Norm loses more with every block.",
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""

@@ -197,7 +197,7 @@ slider: which line will never leave the bottom right corner?
 
 
 # %%
-bounds = {"L2, scaled": 1 / 8, "L2, bare": 1.0, "RMS, d_k = 8": 8**0.5, "RMS, d_k = 64": 8.0}
+bounds = {"L2, scaled": 1 / 8, "L2, bare": 1.0, "RMS, dₖ = 8": 8**0.5, "RMS, dₖ = 64": 8.0}
 
 
 def draw_bounds(gain):
@@ -219,17 +219,11 @@ def draw_bounds(gain):
 
 
 caption = (
-    "The sharpest choice that each bound allows (L2 scaled: with 1/√d_k, d_k = 64). Unit vectors cannot choose "
+    "The sharpest choice that each bound allows (L2 scaled: with 1/√dₖ, dₖ = 64). Unit vectors cannot choose "
     "among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
 )
-plots.explore(
-    draw_bounds,
-    [1, 1.5, 2, 3],
-    "bounds",
-    label="every gain",
-    formula=plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())}),
-    caption=caption,
-)
+formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
+plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
 
 
 # %%

@@ -59,7 +59,9 @@ def draw_cover(rung: Json) -> Figure:
         for recipe, row in rung["recipes"].items()
     }
     shown = {SHOWN: losses[SHOWN]}
-    return block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+    drawn = block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+    drawn.marks = None  # a script would make a bench of it
+    return drawn
 
 
 def read_cover(root: Path) -> str:
