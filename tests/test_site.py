@@ -52,7 +52,7 @@ def test_a_figure_carries_its_words_its_caption_and_its_provenance():
         "The same for a small CNN.",
         "A flat line.",
     ]
-    assert "\n\nBatches of two: $B=2$ **fails**" in figures[0]
+    assert "</a> Batches of two: $B=2$ **fails**" in figures[0]
     assert "<details" in figures[0] and "*turbo*</details>" not in figures[0]
     assert "10 runs" in figures[0] and "No training run" in figures[2]
 
