@@ -8,6 +8,7 @@
 // One arm has one colour through the book, and a reader who keeps it keeps it on the whole page.
 (() => {
 const REACH = 40, BESIDE = 14, MOST = 4;  // pixels to a mark, and from it; marks read at a time
+const AFTER = 80;  // milliseconds
 const told = new WeakMap(), placed = new WeakMap(), shifts = new WeakMap(), hooked = new WeakMap();
 const phone = matchMedia("(max-width: 600px)");  // as in book.css
 let kept = null;
@@ -156,18 +157,26 @@ function choose(drawing) {
   return series.map(one => one.arm !== "" && one.arm === kept.arm);
 }
 
+// What is on the screen changes at once, the rest of the page when that has been seen.
 function paint() {
-  let figures = 0;
-  for (const drawing of document.querySelectorAll(".labkit-drawing[data-marks]")) {
-    const mine = kept ? choose(drawing) : [];
-    const some = mine.includes(true);
-    figures += some;
-    for (const [part, s, named] of hooks(drawing)) {
-      const state = !some ? "" : !mine[s] ? "labkit-quiet" : named ? "labkit-kept" : "";
-      if (part.className.baseVal !== state) part.className.baseVal = state;
-    }
+  const drawings = [...document.querySelectorAll(".labkit-drawing[data-marks]")];
+  const near = drawing => {
+    const {top, bottom} = drawing.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  };
+  const [now, later] = [drawings.filter(near), drawings.filter(drawing => !near(drawing))];
+  now.forEach(grey);
+  clearTimeout(paint.timer);
+  paint.timer = setTimeout(() => later.forEach(grey), AFTER);
+  return kept ? drawings.filter(drawing => choose(drawing).includes(true)).length : 0;
+}
+
+function grey(drawing) {
+  const mine = kept ? choose(drawing) : [], some = mine.includes(true);
+  for (const [part, s, named] of hooks(drawing)) {
+    const state = !some ? "" : !mine[s] ? "labkit-quiet" : named ? "labkit-kept" : "";
+    if (part.className.baseVal !== state) part.className.baseVal = state;
   }
-  return figures;
 }
 
 function keep(drawing, s) {

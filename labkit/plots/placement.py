@@ -179,7 +179,7 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
 
 def _size_formulas() -> float:
     """Return a formula's size, whose indices are smaller: on a phone so that these can be read."""
-    return 11.5 if is_narrow() else 10.5
+    return 12.2 if is_narrow() else 10.5
 
 
 def _draw_plus(ax: Any, y: float) -> float:
