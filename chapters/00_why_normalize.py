@@ -86,7 +86,7 @@ def draw_row(gain):
 
 
 plots.explore(
-    draw_row, [1.1, 1.5, 1.0, 0.9], "row", label="gain of each layer",
+    draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1, formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
     caption="Ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
     "at layer 0 it has come all the way down. At every gain the two lines are mirror images.",
 )  # fmt: skip
@@ -424,7 +424,7 @@ plots.panels(
     caption="Above: on a logarithmic axis each rule is the straight line that the table predicts. Below: a rule is only a "
     "factor, so it changes no angle. Under all three, different images end up as one.",
     provenance=lab.provenance(),
-)  # fmt: skip
+).named("rectified-rows")  # fmt: skip
 
 # %%
 claim(
@@ -481,7 +481,7 @@ plots.curves(
     caption="Transformers at their first step, by depth. Without norms, from Xavier's rule, the line bends upwards even on two "
     "logarithmic axes: faster than any power. Smaller weights bend it less. Small branches keep it level. With Pre-Norm it even falls: the last norm divides by a stream that has grown.",
     provenance=lab.provenance(gradients),
-)
+).named("first-gradient-by-depth")
 
 
 # %%
@@ -570,7 +570,7 @@ plots.curves(
     caption="Each design at its own best rate. With four layers and with sixteen every wiring learns; with forty-eight the wiring is everything. "
     "A run that diverged reads as many digits as guessing.",
     provenance=lab.provenance(*final.values()),
-)
+).named("forty-eight-layers")
 
 # %%
 plots.table(
@@ -801,7 +801,7 @@ plots.curves(
     caption=f"{high} layers. A loss above guessing, or none because the run diverged, is drawn as guessing. Each design has its range of rates; "
     "the one with norms lies far higher, and is the wider.",
     provenance=lab.provenance(spans),
-)
+).named("small-steps")
 
 
 # %%
@@ -902,7 +902,7 @@ plots.curves(
     reference={"guessing": log(10)},
     caption="Lower is faster. The distance between the two lines of BatchNorm is the price of the noise. A run that diverged is drawn as guessing.",
     provenance=lab.provenance(race),
-)
+).named("shift-put-back")
 
 # %%
 # Typical move of a unit's mean and deviation in one step, in units of its deviation.
@@ -1010,7 +1010,7 @@ plots.curves(
     caption="How far the gradient has changed after a walk of η times itself, averaged over three moments of the training. With BatchNorm it holds "
     "for several times the distance, shaken or not.",
     provenance=lab.provenance(noise),
-)
+).named("smooth-ground")
 
 # %%
 tenth = {arm: [float(np.log10(one[0.1])) for one in of] for arm, of in walks.items()}

@@ -72,11 +72,8 @@ def draw_neighbours(m):
     """Draw what a norm makes of 400 values, each among m − 1 random neighbours."""
     values = torch.randn(m, 400, generator=torch.Generator().manual_seed(seed))
     normed = batch_norm(values, training=True)
-    figure = plots.norm_curves(
-        {f"m = {m}": {"points": (values[0].tolist(), normed[0].tolist())}}, caption="…"
-    )
-    figure.fig.axes[0].set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2))
-    return figure
+    points = {"points": (values[0].tolist(), normed[0].tolist())}
+    return plots.norm_curves({f"m = {m}": points}, limits=(-3.2, 3.2), caption="…")
 
 
 plots.explore(
@@ -324,18 +321,16 @@ corners = torch.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 labels = [0, 1, 1, 0]
 features = corners @ torch.tensor([[1.0, -1, 0], [-1, 1, 0]]) + torch.tensor([1.0, 1, -2])
 after = layer_norm(features)
-figure = plots.xor_points(
+plots.xor_points(
     corners,
     after[:, [0, 2]],
     labels,
     line=(0, 1, -1.32),
     titles=("inputs", "outputs"),
+    axes=("feature 1", "feature 3"),
     caption="Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
     "after one linear map and LayerNorm. The dashed line separates; the circles have become one point.",
-)
-figure.fig.axes[1].set_xlabel("feature 1")
-figure.fig.axes[1].texts[-1].set_text("feature 3")
-figure
+).named("xor")
 
 # %%
 linear = batch_norm(features, training=True)
@@ -522,7 +517,7 @@ plots.curves(
     ylim=(0, 1.02),
     caption="A perceptron, each point at its own best learning rate. Follow BatchNorm from right to left.",
     provenance=lab.provenance(final_runs),
-)
+).named("batch-shrinks")
 
 # %%
 error = "10.6 points more errors than GroupNorm (ResNet-50 on ImageNet, two images per GPU)"
@@ -613,7 +608,7 @@ plots.curves(
     xlabel="images per step",
     ylabel="gradient of one channel, first layer, at the start",
     caption="At two images BatchNorm's median channel has grown quiet, and its largest has exploded.",
-)
+).named("two-images-gradient")
 
 # %%
 pairs_of_seeds = list(zip(lengths["batch", 2], lengths["batch", 32], strict=True))
@@ -679,7 +674,7 @@ plots.dots(
     xlabel="test accuracy, two images a step",
     caption="Two images a step, each arm at its own rate. The first three rows are perceptrons.",
     provenance=lab.provenance(final_runs),
-)  # fmt: skip
+).named("batch-of-two")  # fmt: skip
 
 # %%
 claim(
@@ -734,7 +729,7 @@ plots.curves(
     caption="The same model with either norm. BatchNorm is behind at low rates, and loses less where the rate is three times the best; "
     "at the best hardly anything is between them.",
     provenance=lab.provenance(search),
-)
+).named("language-model")
 
 # %%
 behind = minus(of_batch.values("test.loss"), of_layer.where(stage="first").values("test.loss"))

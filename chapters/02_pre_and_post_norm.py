@@ -105,7 +105,7 @@ show_bench(
     beside="post",
     caption="A block with Post-Norm beside one with Pre-Norm, and what models of six such blocks reached at each learning rate that was "
     "tried, with warm-up. The thick line is the residual stream.",
-)
+).named("two-blocks")
 
 
 # %%
@@ -133,7 +133,7 @@ plots.panels(
     caption="Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 nothing tells them apart. Twenty steps "
     "later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get next to no gradient.",
     provenance=lab.provenance(watched),
-)
+).named("three-starts")
 
 # %% [markdown]
 r"""
@@ -343,7 +343,7 @@ plots.curves(
     logy=True,
     counted=True,
     caption="The same constant, written twelve times. Pre-Norm's token becomes small beside it; Post-Norm's disappears.",
-)
+).named("constant-written")
 
 # %%
 halved = max(abs(angle / (90 / 2**s) - 1) for s, angle in enumerate(angles["Post-Norm"]))
@@ -679,11 +679,10 @@ moments = [
 plots.explore(
     shares_at,
     moments,
-    "step",
-    label="step",
+    "step", label="step", start="20" if "20" in moments else moments[-1],
     caption="How much of the stream tells tokens apart, layer by layer. All three models dip in the first steps; "
     "Pre-Norm and warm-up come back, Post-Norm loses more with every block.",
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -1026,7 +1025,7 @@ plots.loss_curves(
     reference={"letter frequencies": letters},
     caption=f"Your run, with {warmup} steps of warm-up, beside three recorded ones of each kind.",
     provenance=lab.provenance(watched),
-)
+).named("warm-up-steps")
 
 # %% [markdown]
 r"""
@@ -1060,7 +1059,7 @@ plots.curves(
     caption="After 3,200 steps, with warm-up, at five rates over two decades. At the higher ones Post-Norm stands on the "
     "plateau of letter frequencies and a model without norms diverges; Pre-Norm bends.",
     provenance=lab.provenance(tuning),
-)
+).named("five-rates")
 
 # %%
 plateau, high = ngram_loss(ladder.build_text(rung), 1), {}
@@ -1178,7 +1177,7 @@ plots.by_depth(
     caption=f"The price of leaving out one block of a trained model, on rung {top}. Late Post-Norm blocks cost more than late Pre-Norm "
     "blocks, early ones less.",
     provenance=lab.provenance(climbed.where(stage="final", rung=top)),
-)
+).named("price-of-a-block")
 
 # %%
 late_gaps = gaps(LATE["second half without the last"])

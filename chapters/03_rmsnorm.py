@@ -72,7 +72,7 @@ plots.shadow(
     caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1) beside the line of equal channels. LayerNorm first "
     "drops a token's shadow on that line (dashed), and so finds the two opposite, always. RMSNorm keeps the "
     "direction of the arrow. Add 10 to every channel, and the two nearly become one.",
-)
+).named("beside-the-line")
 
 # %% [markdown]
 r"""
@@ -391,7 +391,7 @@ plots.dots(
     caption="Each at its own best rate, on rung S, the smallest, alone. What we call equal lies between the outer lines. "
     "Even a model without norms ends close by, at a rate that was found for it.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
-)
+).named("five-seeds")
 
 # %%
 claim(
@@ -516,7 +516,7 @@ plots.curves(
     caption="The offset moves RMSNorm's curve to the right: behind at low rates, and the last to suffer from high ones. "
     "LayerNorm's, run without the offset, would by its algebra be the same with it.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
-)
+).named("offset-by-rate")
 
 # %%
 from labkit.statistics.pooled import compare_samples
@@ -591,7 +591,7 @@ plots.by_depth(
     caption=f"What happens to the offset's mean depends on the rate; the rests are those at {its_rate:g}. There the rest grows "
     "with the offset, too, but stays far below that of the model without one.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
-)
+).named("offset-by-block")
 
 # %%
 kept = {rate: [min(run) / run[0] for run in means] for rate, (means, _) in with_it.items()}
@@ -841,7 +841,7 @@ plots.curves(
     caption="One pass: three formats, three nearly parallel lines that rise as the square of the mean until nothing "
     "is left. Two passes, up to a mean of 30, stay where they start. (Beyond 255 float16 has no squares.)",
     provenance=lab.provenance(),
-)
+).named("error-by-mean")
 
 # %%
 line = errors["one-pass, float32"]
@@ -926,7 +926,7 @@ plots.loss_curves(
     caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide. With one pass most of them end not far below "
     "what letter frequencies give; one gets away late, and 150 steps do not say whether the others would.",
     provenance=lab.provenance(above),
-)
+).named("over-the-cliff")
 
 # %%
 harm, calm = (

@@ -76,7 +76,7 @@ plots.attention_maps(
     "row ends up staring at one and the same character. With it each still finds its own. (One seed; of all "
     "heads the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
-)
+).named("attention-maps")
 
 # %% [markdown]
 r"""
@@ -197,7 +197,7 @@ slider: which line will never leave the bottom right corner?
 
 
 # %%
-bounds = {"L2, scaled": 1 / 8, "L2, bare": 1.0, "RMS, d_k = 8": 8**0.5, "RMS, d_k = 64": 8.0}
+bounds = {"L2, scaled": 1 / 8, "L2, bare": 1.0, "RMS, dₖ = 8": 8**0.5, "RMS, dₖ = 64": 8.0}
 
 
 def draw_bounds(gain):
@@ -219,10 +219,11 @@ def draw_bounds(gain):
 
 
 caption = (
-    "The sharpest choice that each bound allows (L2 scaled: with 1/√d_k, d_k = 64). Unit vectors cannot choose "
+    "The sharpest choice that each bound allows (L2 scaled: with 1/√dₖ, dₖ = 64). Unit vectors cannot choose "
     "among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
 )
-plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", caption=caption)
+formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
+plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
 
 
 # %%
@@ -375,7 +376,7 @@ plots.curves(
     reference={"√(2ηλ)": 0.1},
     caption="With decay a matrix turns by the same angle in every step, however long it was at first. Without decay it "
     "turns less and less. (η = 0.01, λ = 0.5, so that the balance is at 0.1; means of neighbouring steps.)",
-)
+).named("angle-of-a-step")
 
 # %%
 claim(
@@ -542,7 +543,7 @@ plots.loss_curves(
     caption="Ten times Pre-Norm's best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
     "it, and ends worse than trigram counts. With QK-Norm the same model learns at the same rate.",
     provenance=lab.provenance(hot),
-)
+).named("ten-times-the-rate")
 
 # %%
 test = {arm: part.values("test.loss") for arm, part in of_arm.items()}
@@ -602,7 +603,7 @@ plots.curves(
     caption="Ten times the best rate. Without a norm the logits grow for most of the run, although the softmax is "
     "saturated from a few hundred steps on. With QK-Norm they exceed √d_k as far as trained gains let them.",
     provenance=lab.provenance(hot),
-)
+).named("logits-by-step")
 
 # %%
 entropy = {
@@ -735,7 +736,7 @@ plots.curves(
     "Beyond it the model without any norm diverges first, and then Pre-Norm is lost. (Five fresh seeds where "
     "there are any, else the one that tuned.)",
     provenance=lab.provenance(climbed),
-)
+).named("each-at-its-rate")
 
 # %%
 claim(

@@ -78,7 +78,7 @@ show_bench(
     beside="post",
     caption="Norms in the same places: Post-Norm, and DeepNorm with its heavier skip and smaller weights. Beside them, what models of six such blocks "
     "reached at each learning rate that was tried. At this depth, does the second need its constants?",
-)
+).named("two-blocks")
 
 
 # %% tags=["mechanism"]
@@ -108,6 +108,8 @@ def move_by_exponent(depth, a, seed=seed):
 
 grid = sizes.family_depths
 exponents = {"0": 0.0, "1/8": 0.125, "1/4 (DeepNorm)": 0.25, "3/8": 0.375, "1/2": 0.5}
+grows = dict(zip(exponents, ("is 1 at every depth", "grows as the eighth root of depth", "grows as the fourth root of depth",
+    "grows as depth to the three eighths", "grows as the square root of depth"), strict=True))  # fmt: skip
 
 
 # %%
@@ -125,7 +127,7 @@ def draw_family(name):
         logx=True,
         logy=True,
         ylim=(0.05, 100),
-        title=f"α = (2N)^a, a = {name}",
+        title=f"The weight of the skip {grows[name]}",
         caption="One seed.",
     )
 
@@ -217,7 +219,7 @@ plots.curves(
     caption="How much of the embedding reaches the output of an untrained model. Post-Norm has lost nearly all of it after a dozen blocks. "
     "β alone does most of what both do.",
     provenance=lab.provenance(),
-)  # fmt: skip
+).named("embedding-left")  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -530,7 +532,7 @@ plots.curves(
     caption="One SGD step on the matrices. It moves a DeepNorm model equally far at every depth. With one of the constants alone the line "
     "climbs; Post-Norm's lies powers of ten higher, and scatters. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
-)
+).named("one-sgd-step")
 
 # %%
 last = max(read_response("Post-Norm", "sgd"))
@@ -602,7 +604,7 @@ plots.curves(
     caption="DeepNorm under four kinds of step. The bound holds for SGD on the matrices, and for random signs. Adam's first step and steps on the "
     "norms' own gains outgrow it.",
     provenance=lab.provenance(responses.where(arm="DeepNorm")),
-)
+).named("kinds-of-step")
 
 # %%
 grown = {name: fmean(fit_powers(points)) for name, points in moved.items()}
@@ -721,7 +723,7 @@ plots.curves(
     caption="Seven ways to train 32 blocks, at seven rates: one seed, and three around the best rate of four arms. At the lowest rates the arms that learn lie close together; they part at the highest rate "
     "that each still stands. Post-Norm from Xavier's weights never gets below letter frequencies, with a warm-up or without: its two lines lie on one another.",
     provenance=lab.provenance(tuning),
-)
+).named("thirty-two-by-rate")
 
 
 # %%
@@ -731,7 +733,7 @@ plots.dots(
     threshold=counts,
     caption="Each arm at its own rate, with five seeds that chose nothing; β alone also at the two rates of the grid beside its own. The higher one is close to where it fails.",
     provenance=lab.provenance(final),
-)
+).named("thirty-two-blocks")
 
 # %%
 letters = counts["letter frequencies"]
@@ -946,7 +948,7 @@ plots.by_depth(
     caption="A thousand blocks, first step, the gradient of each feed-forward output matrix, one seed. DeepNorm's are level. Post-Norm's fall by powers of ten from the "
     "output downwards, and wander. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
-)
+).named("thousand-blocks")
 
 # %%
 ends = {

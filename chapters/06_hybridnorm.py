@@ -82,7 +82,7 @@ show_bench(
     beside="pre",
     caption="From Pre-Norm to HybridNorm: norms on queries, keys and values take the place of attention's, and one norm moves onto the stream. "
     "Beside them, what models of six such blocks reached at each learning rate that was tried.",
-)
+).named("two-blocks")
 
 # %%
 path = {
@@ -102,7 +102,7 @@ plots.curves(
     f"with RMS 1, with {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule of the authors' code), or with 0.014. Small models, each recipe at its own rate. "
     "Watch the third stop, HybridNorm: where does it lie for large tokens, and where for small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
-)  # fmt: skip
+).named("one-change-at-a-time")  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -122,7 +122,7 @@ differ in what they do with these:
 """
 
 # %%
-plots.placement_diagram("pre", "post", "hybrid")
+plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 
 # %% [markdown]
 r"""
@@ -279,7 +279,7 @@ def draw_rest(entry):
 
 
 plots.explore(
-    draw_rest, [rule, 0.014, 1.0], "rest", label="RMS of embeddings",
+    draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
     caption="What is left of a token before training. Large tokens stay under every recipe. Small ones are buried, block by "
     "block, under Pre-Norm and QKV-Pre; a norm on the stream stops the fall where it stands.",
 )  # fmt: skip
@@ -442,7 +442,7 @@ plots.curves(
     caption="Five rates over two decades, embeddings of RMS 1. At their best the recipes with attention lie close together, far below trigram "
     "counts. At higher rates Post-Norm fails first, then HybridNorm; QKV-Pre hardly.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
-)  # fmt: skip
+).named("by-rate")  # fmt: skip
 
 # %%
 plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"])), digits=4)
@@ -584,7 +584,7 @@ plots.curves(
     caption="The losses behind the leads of the second figure. Small embeddings do not make HybridNorm better. They make Pre-Norm "
     "and QKV-Pre worse, and HybridNorm less so.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
-)
+).named("by-embedding")
 
 
 # %%
@@ -789,7 +789,7 @@ plots.dots(
     caption="HybridNorm's lead from several first weights. Published: one run each. Here: several seeds, each arm at its own rate, embeddings of "
     "RMS 1. Here only Xavier's weights are told apart: from them HybridNorm is behind.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
-)  # fmt: skip
+).named("first-weights")  # fmt: skip
 
 # %%
 claim(
@@ -865,7 +865,7 @@ plots.dots(
     caption="Twelve blocks, one rate, a hundred steps. From Xavier's weights HybridNorm is still where Post-Norm is, on the frequencies of letters, and so are most runs of "
     "its star. From Megatron's it learns.",
     provenance=lab.provenance(*deep.values()),
-)
+).named("twelve-blocks")
 
 # %%
 CUTS = (0.05, 0.1, 0.3)  # nats below letter frequencies

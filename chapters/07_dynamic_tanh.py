@@ -75,8 +75,9 @@ def draw(s):
 
 plots.explore(
     draw,
-    [8, 4, 2, 1],
+    [1, 2, 4, 8],
     "spread-of-wild-tokens",
+    start=8,
     label="spread of the wild tokens",
     caption="One layer norm, always. The wilder one token in ten, the flatter the ends of its map; at 1 it is a line. Lines: three single "
     "tokens. Here and below we draw as many extreme entries as ordinary ones, so that the ends can be seen. The bend is the slope far out over the slope in the middle: 1 for a line, less for an S.",
@@ -493,7 +494,7 @@ draw_maps(
     "spread. On the right the line of the spaces is flat, and the map half an S: all outliers have one sign.",
     calm,
     planted,
-)
+).named("learned-maps")
 
 # %% [markdown]
 r"""
@@ -557,7 +558,7 @@ plots.curves(
     caption="What stands before a sublayer, by learning rate: the search of the ladder. A cross: diverged. Who has the lowest point? And who still "
     "learns at three times its best rate, and at ten times?",
     provenance=lab.provenance(searches),
-)
+).named("race-by-rate")
 
 # %%
 ours = "six blocks of width 32, 20 characters a parameter (the shared ladder)"
@@ -642,7 +643,7 @@ draw_maps(
     "DyT in the ladder's model. Here the S is built in, so compare the inputs' range with the width of the slope: what "
     "sits on the two flat ends passes hardly any gradient.",
     inside,
-)
+).named("dyt-maps")
 
 
 # %%
@@ -724,7 +725,7 @@ plots.panels(
     limits={"share of flat entries": (0, 1)},
     caption="The ladder's DyT from three first values, at the same rate. Compare the lines panel by panel: where have the factors of four gone?",
     provenance=lab.provenance(inside, quarter, four),
-)
+).named("first-alpha")
 
 
 # %%
@@ -940,7 +941,7 @@ plots.curves(
     logx=True,
     caption="On 2,048 characters, by learning rate. To the right of the minimum a model overfits. Which of the two is ahead at 0.01, and which at its lowest point?",
     provenance=lab.provenance(searched),
-)
+).named("little-text")
 
 # %%
 lead = {how: minus(*(of[arm].values("test.loss") for arm in pair)) for how, of in scarce.items()}

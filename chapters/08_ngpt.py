@@ -77,7 +77,7 @@ plots.loss_curves(
     caption="Three models of one size, each at the best rate of a first search, five seeds. Below the line: ahead of the Pre-Norm GPT at the same step. "
     "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
-)
+).named("race")
 
 # %% [markdown]
 r"""
@@ -99,6 +99,7 @@ the share: which of the ways leaves the great circle?
 h = unit(torch.tensor([0.9, -0.5, 0.15]).double())
 b = unit(torch.tensor([-0.3, 0.9, 0.75]).double())
 theta = torch.arccos(h @ b)
+own = torch.tensor([1.1, 0.3, 1.0]).double()  # of each channel, times the share
 
 
 def slerp(alpha):
@@ -109,7 +110,6 @@ def slerp(alpha):
 def ways(alpha, steps=7):
     """Give the ways from h, at equal parts of the share alpha."""
     parts = [alpha * i / (steps - 1) for i in range(steps)]
-    own = torch.tensor([1.1, 0.3, 1.0]).double()
     return {
         "chord": [(h + a * (b - h)).tolist() for a in parts],
         "ngpt (lerp, then norm)": [unit(h + a * (b - h)).tolist() for a in parts],
@@ -124,11 +124,15 @@ plots.explore(
         ways(alpha),
         marks={"h": h.tolist(), "b": b.tolist()},
         caption="Ways from h towards b.",
-        title=f"share {alpha}",
+        title="Ways from h towards b",
     ),
-    [0.9, 0.5, 0.25],
+    [0.25, 0.5, 0.9],
     "share-of-the-way",
     label="share α",
+    start=0.9,
+    formula=plots.ClosedForm(
+        "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
+    ),
     caption="Four ways from the stream h towards the sublayer's b. The chord runs through the ball. Brought back to the sphere "
     "it is on the great circle, only at another speed. With a share for each channel the way leaves the great circle.",
 )
@@ -549,7 +553,7 @@ plots.loss_curves(
     caption="The first tenth of the training, five seeds each. The two models without warm-up fall together, the GPT a little lower; the two with it "
     "stay above until it is over. The warm-up parts them by more than the sphere does.",
     provenance=lab.provenance(*lap.values()),
-)
+).named("first-lap")
 
 # %%
 claim(
@@ -578,7 +582,7 @@ plots.dots(
     xlabel="test loss (nats)",
     caption=f"Each arm at its own rate, on rung {largest}. *Overwritten stream* is a GPT with a bug of the released one: see below.",
     provenance=lab.provenance(climbed.where(stage="final")),
-)
+).named("finish")
 
 # %%
 claim(
@@ -708,7 +712,7 @@ plots.by_depth(
     reference={"first value": base.model.share},
     caption="Learned shares of the way, by block.",
     provenance=lab.provenance(sphere),
-)
+).named("learned-shares")
 
 # %%
 claim(
@@ -751,7 +755,7 @@ plots.dots(
     caption="What two of the mistakes cost in the final loss, seed by seed. The third would lie far outside; "
     "the next table has it.",
     provenance=lab.provenance(*wrong.values()),
-)
+).named("mistakes")
 
 
 # %%

@@ -124,7 +124,7 @@ plots.roof(
     {"RMSNorm; matrix, 1 token": of_matrix(1), "matrix, 64 tokens": of_matrix(64),
      "matrix, 4096 tokens": of_matrix(4096)},
     caption="The roof of an H100, from its data sheet. A norm stands far left of both ridges, and no batch moves it; a matrix climbs with the number of tokens.",
-)  # fmt: skip
+).named("roofline")  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -166,7 +166,7 @@ plots.dots(
     counted=True,
     caption="The lines above, counted while they run, and the least that a kernel must move: forward it reads the row and writes it, backward "
     "it reads two rows and writes one.",
-)
+).named("bytes-moved")
 
 # %%
 claim(
@@ -510,7 +510,7 @@ plots.curves(
     ylim=(0, 270),
     counted=True,
     caption="Registers of the compiled kernels (sm_90, bfloat16). Forward has room; backward uses its whole share at nearly every length. Beyond 8,192 values it works in chunks.",
-)
+).named("registers")
 
 # %%
 forced = {one["warps"]: one for one in facts["compiled"] if one["forced"]}
@@ -655,7 +655,7 @@ plots.dots(
     caption="Five recipes, each at its own best rate, and the bytes that their norms move for a token of width 32, in bfloat16. "
     "From top to bottom the bytes never fall; the losses follow no such order.",
     provenance=lab.provenance(climbed.where(stage="final", rung=sizes.rung)),
-)  # fmt: skip
+).named("bytes-and-loss")  # fmt: skip
 
 # %%
 claim(

@@ -96,7 +96,7 @@ show_bench(
     beside="pre",
     caption="Pre-Norm, and QK-Norm with norms on queries and keys besides; what models of six such blocks reached at each learning rate that was tried, "
     "and in grey what the other recipes did.",
-)
+).named("two-blocks")
 
 # %%
 plots.grid_map(
@@ -112,7 +112,7 @@ plots.grid_map(
     caption=f"Eleven recipes, five learning rates, one seed, 3,200 steps each. In the middle column all but DyT span {middle:.2f} nats; "
     "in the last ones nearly everything differs. At 3.00 a model knows how frequent each letter is, and nothing else.",
     provenance=lab.provenance(tuning),
-)
+).named("recipes-by-rate")
 
 # %% [markdown]
 r"""
@@ -404,7 +404,7 @@ plots.dots(
     xlabel="test loss (nats)",
     caption="Eleven recipes, each at its own best rate, best first, with the letters of the table. No seed here chose a rate.",
     provenance=lab.provenance(climbed.where(stage="final", rung=shared, arm=list(field.values()))),
-)
+).named("board")
 
 # %% [markdown]
 r"""
@@ -525,7 +525,7 @@ plots.curves(
     ylabel="test loss below Pre-Norm's mean (nats)",
     caption="Every arm that has reported on rung S and on the next one, against Pre-Norm on the same rung.",
     provenance=lab.provenance(climbed.where(stage="final")),
-)
+).named("rung-to-rung")
 
 # %% [markdown]
 r"""
@@ -602,7 +602,7 @@ plots.paired(
     caption="Four pairs of twins, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
     f"Each loses at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%} of its sensitivity. Seeds a rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
-)
+).named("twins")
 
 # %%
 others = [arm for arm in field.values() if arm != "pre"]
@@ -704,7 +704,7 @@ plots.curves(
     counted=True,
     caption="One step of Adam at one rate, Pre-Norm before training. It goes about as much further as the model is wider or "
     "deeper. Divide every branch by the depth, and it goes about equally far.",
-)
+).named("first-step-by-width")
 
 # %%
 claim(
@@ -764,7 +764,7 @@ plots.curves(
     logx=True,
     caption=f"The tuning runs of our pair near their best rates, by rung; M is twice as wide as S. Best rates: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
-)
+).named("rates-by-rung")
 
 # %% [markdown]
 r"""

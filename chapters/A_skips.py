@@ -119,7 +119,7 @@ plots.panels(
     {"y": drawn},
     xlabel="x",
     caption="A wave, and two residual networks that nobody trained. Each block after the first adds one bend.",
-)  # fmt: skip
+).named("built-by-hand")  # fmt: skip
 
 # %%
 blocks = 64
@@ -185,7 +185,7 @@ plots.by_depth(
     reference={"bound": 1.01**96},
     caption="Four rows of matrices with the same spectral norm. Orthogonal ones stretch every vector alike and meet the bound. Random ones stretch one direction most, and the signal "
     "rarely lies along it. A symmetric matrix, repeated, turns the signal into its own best direction, and from there on it grows at the bound's rate. A random one, repeated, does not.",
-)
+).named("stretch")
 
 # %%
 claim(
@@ -302,7 +302,7 @@ plots.loss_curves(
     reference={"guessing": log(10)},
     caption="Training loss, each network at its own rate. Without skips the deeper network ends far above the shallower one; with skips, a little above.",
     provenance=lab.provenance(*final.values()),
-)  # fmt: skip
+).named("deeper-is-worse")  # fmt: skip
 
 # %%
 plots.table(
@@ -698,7 +698,7 @@ plots.loss_curves(
     smooth=10,
     caption="Ninety-six blocks of attention and feed-forward, no norm anywhere, small branches, at two rates.",
     provenance=lab.provenance(careful, hasty),
-)
+).named("ninety-six-blocks")
 
 
 # %%
@@ -781,7 +781,7 @@ plots.curves(
     logy=True,
     caption="Without norms the largest rate falls with depth. With norms and skips no trend is seen. A point is half a rung above the last rate that trains.",
     provenance=lab.provenance(*climbs.values()),
-)
+).named("largest-rate")
 
 
 # %%
@@ -970,7 +970,7 @@ plots.panels(
     limits={"share that is the final answer": (0, 1.05), "mean probability of the answer": (0, 1.05)},
     caption="Answers to test digits, read off the stream early with the network's own last layer, which was trained for the top alone.",
     provenance=lab.provenance(answers),
-)  # fmt: skip
+).named("early-answers")  # fmt: skip
 
 # %%
 steps = high // 2

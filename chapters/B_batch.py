@@ -89,7 +89,7 @@ plots.bookshelf(
     ["batch", "layer", "instance", "group-3"],
     caption="Four books of six pages, four characters a page. A row is a book. Coloured characters share one mean with the last one. "
     "Only BatchNorm's colour crosses from book to book.",
-)
+).named("bookshelf")
 
 # %% tags=["mechanism"]
 shelf = torch.randn(4, 6, 2, 2, generator=torch.Generator().manual_seed(seed)).double()
@@ -354,7 +354,7 @@ plots.curves(
     xlabel="values that share a mean, m",
     ylabel="scatter of one standardized value",
     caption="What a batch's statistics add to one value: an error that falls as the root of m. A value three deviations out (z = 3) meets the law in large batches; in small ones it is pulled in.",
-)
+).named("scatter")
 
 # %%
 off = {m: max(abs(scatter[z, m] / law[z, m] - 1) for z in (0, 3)) for m in counts}
@@ -451,7 +451,7 @@ plots.dots(
     xlabel="nats",
     caption="128 training digits, each arm at its own rate, and the noisy arms also at the rate of all 128. Both losses in evaluation. Groups of 2 leave training digits unfitted.",
     provenance=lab.provenance(*noisy.values(), *at_one_rate.values()),
-)
+).named("noise")
 
 # %%
 gap = {name: minus(read(of, "test"), read(of, "train")) for name, of in at_one_rate.items()}
@@ -553,7 +553,7 @@ plots.curves(
     xlabel="steps of gradient descent",
     ylabel="share of the squared distance that is left",
     caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue. Drawn at 0.00001 where less is left. Whitened features need one step.",
-)
+).named("whitening")
 
 # %%
 correlation = inputs["BatchNorm"].T @ inputs["BatchNorm"] / len(pooled)
@@ -663,7 +663,7 @@ plots.curves(
     reference=ladder.references(rung),
     caption="One model with four norms at the same places. Compare the heights of the minima, and how fast each curve rises to their right.",
     provenance=lab.provenance(*searched.values()),
-)
+).named("repaired-by-rate")
 
 # %%
 losses = {
@@ -675,7 +675,7 @@ plots.dots(
     xlabel="test loss (nats per character)",
     caption="Each at its best of five rates, RepBN at BatchNorm's.",
     provenance=lab.provenance(*reported.values()),
-)
+).named("repaired")
 
 
 # %%
@@ -855,7 +855,7 @@ plots.curves(
     xlabel="dimensions of a key",
     ylabel="share of keys that no query selects",
     caption="Forty normal keys. Centring takes a dimension away and hides more of them; equal length frees all: LayerNorm and RMSNorm share the line at 0.",
-)
+).named("keys-never-selected")
 
 # %%
 claim(
@@ -945,7 +945,7 @@ plots.curves(
     ylabel="share of points that are labelled right",
     caption="Training points. Linear layers and LayerNorm, nothing else. Dotted: linear layers alone, four deep.",
     provenance=lab.provenance(*fits),
-)
+).named("linear-and-layernorm")
 
 # %%
 for (task, name, n), values in ends.items():
@@ -1058,7 +1058,7 @@ plots.curves(
     ylim=(0, 1.02),
     caption="Trained at contrast 1. InstanceNorm's line is flat: its first norm removes contrast, up to ε. At full contrast it reads fewer digits than BatchNorm.",
     provenance=lab.provenance(readers),
-)
+).named("contrast")
 
 # %%
 claim(

@@ -119,7 +119,7 @@ plots.grid_map(
     caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays near 1 or 2 from the first block on, where none does it grows. Mix-LN has one in its first block only. "
     "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
-)  # fmt: skip
+).named("streams")  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -317,7 +317,7 @@ plots.dots(
     threshold={"Gemma 2's cap": 50.0},
     caption="The largest logit on a held-out batch after training at each recipe's own rate. Many models pass the cap that Gemma 2 sets; with norms on queries and keys none of ours does.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final", arm=[*shown.values()])),
-)
+).named("largest-logits")
 
 # %%
 line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
@@ -399,7 +399,7 @@ plots.loss_curves(
     ylim=(1.2, 3.6),
     caption="One rate, 0.0316, three models. With norms on queries and keys Post-Norm does not stay at letter frequencies, and it ends above KEEL, which has none.",
     provenance=lab.provenance(stressed),
-)
+).named("logits-held")
 
 # %%
 test = {name: part.values("test.loss") for name, part in of_layout.items()}
@@ -521,7 +521,7 @@ plots.by_depth(
     provenance=lab.provenance(
         climbed.where(rung=rung, stage="final", arm=["pre", "post", "lns", "mix-ln"])
     ),
-)
+).named("idle-blocks")
 
 # %%
 share = {arm: values(arm, "late share") for arm in ("pre", "post", "lns", "mix-ln")}
@@ -798,7 +798,7 @@ plots.curves(
     logy=True,
     caption="First passes through fresh stacks in the setting of the proofs, no training. Post-Norm's last gradient rises slightly with the depth, Pre-Norm's falls like one over its root.",
     provenance=lab.provenance(),
-)
+).named("xiong-lemma")
 
 # %%
 slopes = {

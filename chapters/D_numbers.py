@@ -206,7 +206,7 @@ plots.curves(
     + ", ".join(f"{way} {d}" for way, d in held.items())
     + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens stand at 0.",
     provenance=lab.provenance(),
-)
+).named("unlike-tokens")
 
 
 # %%
@@ -282,7 +282,7 @@ plots.curves(
     caption="Signal of the ordinary channels. From √1024 = 32 on each format loses 20 dB for a factor of ten; E2M1 with one scale has lost "
     "them earlier. The norm's line keeps close to the one without a norm.",
     provenance=lab.provenance(),
-)
+).named("outlier-channel")
 
 
 # %%
@@ -410,7 +410,7 @@ plots.curves(
     caption="A token's squares, added one after another with a rounding after each. The fewer digits, the sooner the sum stops. Kernels add in "
     "float32, and in pieces.",
     provenance=lab.provenance(),
-)
+).named("sum-of-squares")
 
 # %%
 claim(
@@ -549,7 +549,7 @@ plots.curves(
     caption="What float16 makes of a first pass over 512 tokens. To the left gradients vanish, to the right the first ones overflow; between "
     "them lies room. A mean over 4,096 times as many tokens moves everything twelve octaves to the right.",
     provenance=lab.provenance(),
-)
+).named("loss-scaling")
 
 # %%
 claim(
@@ -609,7 +609,7 @@ plots.curves(
     caption="Test loss after training with rounded gradients. A plateau between two cliffs: at the left gradients vanish, at the right they "
     "overflow. E5M2 has float16's largest numbers and not its smallest. (The scales that were tried are not evenly spaced.)",
     provenance=lab.provenance(exact, half, eight),
-)
+).named("rounded-gradients")
 
 # %%
 cost = {scale: minus(losses, full) for scale, losses in ended.items() if scale < 2.0**17}
@@ -952,7 +952,7 @@ plots.share_bars(
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
     caption="An estimate: what norms and the sums before them take of a decoding step, on 1, 4 and 16 H100s that share the matrices "
     "while each computes every norm. A kernel takes 2 µs at least; communication is left out.",
-)
+).named("inference-share")
 
 # %%
 seventy, given_four = SIZES["70B"], Assumptions("fused", split=4)

@@ -156,7 +156,7 @@ plots.dots(
     xlabel="test loss here (nats)",
     caption=f"Rows of Table 4 in the order of the paper, the best at the top; in brackets the published perplexity on C4. {len(ends)} of sixteen rows have reported; the others are left out, and so is QK-Post, which has no published number.",
     provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
-)  # fmt: skip
+).named("table-4")  # fmt: skip
 
 
 # %%
@@ -446,7 +446,7 @@ plots.curves(
     reference={"Pre-Norm": 0.0},
     caption="Lead over Pre-Norm by depth, as far as the ladder has it; published: one number a point. Post-Norm has no published point at 29 layers: it diverged.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
-)  # fmt: skip
+).named("table-5")  # fmt: skip
 
 # %%
 for depth, rung in blocks.items():
@@ -581,7 +581,7 @@ plots.by_depth(
     ylabel="norm of the first gradient", xlabel="block", logy=True,
     caption=f"The first gradient in {sizes.deep} blocks, tokens drawn at RMS 0.02, Pre-Norm and Post-Norm from Normal weights, HybridNorm from Megatron's. Follow each line from right to left, as backpropagation does.",
     provenance=lab.provenance(begun),
-)  # fmt: skip
+).named("figure-5")  # fmt: skip
 
 # %%
 plots.by_depth(
@@ -589,7 +589,7 @@ plots.by_depth(
     ylabel="norm of the first gradient", xlabel="block", logy=True,
     caption="The controls: the same first gradient from Megatron's weights for Pre-Norm and Post-Norm, with tokens of RMS 1 for Pre-Norm and HybridNorm, and with both for Pre-Norm.",
     provenance=lab.provenance(begun),
-)  # fmt: skip
+).named("figure-5-controls")  # fmt: skip
 
 
 # %%
@@ -788,7 +788,7 @@ plots.by_depth(
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
     caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. Pre-Norm's gradients are larger in the first blocks, those of Post-Norm and HybridNorm in the last.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
-)  # fmt: skip
+).named("step-100")  # fmt: skip
 
 # %%
 if deepest == "D":
@@ -850,7 +850,7 @@ plots.curves(
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
     caption="Every size that the ladder has, each arm at its own rate, about 20 characters a parameter. With width, window and steps change as well, and the window of text makes a part of the fall.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
-)  # fmt: skip
+).named("scaling-law")  # fmt: skip
 
 
 # %%

@@ -7,7 +7,8 @@ and the facts of that kind; the build reads these and never the pixels or the te
 
     kind        shown by        facts
     claim       claim(…)        id; the claim itself stands in the bundle, under CLAIM
-    figure      plots           caption, data (the numbers drawn), provenance; its text is the alt
+    figure      plots           name, caption, data (the numbers drawn), provenance; its text is
+                                the alt
     slider      plots           the same
     caption     plots           none: the words below a figure
     standings   leaderboard     none

@@ -22,6 +22,7 @@ from labkit.placements import RECIPES
 from labkit.plots.looks import choose_look
 from press.lint.budgets import count_benches
 from press.site import block_bench
+from press.site.figures import Place
 from press.site.page import draw_figure
 
 ROOT = Path(__file__).parents[1]
@@ -166,7 +167,8 @@ def test_the_cover_s_picture_is_of_the_data_that_are_there():
 
     digest = hashlib.sha256((FOLDER / "S.json").read_bytes()).hexdigest()[:16]
     picture = (FOLDER / block_bench.COVER).read_text(encoding="utf-8")
-    assert picture.startswith(f"<!-- {digest} -->\n<svg role=")
+    assert picture.startswith(f"<!-- {digest} -->\n<div class=")
+    assert picture.count("<svg ") == 2, "a phone has its own"
     assert 'aria-label="Pre-Norm: norms before each sublayer' in picture
     assert 'data-bench="r=pre"' in block_bench.read_cover(ROOT)
 
@@ -210,7 +212,9 @@ def test_a_chapter_s_picture_has_both_blocks_and_tells_the_page_how_the_bench_be
         "data": {"image/png": figure.base64(), "text/plain": figure.alt},
         "output_type": "display_data",
     }
-    assert '<figure class="labkit-figure" data-bench="r=pre&amp;a=post">' in draw_figure(output, {})
+    drawn = draw_figure(output, {}, Place("2.1", "figure-two", ""))
+    start = '<figure class="labkit-figure" id="figure-two" data-bench="r=pre&amp;a=post">'
+    assert start in drawn
     assert count_benches({"cells": [{"outputs": [output, {"metadata": {}}]}]}) == 1
 
 

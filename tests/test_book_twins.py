@@ -162,9 +162,11 @@ def test_a_twin_folds_by_kind_and_keeps_what_needs_no_trust_of_a_drawing_and_of_
 
     cells = [
         nbformat.v4.new_code_cell("plots.curves(x)", outputs=[
-            output("figure", **{"image/png": "P", "image/svg+xml": "<svg/>", "text/plain": "A."})]),
+            output("figure", **{"image/png": "P", "text/html": "<svg/>", "text/csv": "x",
+                                "text/plain": "A."})]),
         nbformat.v4.new_code_cell("explore(x)", outputs=[
-            output("slider", **{"image/png": "P", "text/html": "<img>", "text/plain": "A.",
+            output("slider", **{"image/png": "P", "text/html": "<img>", "text/csv": "x",
+                                "text/plain": "A.",
                                 VEGA_LITE: {"mark": "image"}})]),
         nbformat.v4.new_code_cell("def f(x):\n    return x", metadata={"tags": ["mechanism"]}),
         nbformat.v4.new_code_cell("def f(x): ...", metadata={"tags": ["exercise"]}),

@@ -8,11 +8,13 @@ from pathlib import Path
 import fake_book
 import pytest
 
+from press.book.chapters import find_chapters
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.book.holm import compute_p_values, find_survivors, p_value
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_strip
+from press.site.figures import list_names, list_tables
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
@@ -27,19 +29,19 @@ def book(tmp_path: Path) -> Path:
 
 
 def shown(cells: list) -> str:
-    return json.dumps(build_page(fake_book.notebook(*cells)), ensure_ascii=False)
+    return json.dumps(build_page(ONE, fake_book.notebook(*cells)), ensure_ascii=False)
 
 
 # -- a chapter's page -------------------------------------------------------------------------
 def test_nothing_volatile_and_no_parameter_reaches_the_page():
-    out = json.dumps(build_page(fake_book.FIRST))
+    out = json.dumps(build_page(ONE, fake_book.FIRST))
     assert "VOLATILE" not in out and "stderr" not in out and "10/10" not in out
     assert "smoke" not in out and "widgets" not in out
     assert "2.0 5.0" in out, "what print() says stays"
 
 
 def test_a_figure_carries_its_words_its_caption_and_its_provenance():
-    cells = build_page(fake_book.FIRST)["cells"]
+    cells = build_page(ONE, fake_book.FIRST)["cells"]
     figures = [cell["source"] for cell in cells if is_figure(cell)]
     assert [figure.count("<img") for figure in figures] == [1] * 4, "each in a cell of its own"
     assert len({cell["id"] for cell in cells}) == len(cells)
@@ -50,16 +52,59 @@ def test_a_figure_carries_its_words_its_caption_and_its_provenance():
         "The same for a small CNN.",
         "A flat line.",
     ]
-    assert "\n\nBatches of two: $B=2$ **fails**" in figures[0]
+    assert "</a> Batches of two: $B=2$ **fails**" in figures[0]
     assert "<details" in figures[0] and "*turbo*</details>" not in figures[0]
     assert "10 runs" in figures[0] and "No training run" in figures[2]
 
 
 def test_a_drawing_is_shown_before_a_png():
     (picture, caption) = fake_book.figure("A line.", "Flat.")
-    drawn = {**picture, "data": {**picture["data"], "image/svg+xml": "<svg>drawn</svg>"}}
+    drawn = {**picture, "data": {**picture["data"], "text/html": "<svg>drawn</svg>"}}
     out = shown([("plots.curves()", [], [drawn, caption])])
     assert "<svg>drawn</svg>" in out and "base64" not in out
+
+
+def named(name: str, caption: str, **data: str) -> list:
+    """Make the outputs of a figure that its chapter has named."""
+    picture, words = fake_book.figure("A line.", caption)
+    about = {"labkit": {**picture["metadata"]["labkit"], "name": name}}
+    return [{**picture, "data": {**picture["data"], **data}, "metadata": about}, words]
+
+
+def test_a_figure_has_a_number_and_an_address_that_no_word_changes():
+    table = {"text/csv": "rate,loss\n0.1,2.5\n"}
+    rise, fall = named("rise", "Up.", **table), named("fall", "Down.")
+    slider = [{**fall[0], "metadata": {"labkit": {**fall[0]["metadata"]["labkit"]}}}, fall[1]]
+    slider[0]["metadata"]["labkit"]["kind"] = "slider"
+    slider[0]["data"]["text/html"] = '<div class="labkit-slider"></div>'
+    page = build_page(ONE, fake_book.notebook(("rise()", [], rise), ("fall()", [], slider)))
+    first, second = (cell["source"] for cell in page["cells"] if is_figure(cell))
+    assert '<figure class="labkit-figure" id="figure-rise">' in first
+    assert '<a class="labkit-number" href="#figure-rise">Figure 1.1</a> Up.' in first
+    assert f'href="_static/data/{ONE}/rise.csv" download' in first
+    assert "Figure 1.2</a> Down." in second and 'id="figure-fall"' in second
+    assert "labkit-slider" in second and ".csv" not in second, "it shows no numbers"
+    swapped = build_page(ONE, fake_book.notebook(("x = 1\nfall()", [], slider), ("r()", [], rise)))
+    ids = re.findall(r'id=\\"(figure-\w+)', json.dumps(swapped))
+    assert ids == ["figure-fall", "figure-rise"]
+    ((path, content),) = list_tables(ONE, fake_book.notebook(("rise()", [], rise)))
+    assert path == f"_static/data/{ONE}/rise.csv"
+    assert content.decode("utf-8-sig") == table["text/csv"]
+    assert content.startswith(b"\xef\xbb\xbf"), "a spreadsheet must see that it is UTF-8"
+
+
+def test_two_figures_of_a_chapter_cannot_have_one_address():
+    cells = [(f"draw({i})", [], named("rise", "Up.")) for i in range(2)]
+    with pytest.raises(Red, match="two figures are named 'rise'; rename one"):
+        build_page(ONE, fake_book.notebook(*cells))
+
+
+def test_every_figure_of_the_book_has_a_name_of_its_own():
+    root = Path(__file__).parents[1]
+    for chapter in find_chapters(root):
+        names = list_names(json.loads(chapter.twin.read_text(encoding="utf-8")))
+        assert all(names), f'{chapter.name}: end the figure\'s cell in .named("…")'
+        assert len(set(names)) == len(names), chapter.name
 
 
 def test_a_claim_card_has_an_anchor_one_form_and_a_way_to_the_scoreboard():
@@ -71,13 +116,13 @@ def test_a_claim_card_has_an_anchor_one_form_and_a_way_to_the_scoreboard():
 
 def test_the_code_of_claims_stands_once_inside_the_last_card():
     cards = [fake_book.card("02-post-needs-warm-up"), fake_book.card("02-post-ends-lower")]
-    (cell,) = build_page(fake_book.notebook(("both(claims)", [], cards)))["cells"]
+    (cell,) = build_page(ONE, fake_book.notebook(("both(claims)", [], cards)))["cells"]
     first, last = (output["data"]["text/html"] for output in cell["outputs"])
     assert "both" not in first and "both" in last and cell["source"] == "# output"
 
 
 def test_a_solution_is_folded_with_all_its_outputs():
-    sources = [c["source"] for c in build_page(fake_book.FIRST)["cells"]]
+    sources = [c["source"] for c in build_page(ONE, fake_book.FIRST)["cells"]]
     start = next(i for i, s in enumerate(sources) if "labkit-solution" in s)
     end = sources.index("</details>", start)
     assert "def my_norm" in sources[start + 1]
@@ -109,7 +154,7 @@ def test_a_solution_is_folded_with_all_its_outputs():
     ],
 )
 def test_code_is_folded_by_its_kind(source, tags, outputs, folded):
-    cells = build_page(fake_book.notebook((source, tags, outputs)))["cells"]
+    cells = build_page(ONE, fake_book.notebook((source, tags, outputs)))["cells"]
     code = next(cell for cell in cells if cell["source"] == source)
     assert ("hide-input" in code["metadata"]["tags"]) == folded
     if folded:
@@ -118,11 +163,13 @@ def test_code_is_folded_by_its_kind(source, tags, outputs, folded):
 
 def test_in_the_exercises_only_stubs_are_open():
     helper = ("def look(yours):\n    return yours + 2", ["mechanism"], [])
-    cells = build_page(fake_book.notebook(helper, "## Exercises\n", helper, "## End\n", helper))
+    cells = build_page(
+        ONE, fake_book.notebook(helper, "## Exercises\n", helper, "## End\n", helper)
+    )
     tags = [cell["metadata"].get("tags") for cell in cells["cells"] if "look" in cell["source"]]
     assert tags == [["mechanism"], ["mechanism", "hide-input"], ["mechanism"]]
     plumbing = [("a = 1", [], []), ("b = 2", [], []), ("lab.close()  # the workers", [], [])]
-    (cell,) = build_page(fake_book.notebook(*plumbing))["cells"]
+    (cell,) = build_page(ONE, fake_book.notebook(*plumbing))["cells"]
     assert cell["source"] == "a = 1\n\nb = 2", "neighbouring folds are one; closing is not shown"
 
 

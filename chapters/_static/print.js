@@ -48,15 +48,15 @@ async function assemble(pages) {
 // What only a screen can use.
 function strip(article) {
   const screen = "script, .headerlink, .toctree-wrapper, .copybtn, form, .labkit-slider p, "
-    + ".labkit-slider + .caption, details.toggle-details > summary button";
+    + ".labkit-narrow, .labkit-foot > a, details.toggle-details > summary button";
   article.querySelectorAll(screen).forEach(element => element.remove());
   article.querySelectorAll("a.reference.download").forEach(link => link.closest("p")?.childNodes
     .forEach(node => { if (node === link || node.contains?.(link)) node.remove(); }));
 }
 
-// Every id gets its page before it; a link to a page of the book stays inside the document.
+// Every id gets its page before it, but a drawing's, which the drawing itself refers to; a link to a page of the book stays inside the document.
 function redirect(article, here, names) {
-  article.querySelectorAll("[id]").forEach(e => { e.id = `${here}--${e.id}`; });
+  article.querySelectorAll("[id]:not(svg [id])").forEach(e => { e.id = `${here}--${e.id}`; });
   for (const link of article.querySelectorAll("a[href]")) {
     const [path, anchor] = link.getAttribute("href").split("#");
     if (/^[a-z]+:/.test(path)) continue;

@@ -35,9 +35,10 @@ class BenchFigure(Figure):
 
     def __init__(self, picture: Figure, bench: str) -> None:
         super().__init__(
-            picture.fig, picture.alt, picture.caption, picture.data, picture.provenance
-        )
-        self.bench = bench
+            picture.fig, picture.alt, picture.caption, picture.data, picture.provenance,
+            marks=picture.marks,
+        )  # fmt: skip
+        self.bench, self.draw_narrow = bench, picture.draw_narrow
 
     def metadata(self) -> dict[str, Any]:
         """Return what a build reads: besides a figure's facts, what the bench begins with."""

@@ -11,11 +11,12 @@ from .norm_maps import norm_curves, xor_points
 from .panels import panels
 from .placement import placement_diagram
 from .shadow import shadow
-from .slider import Slider, explore
+from .slider import ClosedForm, Slider, explore
 from .spheres import sphere_paths
 from .table import Table, table
 
 __all__ = [
+    "ClosedForm",
     "Figure",
     "Slider",
     "Table",

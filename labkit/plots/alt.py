@@ -1,7 +1,9 @@
 """Alt text: one sentence per series, written from the numbers that are drawn."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import floor, isfinite, log10
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_number(value: float | None) -> str:
@@ -12,6 +14,16 @@ def format_number(value: float | None) -> str:
     if "e" in rounded and 1e-4 <= abs(value) < 1e7:
         rounded = f"{float(rounded):.0f}" if abs(value) >= 1 else f"{float(rounded):g}"
     return shorten_power(rounded)
+
+
+def format_power(value: float) -> str:
+    """Write a number as a power of ten: 10⁵, 3·10⁻⁴, 1."""
+    power = floor(log10(abs(value)) + 1e-9) if value else 0
+    digits = f"{value / 10**power:g}".replace("-", "−")
+    if not power:
+        return digits
+    ten = "10" + str(power).translate(RAISED)
+    return ten if digits == "1" else f"{digits}·{ten}"
 
 
 def shorten_power(figures: str) -> str:

@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib.colors import to_rgb
 
 from .alt import format_number, join_sentences
-from .figure import Figure
-from .style import HAIR, QUIET, make_canvas, use_book_style
+from .figure import Figure, redrawable
+from .looks import COLOURS
+from .marks import Marks
+from .style import HAIR, QUIET, is_narrow, make_canvas
 
 Place = tuple[str, str]  # row and column of a map
 
 
-@use_book_style()
+@redrawable
 def attention_maps(
     maps: Mapping[Place, Sequence[Sequence[float]]],
     text: str,
@@ -32,24 +34,51 @@ def attention_maps(
             f"in maps and notes; got {list(maps)} and {list(notes)}"
         )
     rows, columns = (list(dict.fromkeys(place[side] for place in maps)) for side in (0, 1))
-    picture = make_canvas(height=0.5 + 2.25 * len(rows))
-    axes = picture.subplots(len(rows), len(columns), squeeze=False)
+    picture, axes = _lay_out(list(maps), rows, columns)
+    marks = Marks("key", of="query")
     parts, data = [], []
     for place, weights in maps.items():
-        row, column = rows.index(place[0]), columns.index(place[1])
-        drawn = _draw_map(axes[row, column], np.array(weights, dtype=float), text)
-        axes[row, column].set_xlabel(notes[place], fontsize=9, labelpad=3)
-        if row == 0:
-            axes[row, column].set_title(place[1], fontsize=9.5, color=QUIET)
-        if column == 0:
-            axes[row, column].set_ylabel(place[0], fontsize=9.5, fontweight="bold")
+        drawn = _draw_map(axes[place], np.array(weights, dtype=float), text)
+        axes[place].set_xlabel(notes[place], fontsize=9, labelpad=3)
+        _mark_map(marks, axes[place], drawn, text, ", ".join(place))
         parts.append(
             f"{', '.join(place)}: {notes[place]}, a query's largest weight is "
             f"{format_number(drawn.max(axis=1).mean())} on average"
         )
         data.append(drawn.max(axis=1))
     head = f"Attention maps of {len(text)} characters, {len(rows)} rows by {len(columns)} columns"
-    return Figure(picture, join_sentences(head, parts), caption, data, provenance)
+    said = join_sentences(head, parts)
+    return Figure(picture, said, caption, data, provenance, marks=marks)
+
+
+def _lay_out(
+    places: Sequence[Place], rows: Sequence[str], columns: Sequence[str]
+) -> tuple[Any, dict[Place, Any]]:
+    """Make axes in rows and columns; on a phone rows stand side by side."""
+    if is_narrow():
+        picture = make_canvas(height=0.2 + 2.3 * len(columns))
+        grid = picture.subplots(len(columns), len(rows), squeeze=False).T
+        axes = {(r, c): grid[rows.index(r), columns.index(c)] for r, c in places}
+        for place, ax in axes.items():
+            ax.set_title("\n".join(place), fontsize=9, fontweight="bold")
+        return picture, axes
+    picture = make_canvas(height=0.5 + 2.25 * len(rows))
+    grid = picture.subplots(len(rows), len(columns), squeeze=False)
+    for column, ax in zip(columns, grid[0], strict=True):
+        ax.set_title(column, fontsize=9.5, color=QUIET)
+    for row, ax in zip(rows, grid[:, 0], strict=True):
+        ax.set_ylabel(row, fontsize=9.5, fontweight="bold")
+    return picture, {(r, c): grid[rows.index(r), columns.index(c)] for r, c in places}
+
+
+def _mark_map(marks: Marks, ax: Any, weights: np.ndarray, text: str, panel: str) -> None:
+    """Take a row of weights for each query; letters come again, so they have their places."""
+    names = [f"{i + 1} {'␣' if letter.isspace() else letter}" for i, letter in enumerate(text)]
+    for i, name in enumerate(names):
+        places = [(float(j), float(i)) for j in range(i + 1)]
+        runs = [[float(weight)] for weight in weights[i, : i + 1]]
+        quantity = "attention weight"
+        marks.add(name, ax, quantity, names[: i + 1], runs, places=places, panel=panel, arm="")
 
 
 def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
@@ -58,14 +87,21 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
         raise ValueError(
             f"a map of {len(text)} characters has as many rows and columns, got {weights.shape}"
         )
-    seen = np.tril(np.ones_like(weights, dtype=bool))
-    ax.set_facecolor(HAIR)  # the keys that a query may not see
-    ax.imshow(np.where(seen, weights, np.nan), cmap=colormaps["Blues"], vmin=0, vmax=1)
+    shown = np.tril(weights)
+    # A weight is how much of the page's ground its cell covers, be that light or dark.
+    cells = np.full((*shown.shape, 4), (*to_rgb(COLOURS["blue"]), 0.0))
+    cells[..., 3] = shown.clip(0, 1)
+    ax.imshow(cells)
+    steps = np.arange(len(text) + 1) - 0.5  # above the stair are keys that a query may not see
+    ax.fill_between(steps, steps, -0.5, step="post", color=HAIR, linewidth=0)
     places, letters = range(len(text)), ["␣" if letter.isspace() else letter for letter in text]
     ax.set_xticks(places, letters)
     ax.set_yticks(places, letters)
-    ax.tick_params(length=0, pad=1, labelsize=4.5, labelcolor=QUIET)
+    size = 8.5 if is_narrow() else 4.5
+    ax.tick_params(length=0, pad=1, labelsize=size, labelcolor=QUIET)
+    if is_narrow():  # letters of this size fit side by side, but not one below the other
+        ax.set_yticks([])
     ax.xaxis.tick_top()
     ax.grid(False)
     ax.spines[:].set_visible(False)
-    return np.where(seen, weights, 0)
+    return shown

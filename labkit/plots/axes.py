@@ -8,17 +8,18 @@ plots.curves(losses, …, reference=reference_lines(data) | {"no attention": bli
 """
 
 from collections.abc import Mapping, Sequence
-from math import floor, isfinite, log10
+from math import isfinite, log10
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, Formatter, LogLocator, MaxNLocator, NullLocator
 from scipy.optimize import isotonic_regression
 
-from .alt import format_number
+from .alt import format_number, format_power
 from .looks import Look
-from .style import QUIET, make_canvas, write_text
+from .marks import name_key
+from .style import QUIET, is_narrow, make_canvas, wrap, write_text
 
 DOTS: Any = (0, (2, 2))
 SERIES = 0.5  # the share of an axis that reference lines leave to the series, at least
@@ -31,9 +32,10 @@ class End(NamedTuple):
     height: float
     look: Look | None
     reaches: bool = True  # the line runs up to the right edge
+    key: str = ""  # of the line's marks
 
 
-class Marks(NamedTuple):
+class References(NamedTuple):
     """The reference lines of a figure: those that it draws, and those too far away."""
 
     drawn: dict[str, float]
@@ -65,7 +67,7 @@ def finish_axes(
     *,
     crossed: bool = False,
     markers: bool = True,
-) -> Marks:
+) -> References:
     """Draw the reference lines, settle the y axis, name all lines.
 
     `crossed` axes have crosses along their top; `markers` stand in a legend.
@@ -87,7 +89,7 @@ def draw_references(
     reference: Mapping[str, float] | None,
     limits: tuple[float, float] | None = None,
     which: str = "y",
-) -> Marks:
+) -> References:
     """Draw a thin dashed line at each named number that lies within the limits.
 
     Without limits the axis grows for lines, the nearest first, as far as the series allow. To be
@@ -109,7 +111,7 @@ def draw_references(
             low, high = reach
             line(beyond.pop(name), color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
     drawn = {name: value for name, value in reference.items() if name not in beyond}
-    return Marks(drawn, beyond)
+    return References(drawn, beyond)
 
 
 def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
@@ -121,28 +123,51 @@ def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
 
 
 def format_plain(value: float, _: Any = None) -> str:
-    """Write 128, 0.03 or 3e-4, never 10 to a power in small print."""
+    """Write 128, 0.03 or 3·10⁻⁴, with a minus and never as a program writes it."""
     if value and not 1e-3 <= abs(value) < 1e5:
-        power = floor(log10(abs(value)) + 1e-9)
-        return f"{value / 10**power:g}e{power}"
-    return f"{value:g}"
+        return format_power(value)
+    return f"{value:g}".replace("-", "−")
+
+
+class PlainTicks(Formatter):
+    """Ticks written alike: all as powers of ten where one of them needs it."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Write one tick alone."""
+        return format_plain(x)
+
+    def format_ticks(self, values: Any) -> list[str]:
+        """Write the ticks of one axis."""
+        axis: Any = self.axis
+        low, high = sorted(axis.get_view_interval())
+        seen = [v for v in values if v and low <= v <= high]
+        powers = any(not 1e-3 <= abs(v) < 1e5 for v in seen)
+        return [format_power(v) if powers else format_plain(v) for v in values]
 
 
 def place_ticks(ax: Any, xs: Sequence[Any], log: bool) -> None:
     """Put a tick at every setting if they fit; otherwise leave the choice to the axis."""
     if any(isinstance(x, str) for x in xs):
-        ax.set_xticks(range(len(xs)), [str(x) for x in xs])
+        names = [str(x) for x in xs]
+        ax.set_xticks(range(len(xs)), names)
+        if is_narrow() and sum(map(len, names)) > 34:
+            ax.tick_params(axis="x", labelrotation=35)
+            for label in ax.get_xticklabels():
+                label.set(ha="right", rotation_mode="anchor")
         ax.set_xlim(-0.4, len(xs) - 0.6)
         return
+    most, least = 12, 0.055
+    if is_narrow():  # some 230 points for all labels, of about 5.6 a letter
+        most, least = 7, (5.6 * max(len(format_plain(x)) for x in xs) + 6) / 230
     gaps = np.diff(np.log10(xs) if log else xs)
-    if len(xs) <= 12 and (not len(gaps) or min(gaps) > 0.055 * sum(gaps)):
+    if len(xs) <= most and (not len(gaps) or min(gaps) > least * sum(gaps)):
         ax.xaxis.set_major_locator(FixedLocator(list(xs)))
-        ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
+        ax.xaxis.set_major_formatter(PlainTicks())
         ax.xaxis.set_minor_locator(NullLocator())
     elif log:
         log_ticks(ax, "x")
     elif all(float(x).is_integer() for x in xs):
-        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(4 if is_narrow() else 8, integer=True))
 
 
 def log_ticks(ax: Any, which: str = "y") -> None:
@@ -151,9 +176,15 @@ def log_ticks(ax: Any, which: str = "y") -> None:
     low, high = axis.get_view_interval()
     decades = log10(high / low) if low > 0 else 1
     steps = (1, 2, 3, 5) if decades < 1.3 else (1, 2, 5) if decades < 2.2 else (1,)
+    few = is_narrow() and which == "x"
+    if few:
+        steps = (1, 2, 5) if decades < 0.9 else (1, 3) if decades < 2.2 else (1,)
     short = decades < 0.7  # so short that even steps read better
-    axis.set_major_locator(MaxNLocator(6) if short else LogLocator(subs=steps, numticks=8))
-    axis.set_major_formatter(FuncFormatter(format_plain))
+    most = (4, 6) if few else (6, 8)
+    axis.set_major_locator(
+        MaxNLocator(most[0]) if short else LogLocator(subs=steps, numticks=most[1])
+    )
+    axis.set_major_formatter(PlainTicks())
     axis.set_minor_locator(NullLocator())
 
 
@@ -174,25 +205,61 @@ def _make_headroom(ax: Any) -> None:
 
 def _name_lines(ax: Any, ends: Sequence[End], markers: bool) -> None:
     """Write each name beside its line's end, or make a legend if the names would collide."""
+    if not is_narrow() and _write_at_ends(ax, ends):
+        return
+    handles = []
+    for end in ends:
+        name = end.name if end.look else f"{end.name}, {format_number(end.height)}"
+        handles.append(make_handle(name, end.look, markers))
+    if is_narrow():
+        place_legend_below(ax.figure, handles, [end.key for end in ends])
+        return
+    legend = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+    name_legend(legend, [end.key for end in ends])
+
+
+def _write_at_ends(ax: Any, ends: Sequence[End]) -> bool:
+    """Write each name beside its line's end, unless the names would collide."""
     ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     wanted = ax.transData.transform([(0.0, end.height) for end in ends])[:, 1]
     line = 11.5 * ax.figure.dpi / 72
     placed = _spread_heights(wanted, line)
     room = len(ends) <= 9 and np.abs(placed - wanted).max() <= 1.5 * line
-    if room and all(end.reaches for end in ends) and np.isfinite(wanted).all():
-        for end, y in zip(ends, placed, strict=True):
-            ink = {"color": end.look.colour, "weight": "bold"} if end.look else {"color": QUIET}
-            spot = (1, (y - box.y0) / box.height)
-            write_text(ax, end.name, spot, (7, 0), xycoords="axes fraction", va="center", **ink)
-        return
-    handles = [
-        make_handle(
-            end.name if end.look else f"{end.name}, {format_number(end.height)}", end.look, markers
-        )
-        for end in ends
-    ]
-    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+    if not (room and all(end.reaches for end in ends) and np.isfinite(wanted).all()):
+        return False
+    for end, y in zip(ends, placed, strict=True):
+        ink = {"color": end.look.colour, "weight": "bold"} if end.look else {"color": QUIET}
+        spot = (1, (y - box.y0) / box.height)
+        how: dict[str, Any] = {"xycoords": "axes fraction", "va": "center"}
+        write_text(ax, end.name, spot, (7, 0), gid=name_key(end.key) or None, **how, **ink)
+    return True
+
+
+def name_legend(legend: Any, keys: Sequence[str]) -> None:
+    """Say of which series a legend's entries are."""
+    for text, handle, key in zip(legend.get_texts(), legend.legend_handles, keys, strict=True):
+        if key:
+            text.set_gid(name_key(key))
+            handle.set_gid(name_key(key))
+
+
+def place_legend_below(picture: Any, handles: Sequence[Line2D], keys: Sequence[str]) -> None:
+    """Put the names below a phone's drawing, in two columns where they fit; once for all axes."""
+    entries = []
+    for old in picture.legends:
+        entries += old.entries
+        old.remove()
+    known = {handle.get_label() for handle, _ in entries}
+    entries += [one for one in zip(handles, keys, strict=True) if one[0].get_label() not in known]
+    names = [wrap(str(handle.get_label()), 42) for handle, _ in entries]
+    columns = 1 + (max(map(len, names)) <= 17)
+    legend: Any = picture.legend(
+        [handle for handle, _ in entries], names,
+        loc="outside lower left", ncols=columns, handlelength=2.6, borderpad=0,
+    )  # fmt: skip
+    legend.entries = entries
+    name_legend(legend, [key for _, key in entries])
 
 
 def _spread_heights(wanted: np.ndarray, gap: float) -> np.ndarray:

@@ -9,24 +9,25 @@ from collections.abc import Sequence
 from matplotlib.patches import Rectangle
 
 from .cube import CHANNELS, EXAMPLES, OUTSIDE, POSITIONS, find_share
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import choose_look
-from .style import QUIET, make_canvas, use_book_style
+from .style import QUIET, is_narrow, make_canvas
 
 ACROSS = 2  # characters side by side on a page
 GAP = 0.7  # between pages, in characters
 
 
-@use_book_style()
+@redrawable
 def bookshelf(norms: Sequence[str], *, caption: str) -> Figure:
     """Draw a shelf for each norm: a row is a book, a block a page, a square a character.
 
     Coloured squares share a mean with the last character of the last book.
     """
     shares = [find_share(norm) for norm in norms]
-    down = -(-len(norms) // 2)
-    picture = make_canvas(height=0.2 + 2.05 * down)
-    axes = picture.subplots(down, 2, squeeze=False)
+    across = 1 if is_narrow() else 2
+    down = -(-len(norms) // across)
+    picture = make_canvas(height=0.2 + (2.35 if is_narrow() else 2.05) * down)
+    axes = picture.subplots(down, across, squeeze=False)
     wide, sizes, parts = ACROSS + GAP, [], []
     for ax in axes.flat[len(norms) :]:
         ax.set_visible(False)

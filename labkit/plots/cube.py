@@ -10,9 +10,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
 from .alt import format_count
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import choose_look
-from .style import QUIET, make_canvas, use_book_style, write_text
+from .style import QUIET, is_narrow, make_canvas, write_text
 
 SIZES = EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
 LIGHT = {0: 0.9, 1: 1.1, 2: 1.32}  # on the face across examples, channels, positions
@@ -37,7 +37,7 @@ SHARES: dict[str, Share] = {
 }
 
 
-@use_book_style()
+@redrawable
 def axes_cube(
     norms: Sequence[str],
     *,
@@ -49,23 +49,28 @@ def axes_cube(
     "group-3" is GroupNorm with three groups.
     """
     shares = [find_share(norm) for norm in norms]
-    picture = make_canvas(height=2.35)
+    across = min(2, len(norms)) if is_narrow() else len(norms)
+    down = -(-len(norms) // across)
+    picture = make_canvas(height=2.15 * down + 0.2)
     picture.set_layout_engine("none")
     sizes, parts = [], []
-    wide = 1 / len(norms)
+    wide, tall = 1 / across, (1 - 0.2 / picture.get_figheight()) / down
     for i, (norm, (title, words, inside)) in enumerate(zip(norms, shares, strict=True)):
-        ax = picture.add_axes((i * wide + 0.03, 0.27, wide - 0.04, 0.6))
+        left, low = i % across * wide, 1 - (1 + i // across) * tall
+        ax = picture.add_axes((left + 0.03, low + 0.21 * tall, wide - 0.04, 0.66 * tall))
         colour = choose_look("layer" if norm == "token" else norm.partition("-")[0]).colour
         _draw_voxels(ax, inside, colour)
         _label_edges(ax)
-        middle = (i + 0.5) * wide
-        size = 10 if len(norms) <= 4 else 9
-        picture.text(middle, 0.9, title, ha="center", color=colour, size=size, weight="bold")
+        middle = left + wide / 2
+        size = 10 if across <= 4 else 9
+        above: dict[str, Any] = {"ha": "center", "color": colour, "weight": "bold"}
+        picture.text(middle, low + 0.9 * tall, title, size=size, **above)
         lines = f"one mean per\n{words}"
-        picture.text(middle, 0.245, lines, ha="center", va="top", color=QUIET, size=size - 1)
+        below: dict[str, Any] = {"ha": "center", "va": "top", "color": QUIET, "size": size - 1}
+        picture.text(middle, low + 0.18 * tall, lines, **below)
         sizes.append(sum(inside(*cell) for cell in np.ndindex(*SIZES)))
         parts.append(f"{title}: {sizes[-1]} cells, one mean per {words}")
-    picture.text(0.5, 0.03, KEY, ha="center", color=QUIET, size=8.5)
+    picture.text(0.5, 0.07 / picture.get_figheight(), KEY, ha="center", color=QUIET, size=8.5)
     head = (
         f"{format_count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
         f"{POSITIONS} positions, {np.prod(SIZES)} cells; coloured are the cells that share one "

@@ -1,7 +1,8 @@
 """Figure: a picture with its alternative text, caption and the numbers that it draws.
 
 A notebook shows the PNG and then the caption; the output's metadata carries what a build needs in
-order to say, without looking at pixels, whether a figure has changed.
+order to say, without looking at pixels, whether a figure has changed. A site gets more: drawings
+for a wide screen and for a phone, which its script reads, and a table of what they show.
 """
 
 import base64
@@ -9,11 +10,12 @@ import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from html import escape
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Self
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
@@ -22,18 +24,39 @@ from PIL import Image
 from labkit.display import publish_bundle
 
 from .looks import COLOURS
-from .style import DPI, HAIR, INK, QUIET, use_book_style
+from .marks import KEY, NAME, Marks
+from .style import DPI, HAIR, INK, PHONE, QUIET, use_book_style
 
 MOST_NUMBERS = 400
+PLACES = "d|x|y|width|height|transform|points|viewBox"  # of what is drawn
+XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+FONTS = "'DejaVu Sans', Verdana, sans-serif"  # what a drawing's text fits; Verdana is as wide
 # The colours that a page may change, in the dark say, by its variables --figure-ink and so on.
 VARIABLES = {"#ffffff": "ground", QUIET: "quiet", HAIR: "hair",
              **{colour: name for name, colour in COLOURS.items()}, INK: "ink"}  # fmt: skip
+
+
+P = ParamSpec("P")
+
+
+def redrawable(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
+    """Draw with the book's settings; what comes can draw itself once more, for a phone."""
+
+    @wraps(draw)
+    def draw_wide(*args: P.args, **how: P.kwargs) -> Figure:
+        with use_book_style():
+            figure = draw(*args, **how)
+        figure.draw_narrow = use_book_style(narrow=True)(lambda: draw(*args, **how))
+        return figure
+
+    return draw_wide
 
 
 class Shown(ABC):
     """What a notebook shows with a caption below it, and what a build reads of it."""
 
     kind = "figure"
+    name: str = ""  # its address on a page, which outlives its words and its place
     alt: str
     caption: str
     data: list[float | None]
@@ -43,9 +66,14 @@ class Shown(ABC):
     def pages(self) -> dict[str, str]:
         """Return what is shown, by its type."""
 
+    def named(self, name: str) -> Self:
+        """Give the address that links to this figure will have: "#figure-" and the name."""
+        self.name = check_name(name)
+        return self
+
     def metadata(self) -> dict[str, Any]:
-        """Return what a build reads: caption, numbers and where they came from."""
-        keys = ("caption", "data", "provenance")
+        """Return what a build reads: name, caption, numbers and where they came from."""
+        keys = ("name", "caption", "data", "provenance")
         return {key: getattr(self, key) for key in keys}
 
     def _ipython_display_(self) -> None:
@@ -68,6 +96,7 @@ class Figure(Shown):
         data: Any,
         provenance: Mapping[str, Any] | None = None,
         note: str = "",
+        marks: Marks | None = None,
     ) -> None:
         for name, text in (("alt", alt), ("caption", caption)):
             if not isinstance(text, str) or not text.strip():
@@ -79,6 +108,8 @@ class Figure(Shown):
         self.caption = " ".join(filter(None, (caption.strip(), note.strip())))
         self.data = thin_numbers(data)
         self.provenance = dict(provenance) if provenance is not None else None
+        self.marks = marks
+        self.draw_narrow: Callable[[], Figure] | None = None
         self._png: bytes | None = None
 
     def png(self) -> bytes:
@@ -107,31 +138,72 @@ class Figure(Shown):
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
         return path
 
-    def svg(self) -> str:
-        """Draw for a page: crisp, its text selectable, its colours the page's own."""
+    def svg(self, dpi: int = DPI, *, axes: bool = False) -> str:
+        """Draw for a page: crisp, its text selectable, its colours the page's own.
+
+        With `axes` it says what its axes measure, for a script that draws into them.
+        """
         drawn = io.StringIO()
         with use_book_style():
             self.fig.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
         svg = re.sub(r"<(metadata|style).*?</\1>\s*", "", drawn.getvalue(), flags=re.S)
         for colour, name in VARIABLES.items():  # what has a colour of its own keeps it, as cells do
             svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
+        svg = re.sub(rf' id="({KEY}|{NAME})(\d+)"', r' data-\1\2"', svg)
+        svg = svg.replace(f" data-{KEY}", ' data-series="').replace(f" data-{NAME}", ' data-name="')
         for name in re.findall(r' id="([^"]+)"', svg):
             if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
                 svg = svg.replace(f' id="{name}"', "")
-        svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
-        width = f"{self.fig.get_figwidth() * DPI:.0f}"
+        svg = re.sub(rf' (?:{PLACES})="[^"]*"', lambda place: _round(place[0]), svg)
+        # What all text has in common is said once.
+        svg = re.sub(r"; font-family: 'DejaVu Sans'|; text-anchor: start", "", svg)
+        svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
+        width = f"{self.fig.get_figwidth() * dpi:.0f}"
         head = f'<svg role="img" aria-label="{escape(self.alt)}" width="{width}"'
-        head += ' style="stroke-linejoin: round" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        if self.marks:
+            head += f" {self.marks.locate(self.fig)}"
+            head += f" {self.marks.measure(self.fig)}" if axes else ""
+        head += f' style="stroke-linejoin: round; font-family: {FONTS}" {XLINK} '
         return head + svg[svg.index("viewBox=") :]
 
+    def draw_page(self, prefix: str = "", *, axes: bool = False) -> str:
+        """Draw for a page's wide and narrow screens; `prefix` makes the drawings' ids its own."""
+        drawings = {"labkit-wide": self.svg(axes=axes)}
+        if self.draw_narrow:
+            drawings["labkit-narrow"] = self.draw_narrow().svg(PHONE[1], axes=axes)
+        parts = []
+        for screen, svg in drawings.items():
+            # What is hidden must not own a name that another drawing refers to.
+            own = f"{prefix}{screen.removeprefix('labkit-')[0]}-"
+            svg = re.sub(r'( id="|url\(#|href="#)', rf"\1{own}", svg)
+            parts.append(svg.replace("<svg", f'<svg class="{screen}"', 1))
+        marks = f" {self.marks.describe()}" if self.marks else ""
+        return f'<div class="labkit-drawing"{marks}>\n' + "\n".join(parts) + "\n</div>"
+
     def pages(self) -> dict[str, str]:
-        """Return the picture, and its alt text in its place; a site gets it drawn sharper, too."""
+        """Return the picture, and its alt text in its place; a site gets drawings and a table."""
         pages = {"image/png": self.base64(), "text/plain": self.alt}
-        return {**pages, "image/svg+xml": self.svg()} if os.environ.get("LABKIT_POOL") else pages
+        if os.environ.get("LABKIT_POOL"):
+            pages["text/html"] = self.draw_page()
+            if self.marks:
+                pages["text/csv"] = self.marks.to_csv()
+        return pages
 
     def base64(self) -> str:
         """Return the PNG as a page or a notebook holds it."""
         return base64.b64encode(self.png()).decode("ascii")
+
+
+def _round(place: str) -> str:
+    """Round where something is drawn: a hundredth of a point is enough."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", place)
+
+
+def check_name(name: str) -> str:
+    """Refuse a name that no address can have."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise ValueError(f"a figure's name is made of a-z, 0-9 and -, got {name!r}")
+    return name
 
 
 def thin_numbers(data: Any) -> list[float | None]:

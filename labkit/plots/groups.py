@@ -1,6 +1,7 @@
 """Groups of numbers: their points, slopes between two measurements, shares of a whole."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -8,16 +9,18 @@ import numpy as np
 
 from .alt import describe_spread, format_count, format_number, join_sentences
 from .axes import draw_references, start_axes
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
+from .marks import Marks, name_key
 from .series import check_series, mean_and_half, read_values, say_seeds
 from .style import (
     HAIR,
     QUIET,
+    is_narrow,
     label_axes,
     make_canvas,
     name_rows,
-    use_book_style,
+    wrap,
     write_beside_row,
     write_text,
 )
@@ -28,7 +31,7 @@ _QUIET = (("#cfd8e3", ""), ("#e9e2cf", ""), ("#dfe9dc", ""), ("#e6dbe6", ""), ("
 _LOUD = (COLOURS["vermillion"], "//")
 
 
-@use_book_style()
+@redrawable
 def dots(
     groups: Mapping[str, Sequence[float | None]],
     *,
@@ -48,18 +51,23 @@ def dots(
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
     thresholds = threshold or {}
-    ax = start_axes(height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
+    row_height = 0.55 if is_narrow() else 0.42  # a phone has the names above the rows
+    ax = start_axes(height=1.15 + row_height * len(table) + 0.2 * bool(title))
+    marks = Marks("", of="group", runs="values" if counted else "seeds")
+    keys = []
     for x in thresholds.values():
         ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
     for row, (name, style) in enumerate(choose_looks(table).items()):
-        _draw_group(ax, row, table[name], style)
-    marks = draw_references(ax, reference, which="x")
-    lines = {**thresholds, **marks.drawn}
+        spot = [(mean_and_half(table[name])[0], row + 0.15)]
+        keys.append(marks.add(name, ax, xlabel, [""], [table[name]], places=spot))
+        _draw_group(ax, row, table[name], style, keys[-1])
+    beside = draw_references(ax, reference, which="x")
+    lines = {**thresholds, **beside.drawn}
     for i, (name, x) in enumerate(sorted(lines.items(), key=lambda line: line[1])):
         above = (0, 14 if i % 2 else 3)  # neighbours do not write over one another
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
         write_text(ax, name, (x, 1), above, va="bottom", color=QUIET, **place)
-    name_rows(ax, table)
+    name_rows(ax, table, [*map(name_key, keys)])
     ax.spines["left"].set_visible(False)
     ax.grid(True, axis="x")
     ax.grid(False, axis="y")
@@ -68,12 +76,12 @@ def dots(
     note = "" if counted else f"Points: {seeds}; tick and bar: mean and 95 % t interval."
     head = f"Dot plot of {xlabel} for {format_count(len(table), 'group')}"
     parts = [describe_spread(name, xs) for name, xs in table.items()]
-    text = join_sentences(head, parts, lines) + marks.note
+    text = join_sentences(head, parts, lines) + beside.note
     data = [list(table.values()), list(lines.values())]
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + beside.note, marks)
 
 
-@use_book_style()
+@redrawable
 def histograms(
     groups: Mapping[str, Sequence[float]],
     edges: Sequence[float],
@@ -90,17 +98,24 @@ def histograms(
     check_series(groups, "histograms")
     picture = make_canvas(height=0.9 + 0.75 * len(groups) + 0.2 * bool(title))
     rows = picture.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
+    marks = Marks(f"{xlabel}, middle of the bin")
+    middles = [(low + high) / 2 for low, high in pairwise(edges)]
     parts, drawn = [], []
     for ax, (name, style) in zip(rows, choose_looks(groups).items(), strict=True):
         values = np.array(read_values(groups[name]))
         counts, _ = np.histogram(values.clip(edges[0], edges[-1]), edges)
         shares = counts / len(values)
-        ax.stairs(shares, edges, fill=True, color=style.colour)
+        key = marks.add(name, ax, "share of the values", middles, [[s] for s in shares])
+        ax.stairs(shares, edges, fill=True, color=style.colour, gid=key)
         for x in (reference or {}).values():
             ax.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)))
         ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1), yticks=(0, 1), yticklabels=("0", "100 %"))
-        write_text(ax, name, (1, 0.5), (8, 0), xycoords="axes fraction", va="center",
-                   color=style.colour, weight="bold")  # fmt: skip
+        if is_narrow():
+            at, aside, how = (1, 1), (0, -2), {"ha": "right", "va": "top"}
+        else:
+            at, aside, how = (1, 0.5), (8, 0), {"va": "center"}
+        write_text(ax, name, at, aside, xycoords="axes fraction", color=style.colour,
+                   weight="bold", gid=name_key(key), **how)  # fmt: skip
         tallest = int(shares.argmax())
         parts.append(
             f"{name} has {100 * shares[tallest]:.0f} % between {format_number(edges[tallest])} and "
@@ -111,12 +126,14 @@ def histograms(
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
         write_text(rows[0], mark, (x, 1), (0, 3), va="bottom", color=QUIET, **place)
     label_axes(rows[-1], xlabel, "")
-    rows[0].set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
+    head = wrap(title, 36) + "\n" if title else ""
+    rows[0].set_title(head, loc="left", fontsize=10.5, fontweight="bold")
     head = f"Histograms of {xlabel} for {format_count(len(groups), 'group')}"
-    return Figure(picture, join_sentences(head, parts, reference), caption, drawn)
+    text = join_sentences(head, parts, reference)
+    return Figure(picture, text, caption, drawn, marks=marks)
 
 
-@use_book_style()
+@redrawable
 def paired(
     groups: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     *,
@@ -128,10 +145,13 @@ def paired(
     """Draw a slope from the first column to the second for every run of every group."""
     table = _read_pairs(groups, columns)
     ax = start_axes()
+    marks = Marks("condition")
     parts = []
     for i, (name, style) in enumerate(choose_looks(table).items()):
         xs = (i - 0.24, i + 0.24)
-        before, after = _draw_pair(ax, xs, table[name], style)
+        places = [(x, mean_and_half(of)[0]) for x, of in zip(xs, table[name], strict=True)]
+        key = marks.add(name, ax, ylabel, columns, table[name], places=places)
+        before, after = _draw_pair(ax, xs, table[name], style, key)
         parts.append(
             f"{name} {format_number(before)} and {format_number(after)}, "
             f"gap {format_number(before - after)}"
@@ -139,7 +159,7 @@ def paired(
         below: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
         for x, column in zip(xs, columns, strict=True):
             write_text(ax, column, (x, 0), (0, -5), fontsize=8.5, color=QUIET, **below)
-    ax.set_xticks(range(len(table)), [f"\n{name}" for name in table])
+    ax.set_xticks(range(len(table)), [f"\n{wrap(name, 9)}" for name in table])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.5, len(table) - 0.5)
     label_axes(ax, "", ylabel)
@@ -148,10 +168,11 @@ def paired(
     note = f"Open mark: {left}; filled: {right}; thin lines: {seeds}; thick: their mean."
     head = f"Slopes of {ylabel} from {left} to {right}, {format_count(len(table), 'group')}"
     data = list(table.values())
-    return Figure(ax.figure, join_sentences(head, parts), caption, data, provenance, note)
+    text = join_sentences(head, parts)
+    return Figure(ax.figure, text, caption, data, provenance, note, marks)
 
 
-@use_book_style()
+@redrawable
 def share_bars(
     wholes: Mapping[str, Mapping[str, float]],
     *,
@@ -166,38 +187,52 @@ def share_bars(
     if not names or any(list(parts) != names for parts in wholes.values()):
         raise ValueError("share_bars needs wholes with the same parts, in the same order")
     looks = [*_QUIET[: len(names) - 1], _LOUD]
-    ax = start_axes(height=1.25 + 0.36 * len(wholes))
-    edge: dict[str, Any] = {"height": 0.72, "edgecolor": "white", "linewidth": 0.8}
+    row_height = 0.62 if is_narrow() else 0.36
+    ax = start_axes(height=1.25 + row_height * len(wholes) + 0.2 * is_narrow() * len(names))
+    marks = Marks("part", of="whole")
+    keys = []
+    edge: dict[str, Any] = {
+        "height": 0.4 if is_narrow() else 0.72,
+        "edgecolor": "white",
+        "linewidth": 0.8,
+    }
     parts = []
     for row, (whole, sizes) in enumerate(wholes.items()):
         left, share, total = 0.0, 0.0, sum(sizes.values())
+        shares = [100 * size / total for size in sizes.values()]
+        middles = [(sum(shares[:i]) + s / 2, row) for i, s in enumerate(shares)]
+        values = [[s] for s in shares]
+        keys.append(marks.add(whole, ax, "% of the whole", names, values, places=middles))
         for size, (colour, hatch) in zip(sizes.values(), looks, strict=True):
             share = 100 * size / total
-            ax.barh(row, share, left=left, color=colour, hatch=hatch, **edge)
+            for bar in ax.barh(row, share, left=left, color=colour, hatch=hatch, **edge):
+                bar.set_gid(keys[-1])
             left += share
         write_beside_row(ax, row, f"{format_number(share)} %, {notes[whole]}")
         parts.append(f"{whole} {format_number(share)} %")
-    name_rows(ax, wholes)
+    name_rows(ax, wholes, [*map(name_key, keys)])
     ax.set_xlim(0, 100)
     ax.grid(False)
     ax.spines["left"].set_color(HAIR)
     label_axes(ax, "% of the whole", "")
     handles = ax.patches[: len(names)]
-    where: dict[str, Any] = {"loc": "outside upper left", "ncols": len(names)}
+    columns = 1 if is_narrow() else len(names)
+    where: dict[str, Any] = {"loc": "outside upper left", "ncols": columns}
     ax.figure.legend(handles, names, handlelength=1.4, **where)
     head = f"Bars of the share of {names[-1]} among {', '.join(names)}"
     data = [list(sizes.values()) for sizes in wholes.values()]
-    return Figure(ax.figure, join_sentences(head, parts), caption, data)
+    return Figure(ax.figure, join_sentences(head, parts), caption, data, marks=marks)
 
 
-def _draw_group(ax: Any, row: int, values: list[float], style: Look) -> None:
+def _draw_group(ax: Any, row: int, values: list[float], style: Look, key: str) -> None:
     """Draw one group: its points above, its mean and interval below, the mean in figures."""
     kept = [x for x in values if isfinite(x)]
     mean, half = mean_and_half(kept)
-    point: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0, "alpha": 0.55}
-    ax.plot(kept, [row - 0.17] * len(kept), style.marker, color=style.colour, **point)
-    ax.hlines(row + 0.15, mean - half, mean + half, color=style.colour, linewidth=2)
-    ax.plot(mean, row + 0.15, "|", color=style.colour, markersize=11, markeredgewidth=2.2)
+    ink: dict[str, Any] = {"color": style.colour, "gid": key}
+    point: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0, "alpha": 0.55, **ink}
+    ax.plot(kept, [row - 0.17] * len(kept), style.marker, **point)
+    ax.hlines(row + 0.15, mean - half, mean + half, linewidth=2, **ink)
+    ax.plot(mean, row + 0.15, "|", markersize=11, markeredgewidth=2.2, **ink)
     write_beside_row(ax, row, _format_mean(mean, half, len(values) - len(kept)))
 
 
@@ -209,6 +244,7 @@ def _format_mean(mean: float, half: float, lost: int) -> str:
     if half > 0 and abs(mean) < 1e5:
         places = int(np.clip(1 - np.floor(np.log10(half)), 0, 6))
         text = f"{mean:.{places}f} ± {half:.{places}f}"
+    text = text.replace("-", "−")
     return f"{text}, {lost} diverged" if lost else text
 
 
@@ -226,14 +262,15 @@ def _read_pairs(groups: Mapping[str, Any], columns: tuple[str, str]) -> dict[str
     return table
 
 
-def _draw_pair(ax: Any, xs: tuple[float, float], pair: Pair, style: Look) -> list[float]:
+def _draw_pair(ax: Any, xs: tuple[float, float], pair: Pair, style: Look, key: str) -> list[float]:
     """Draw one group: a thin slope per run, a thick one of the means; give the means."""
+    ink: dict[str, Any] = {"color": style.colour, "gid": key}
     for run in zip(*pair, strict=True):
-        ax.plot(xs, run, color=style.colour, linewidth=0.7, alpha=0.45)
+        ax.plot(xs, run, linewidth=0.7, alpha=0.45, **ink)
     means, halves = zip(*map(mean_and_half, pair), strict=True)
-    ax.plot(xs, means, color=style.colour, linewidth=2)
-    point: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.4, "zorder": 4}
+    ax.plot(xs, means, linewidth=2, **ink)
+    point: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.4, "zorder": 4, **ink}
     for x, mean, half, fill in zip(xs, means, halves, ("white", style.colour), strict=True):
-        ax.vlines(x, mean - half, mean + half, color=style.colour, linewidth=1.3)
-        ax.plot(x, mean, style.marker, color=style.colour, markerfacecolor=fill, **point)
+        ax.vlines(x, mean - half, mean + half, linewidth=1.3, **ink)
+        ax.plot(x, mean, style.marker, markerfacecolor=fill, **point)
     return list(means)

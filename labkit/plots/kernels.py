@@ -13,9 +13,10 @@ import numpy as np
 
 from .alt import describe_trend, format_number, join_sentences
 from .axes import DOTS, log_ticks, make_handle, place_ticks, start_axes
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
-from .style import INK, QUIET, WIDTH, label_axes, make_canvas, use_book_style, write_text
+from .marks import Marks, name_key
+from .style import INK, QUIET, WIDTH, label_axes, make_canvas, write_text
 from .table import table
 
 WAYS = ("forward", "backward")
@@ -27,7 +28,7 @@ DRY = "**DRY RUN.** Triton's interpreter on a CPU, at tiny sizes: the numbers ar
 Shares = dict[str, dict[str, dict[int, float]]]  # direction, provider, row length: per cent
 
 
-@use_book_style()
+@redrawable
 def roof(
     bandwidth: float,
     peaks: Mapping[str, float],
@@ -52,21 +53,25 @@ def roof(
         ax.plot([start, high], [y, y], color=INK if peak == top else QUIET, linewidth=1)
         text = f"{name}: {format_number(y)}, ridge at {format_number(start)}"
         write_text(ax, text, (high, y), (0, 4), ha="right", va="bottom")
+    marks = Marks("operations for each byte", of="kernel")
+    rate = "10¹² operations a second, at most"
     ordered = sorted(points.items(), key=lambda point: point[1])
     above = [at for _, at in ordered[1:]] + [np.inf]
     for i, (name, intensity) in enumerate(ordered):
         spot = (intensity, min(bandwidth * intensity, top) / 1e12)
         colour = list(COLOURS.values())[i % 6]
-        ax.plot(*spot, "osD^vP"[i % 6], color=colour, markersize=7, zorder=3)
+        key = marks.add(name, ax, rate, spot[:1], [[spot[1]]])
+        ax.plot(*spot, "osD^vP"[i % 6], color=colour, markersize=7, zorder=3, gid=key)
         aside, side = (9, -9 if above[i] < 2 * intensity else -2), "left"
         if intensity >= top / bandwidth:  # the roof is flat: below it
             aside, side = (26, -13), "right"
-        write_text(ax, name, spot, aside, ha=side, va="top", color=colour, fontweight="bold")
+        ink: dict[str, Any] = {"color": colour, "fontweight": "bold", "gid": name_key(key)}
+        write_text(ax, name, spot, aside, ha=side, va="top", **ink)
     ax.set_xlim(low, high)
     ax.set_ylim(bandwidth * low / 1e12, 3 * top / 1e12)
     log_ticks(ax, "x")
     log_ticks(ax, "y")
-    label_axes(ax, "operations for each byte", "10¹² operations a second, at most")
+    label_axes(ax, "operations for each byte", rate)
     parts = [
         f"{name} has {format_number(at)} and may reach "
         f"{format_number(min(bandwidth * at, top) / 1e12)}"
@@ -75,7 +80,8 @@ def roof(
     head = "Roofline: attainable 10¹² operations a second against operations for each byte"
     ridges = {f"ridge of {name}": peak / bandwidth for name, peak in peaks.items()}
     data = [bandwidth, list(peaks.values()), list(points.values())]
-    return Figure(ax.figure, join_sentences(head, parts, ridges), caption, data)
+    text = join_sentences(head, parts, ridges)
+    return Figure(ax.figure, text, caption, data, marks=marks)
 
 
 def publish_report(file: Path) -> str:
@@ -161,7 +167,7 @@ def _list_untimed(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-@use_book_style()
+@redrawable
 def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
     """Draw share against row length, a row of panels for each kernel, a line for each provider."""
     kernels = _read_shares(recorded)

@@ -10,16 +10,17 @@ from matplotlib.transforms import ScaledTranslation
 
 from .alt import describe_divergence, describe_trend, format_count, join_sentences
 from .axes import End, finish_axes, log_ticks, place_ticks, start_axes
-from .figure import MOST_NUMBERS, Figure
+from .figure import MOST_NUMBERS, Figure, redrawable
 from .looks import Look, choose_looks
+from .marks import TOP, Marks
 from .series import Rows, check_series, mean_and_half, read_runs, read_values, say_seeds
-from .style import label_axes, use_book_style
+from .style import label_axes
 
 Points = dict[Any, list[float]]  # setting -> one value per seed
 Stops = list[int | None]  # the step at which each run diverged
 
 
-@use_book_style()
+@redrawable
 def curves(
     series: Mapping[str, Mapping[Any, Any]],
     *,
@@ -42,21 +43,26 @@ def curves(
     lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
     place = {x: float(i) if isinstance(x, str) else float(x) for i, x in enumerate(xs)}
     ax = start_axes(logx, logy)
+    marks = Marks(xlabel, runs="values" if counted else "seeds")
     ends, parts = [], []
     for i, (name, style) in enumerate(choose_looks(table).items()):
         points = {place[x]: ys for x, ys in table[name].items()}
         dodge = (i - (len(table) - 1) / 2) * 2.2
-        means = _draw_series(ax, points, style, dodge)
-        _cross_diverged(ax, points, style, dodge * 1.5)
+        means = [mean_and_half(ys)[0] for ys in points.values()]
+        places = [*zip(points, means, strict=True)]
+        settings, runs = list(table[name]), list(points.values())
+        key = marks.add(name, ax, ylabel, settings, runs, places=places, shift=dodge)
+        _draw_series(ax, points, style, dodge, key)
+        _cross_diverged(ax, points, style, dodge * 1.5, key)
         alive = {x: mean for x, mean in zip(points, means, strict=True) if isfinite(mean)}
         height = list(alive.values())[-1] if alive else nan
-        ends.append(End(name, height, style, reaches=place[xs[-1]] in alive))
+        ends.append(End(name, height, style, reaches=place[xs[-1]] in alive, key=key))
         parts.append(
             describe_trend(name, list(table[name]), means) + describe_divergence(table[name])
         )
     place_ticks(ax, xs, logx)
     label_axes(ax, xlabel, ylabel, title)
-    marks = finish_axes(ax, ends, reference, ylim, crossed=lost)
+    lines = finish_axes(ax, ends, reference, ylim, crossed=lost)
 
     counts = [len(ys) for points in table.values() for ys in points.values()]
     note = f"Points: {say_seeds(counts)}; lines: their mean; bars: its 95 % t interval."
@@ -66,12 +72,12 @@ def curves(
         note += " Crosses: diverged runs."
     head = f"Line plot of {ylabel} against {xlabel} for {format_count(len(table), 'series')}"
     data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
-    text = join_sentences(head, parts, marks.drawn) + marks.note
+    text = join_sentences(head, parts, lines.drawn) + lines.note
     note = "" if counted else note
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + lines.note, marks)
 
 
-@use_book_style()
+@redrawable
 def loss_curves(
     series: Mapping[str, Sequence[Any]],
     *,
@@ -97,18 +103,20 @@ def loss_curves(
     }
     far = max(len(row) for rows in drawn.values() for row in rows)
     ax = start_axes(logx)
+    marks = Marks("step")
     ends, parts = [], []
     for name, style in choose_looks(drawn).items():
         rows = drawn[name]
-        ends.append(_draw_arm(ax, name, style, range(1, far + 1), rows))
-        _cross_ends(ax, style, rows, stops[name])
         mean = mean_run(rows)
+        key = _mark_rows(marks, name, ax, ylabel, range(1, far + 1), rows)
+        ends.append(_draw_arm(ax, name, style, range(1, far + 1), rows, key))
+        _cross_ends(ax, style, rows, stops[name], key)
         steps = range(1, len(mean) + 1)
         parts.append(describe_trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
     if logx:
         log_ticks(ax, "x")
     label_axes(ax, "step", ylabel)
-    marks = finish_axes(ax, ends, reference, ylim, markers=False)
+    lines = finish_axes(ax, ends, reference, ylim, markers=False)
 
     seeds = say_seeds(map(len, arms.values()))
     note = "One seed." if seeds == "one seed" else f"Thin lines: {seeds}; thick: their mean."
@@ -118,11 +126,11 @@ def loss_curves(
         note += " A cross ends a run that diverged."
     share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
     data = [_thin_row(row, share) for rows in drawn.values() for row in rows]
-    text = join_sentences(f"Line plot of {ylabel} against step", parts, marks.drawn) + marks.note
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    text = join_sentences(f"Line plot of {ylabel} against step", parts, lines.drawn) + lines.note
+    return Figure(ax.figure, text, caption, data, provenance, note + lines.note, marks)
 
 
-@use_book_style()
+@redrawable
 def by_depth(
     series: Mapping[str, Sequence[Any]],
     *,
@@ -139,29 +147,31 @@ def by_depth(
     """Draw one value per layer; `relative` puts models of different depth on one axis."""
     arms = read_runs(series, "by_depth")
     ax = start_axes(logy=logy)
+    place = "relative depth: first layer 0, last layer 1" if relative else "layer"
+    marks = Marks(xlabel or place)
     ends, parts = [], []
     longest = max(len(row) for arm in arms.values() for row in arm)
     for name, style in choose_looks(arms).items():
         rows = arms[name]
         deep = max(map(len, rows))
         xs = np.linspace(0, 1, deep).tolist() if relative else range(start, start + longest)
-        ends.append(_draw_arm(ax, name, style, xs, rows, by_layer=True))
+        key = _mark_rows(marks, name, ax, ylabel, xs, rows)
+        ends.append(_draw_arm(ax, name, style, xs, rows, key, by_layer=True))
         mean = mean_run(rows)
         parts.append(describe_trend(name, range(start, start + len(mean)), mean, link="at layer"))
     if not relative:
         ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    place = "relative depth: first layer 0, last layer 1" if relative else "layer"
     label_axes(ax, xlabel or place, ylabel)
-    marks = finish_axes(ax, ends, reference, ylim)
+    lines = finish_axes(ax, ends, reference, ylim)
 
     seeds = say_seeds(map(len, arms.values()))
     note = f"Thin lines: {seeds}; thick: their mean; band: its 95 % t interval."
     if seeds == "one seed":
         note = "One seed."
     head = f"Line plot of {ylabel} by layer for {format_count(len(arms), 'series')}"
-    text = join_sentences(head, parts, marks.drawn) + marks.note
+    text = join_sentences(head, parts, lines.drawn) + lines.note
     data = list(arms.values())
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + lines.note, marks)
 
 
 def mean_run(rows: Rows) -> list[float]:
@@ -206,12 +216,13 @@ def _read_series(
     return table, xs
 
 
-def _draw_series(ax: Any, points: Points, style: Look, dodge: float) -> list[float]:
-    """Draw one series a few pixels aside, so that no interval hides another's; give its means."""
+def _draw_series(ax: Any, points: Points, style: Look, dodge: float, key: str) -> None:
+    """Draw one series a few pixels aside, so that no interval hides another's."""
     to = ax.transData + ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
     xs = list(points)
     means, halves = np.transpose([mean_and_half(ys) for ys in points.values()])
     run: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0, "alpha": 0.5, "transform": to}
+    run["gid"] = key
     for x, ys in points.items():
         if len(ys) > 1:
             ax.plot([x] * len(ys), ys, style.marker, color=style.colour, **run)
@@ -223,22 +234,40 @@ def _draw_series(ax: Any, points: Points, style: Look, dodge: float) -> list[flo
     spots += [*zip(xs, low, strict=True), *zip(xs, high, strict=True)]
     ax.update_datalim([spot for spot in spots if isfinite(spot[1])])
     ax.autoscale_view()
-    ax.vlines(xs, low, high, color=style.colour, linewidth=1.3, transform=to)
-    ax.plot(xs, means, zorder=3, transform=to, **style.marked_line)
-    return means.tolist()
+    if (low < high).any():
+        ax.vlines(xs, low, high, color=style.colour, linewidth=1.3, transform=to, gid=key)
+    ax.plot(xs, means, zorder=3, transform=to, gid=key, **style.marked_line)
 
 
-def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float) -> None:
+def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float, key: str) -> None:
     """Mark each setting at which a run diverged with a cross near the top of the axes."""
     xs = [x for x, ys in points.items() if not all(map(isfinite, ys))]
     aside = ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
     to = ax.get_xaxis_transform() + aside
-    cross: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.8, "zorder": 4}
-    ax.plot(xs, [0.96] * len(xs), "x", color=style.colour, transform=to, **cross)
+    cross: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.8, "zorder": 4, "gid": key}
+    ax.plot(xs, [TOP] * len(xs), "x", color=style.colour, transform=to, **cross)
+
+
+def _mark_rows(
+    marks: Marks, name: str, ax: Any, quantity: str, places: Sequence[float], rows: Rows
+) -> str:
+    """Take an arm's values, those of all its runs at each place; its line ends with the first."""
+    longest, mean = max(map(len, rows)), mean_run(rows)
+    runs = [[row[i] for row in rows if i < len(row)] for i in range(longest)]
+    # Where some runs have ended the mean is not drawn: a reader finds the others where it was.
+    ends = [mean_and_half(values)[0] for values in runs[len(mean) :]]
+    spots = [*zip(places, [*mean, *ends], strict=False)]
+    return marks.add(name, ax, quantity, [*places[:longest]], runs, places=spots)
 
 
 def _draw_arm(
-    ax: Any, name: str, style: Look, places: Sequence[float], rows: Rows, by_layer: bool = False
+    ax: Any,
+    name: str,
+    style: Look,
+    places: Sequence[float],
+    rows: Rows,
+    key: str,
+    by_layer: bool = False,
 ) -> End:
     """Draw one arm; give where its line ends. Layers get markers and an interval's band.
 
@@ -246,26 +275,28 @@ def _draw_arm(
     """
     if len(rows) > 1:
         for row in rows:
-            ax.plot(places[: len(row)], row, color=style.colour, linewidth=0.6, alpha=0.45)
+            thin = {"color": style.colour, "linewidth": 0.6, "alpha": 0.45, "gid": key}
+            ax.plot(places[: len(row)], row, **thin)
     mean = mean_run(rows)
     xs = places[: len(mean)]
     if by_layer and len(rows) > 1:
         halves = [mean_and_half(ys)[1] for ys in zip(*rows, strict=False)]
         low, high = np.subtract(mean, halves), np.add(mean, halves)
-        ax.fill_between(xs, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    how = {**style.marked_line, "marker": style.marker if by_layer else ""}
+        ax.fill_between(xs, low, high, color=style.colour, alpha=0.13, linewidth=0, gid=key)
+    how = {**style.marked_line, "gid": key, "marker": style.marker if by_layer else ""}
     ax.plot(xs, mean, linewidth=1.8, zorder=3, markevery=max(1, round(len(mean) / 12)), **how)
     alive = [y for y in mean if isfinite(y)]
     reaches = bool(mean) and len(alive) == len(mean) and xs[-1] > 0.97 * places[-1]
-    return End(name, alive[-1] if alive else nan, style, reaches)
+    return End(name, alive[-1] if alive else nan, style, reaches, key)
 
 
-def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops) -> None:
+def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops, key: str) -> None:
     """Cross the last value of each run that diverged."""
     for row, stop in zip(rows, stops, strict=True):
         if stop is not None:
             spot = (len(row), row[-1]) if row else (1, nan)
-            ax.plot(*spot, "x", color=style.colour, markersize=8, markeredgewidth=2, zorder=5)
+            cross = {"markersize": 8, "markeredgewidth": 2, "zorder": 5, "gid": key}
+            ax.plot(*spot, "x", color=style.colour, **cross)
 
 
 def _find_stop(row: list[float], longest: int) -> int | None:

@@ -126,6 +126,11 @@ _ALIASES = {
     "gemma 2": "gemma2",
     "gemma 3": "gemma3",
     "residual": "resi-dual",
+    "resnet v1": "resnet-v1",
+    "resnet v2": "resnet-v2",
+    "powernorm": "power",
+    "repbn": "rep-batch",
+    "prepbn": "prep-batch",
     "gpt": "pre",
     "gpt with qk-norm": "qk",
 }

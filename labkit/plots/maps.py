@@ -11,10 +11,11 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.patches import Rectangle
 
-from .alt import format_count, format_number, join_sentences, shorten_power
+from .alt import format_count, format_number, format_power, join_sentences
 from .axes import format_plain
-from .figure import Figure
-from .style import QUIET, make_canvas, measure_contrast, use_book_style
+from .figure import Figure, redrawable
+from .marks import Marks
+from .style import QUIET, is_narrow, make_canvas, measure_contrast, wrap
 
 ON_CELLS = ("#000000", "#fefefe")  # no colours of a page: a number stays readable on its cell
 PALE = "#f2f2f2"  # the ground of a run that diverged
@@ -22,7 +23,7 @@ Cells = Mapping[tuple[Any, Any], float | None]
 Numbers = dict[tuple[Any, Any], float]  # NaN is a run that diverged
 
 
-@use_book_style()
+@redrawable
 def grid_map(
     values: Cells | None = None,
     *,
@@ -41,6 +42,8 @@ def grid_map(
     rows, cols = (_list_sides(grids, side) for side in (0, 1))
     shared = _build_shades(grids, limits)
     most = 1 if len(cols) > 7 else 2 if len(cols) > 4 or len(grids) == 4 else 3
+    if is_narrow():
+        most, digits = 1 + (len(cols) <= 2), min(digits, 3 if len(cols) <= 6 else 2)
     across = min(len(grids), most)
     down = -(-len(grids) // across)
     named = len(grids) > 1 or "" not in grids
@@ -48,24 +51,31 @@ def grid_map(
     axes = picture.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     for ax in axes.flat[len(grids) :]:
         ax.set_visible(False)
+    marks = Marks(col_label, of=row_label)
     for ax, (name, cells) in zip(axes.flat, grids.items(), strict=False):
         shades = _build_shades({name: cells}, limits) if own_scales else shared
         for i, row in enumerate(rows):
             here = [cells.get((row, col)) for col in cols]
+            found = [j for j, value in enumerate(here) if value is not None]
+            sides = [_format_side(cols[j]) for j in found]
+            key = marks.add(
+                _format_side(row), ax, value_label, sides, [[cells[row, cols[j]]] for j in found],
+                places=[(j + 0.5, i + 0.5) for j in found], panel=name,
+            )  # fmt: skip
             for j, value in enumerate(here):
                 if value is not None and isfinite(value):
-                    _draw_cell(ax, i, j, value, shades, digits)
+                    _draw_cell(ax, i, j, value, shades, digits, key)
             _hatch_diverged(ax, i, [v is not None and not isfinite(v) for v in here], across)
         _draw_frame(ax, rows, cols, name)
-    picture.supxlabel(col_label, fontsize=9.5)
+    picture.supxlabel(wrap(col_label, 48), fontsize=9.5)
     picture.supylabel(row_label, fontsize=9.5)
-    picture.suptitle(value_label, x=0.01, ha="left", fontsize=9.5, color=QUIET)
+    picture.suptitle(wrap(value_label, 50), x=0.01, ha="left", fontsize=9.5, color=QUIET)
     head = f"Heat map of {value_label} by {row_label} and {col_label}"
     if len(grids) > 1:
         head += f", {format_count(len(grids), 'panel')}"
     parts = [_describe_panel(name, cells, row_label, col_label) for name, cells in grids.items()]
     data = [list(cells.values()) for cells in grids.values()]
-    return Figure(picture, join_sentences(head, parts), caption, data, provenance)
+    return Figure(picture, join_sentences(head, parts), caption, data, provenance, marks=marks)
 
 
 def _read_panels(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
@@ -97,13 +107,16 @@ def _build_shades(grids: Mapping[str, Numbers], limits: Any) -> ScalarMappable:
     return ScalarMappable(norm, LinearSegmentedColormap.from_list("pale", colours))
 
 
-def _draw_cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int) -> None:
+def _draw_cell(
+    ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int, key: str
+) -> None:
     """Fill one cell and write its number in whichever ink reads better on it."""
     shade = shades.to_rgba(np.array([value]))[0][:3]
     ink = max(ON_CELLS, key=lambda colour: measure_contrast(colour, shade))
-    ax.add_patch(Rectangle((j, i), 1, 1, facecolor=shade, edgecolor="white", linewidth=1.5))
+    edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.5, "gid": key}
+    ax.add_patch(Rectangle((j, i), 1, 1, facecolor=shade, **edge))
     text = _format_value(value, digits)
-    ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=ink, fontsize=9)
+    ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=ink, fontsize=9, gid=key)
 
 
 def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
@@ -120,20 +133,22 @@ def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
         word, middle = "diverged" if wide > 60 else "div.", np.mean(places) + 0.5
         box = {"facecolor": PALE, "edgecolor": "none", "pad": 1.2}
         ink = ON_CELLS[0]
-        ax.text(middle, i + 0.5, word, ha="center", va="center", color=ink, fontsize=8, bbox=box)
+        ax.text(middle, i + 0.5, word, ha="center", va="center", color=ink, fontsize=8.5, bbox=box)
 
 
 def _format_value(value: float, digits: int) -> str:
     if value and not 1e-3 <= abs(value) < 1e4:
-        return shorten_power(f"{value:.{max(0, digits - 2)}e}")
-    return f"{value:#.{digits}g}".rstrip(".")
+        return format_power(float(f"{value:.{max(0, digits - 2)}e}"))
+    return f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
 
 
 def _draw_frame(ax: Any, rows: Sequence[Any], cols: Sequence[Any], name: str) -> None:
     ax.set_xlim(0, len(cols))
     ax.set_ylim(len(rows), 0)
     ax.set_xticks(np.arange(len(cols)) + 0.5, map(_format_side, cols))
-    ax.set_yticks(np.arange(len(rows)) + 0.5, map(_format_side, rows))
+    if is_narrow() and sum(len(_format_side(col)) for col in cols) > 26:
+        ax.tick_params(axis="x", labelrotation=90)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [wrap(_format_side(row), 16) for row in rows])
     ax.tick_params(length=0)
     ax.grid(False)
     ax.spines[:].set_visible(False)

@@ -6,17 +6,18 @@ from typing import Any
 
 from .alt import describe_trend, format_count, join_sentences
 from .axes import finish_axes
-from .figure import Figure
+from .figure import Figure, redrawable
 from .lines import End
 from .looks import Look, choose_looks
+from .marks import Marks
 from .series import check_series, say_seeds
-from .style import label_axes, make_canvas, use_book_style
+from .style import label_axes, make_canvas
 
 Run = Mapping[float, float]  # x -> y
 HEIGHT, LEAST = 1.75, 3.6  # inches: a panel, a picture
 
 
-@use_book_style()
+@redrawable
 def panels(
     series: Mapping[str, Mapping[str, Sequence[Run]]],
     *,
@@ -37,6 +38,7 @@ def panels(
         check_series(arms, quantity)
     picture = make_canvas(height=max(0.6 + HEIGHT * len(series), LEAST))
     looks = choose_looks(dict.fromkeys(arm for arms in series.values() for arm in arms))
+    marks = Marks(xlabel, middle="median")
     texts, drawn, counts = [], [], []
     for ax, (quantity, arms) in zip(
         picture.subplots(len(series), 1, sharex=True, squeeze=False)[:, 0],
@@ -47,13 +49,18 @@ def panels(
             ax.set_yscale("log", nonpositive="mask")
         ends, parts = [], []
         for arm, runs in arms.items():
-            xs, middle = _draw_runs(ax, looks[arm], runs)
-            ends.append(End(arm, middle[-1], looks[arm]))
+            xs = sorted(set[float]().union(*runs))
+            middle = [median(run[x] for run in runs) for x in xs]
+            values = [[run[x] for run in runs] for x in xs]
+            places = [*zip(xs, middle, strict=True)]
+            key = marks.add(arm, ax, quantity, xs, values, places=places)
+            _draw_runs(ax, looks[arm], xs, runs, middle, key)
+            ends.append(End(arm, middle[-1], looks[arm], key=key))
             parts.append(describe_trend(arm, xs, middle))
             drawn.append(middle)
             counts.append(len(runs))
         label_axes(ax, xlabel if ax.get_subplotspec().is_last_row() else "", quantity)
-        marks = finish_axes(
+        lines = finish_axes(
             ax,
             ends,
             (reference or {}).get(quantity),
@@ -61,17 +68,18 @@ def panels(
             markers=False,
         )
         head = f"Line plot of {quantity} against {xlabel}"
-        texts.append(join_sentences(head, parts, marks.drawn) + marks.note)
+        texts.append(join_sentences(head, parts, lines.drawn) + lines.note)
     note = f"Thin lines: {say_seeds(counts)}; thick: their median."
     text = f"{format_count(len(series), 'panel')}. {' '.join(texts)}"
-    return Figure(picture, text, caption, drawn, provenance, note)
+    return Figure(picture, text, caption, drawn, provenance, note, marks)
 
 
-def _draw_runs(ax: Any, look: Look, runs: Sequence[Run]) -> tuple[list[float], list[float]]:
-    """Draw one arm; return where it was looked at, and the medians there."""
-    xs = sorted(set[float]().union(*runs))
+def _draw_runs(
+    ax: Any, look: Look, xs: Sequence[float], runs: Sequence[Run], middle: list[float], key: str
+) -> None:
+    """Draw one arm: its runs thin, their medians thick."""
     for run in runs:
-        ax.plot(xs, [run[x] for x in xs], color=look.colour, linewidth=0.5, alpha=0.4)
-    middle = [median(run[x] for run in runs) for x in xs]
-    ax.plot(xs, middle, color=look.colour, linestyle=look.line, linewidth=1.8, zorder=3)
-    return xs, middle
+        thin = {"color": look.colour, "linewidth": 0.5, "alpha": 0.4, "gid": key}
+        ax.plot(xs, [run[x] for x in xs], **thin)
+    thick = {"color": look.colour, "linestyle": look.line, "linewidth": 1.8, "gid": key}
+    ax.plot(xs, middle, zorder=3, **thick)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from matplotlib.patches import Circle, FancyBboxPatch
 
 from .alt import format_count
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import choose_look
-from .style import HAIR, INK, QUIET, make_canvas, use_book_style
+from .style import HAIR, INK, QUIET, is_narrow, make_canvas
 
 
 class Place(NamedTuple):
@@ -41,7 +41,7 @@ SPOTS = (
 HALVES = ("attention", "feed-forward")
 
 
-@use_book_style()
+@redrawable
 def placement_diagram(
     *recipes: str,
     caption: str = "One block, from below to above. The thick line is the residual stream: what "
@@ -56,9 +56,10 @@ def placement_diagram(
         raise ValueError(f"one to three blocks fit side by side, got {len(recipes)}")
     places = [read_place(recipe) for recipe in recipes]
     picture = make_canvas()
-    axes = picture.subplots(1, len(recipes), squeeze=False)[0]
+    down = len(recipes) if is_narrow() else 1  # a phone has them one below the other
+    axes = picture.subplots(down, len(recipes) // down, squeeze=False).flat
     top = draw_places(axes, recipes, places)
-    picture.set_figheight(0.6 + UNIT * (top + 1.65))
+    picture.set_figheight(down * (0.6 + UNIT * (top + 1.65)))
     data = [[slot in place.slots for slots, *_ in SPOTS for slot in slots] for place in places]
     text = " ".join(
         [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(describe_place, places)]
@@ -98,7 +99,8 @@ def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Pl
         ax.set_axis_off()
         ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
         equations = "\n".join(map(_typeset, place.equations))
-        ax.text(0.5, -0.01, equations, transform=ax.transAxes, ha="center", va="top")
+        size = _size_formulas() if is_narrow() else None
+        ax.text(0.5, -0.01, equations, transform=ax.transAxes, ha="center", va="top", size=size)
     return top
 
 
@@ -127,7 +129,7 @@ def _join_words(words: list[str]) -> str:
 def _draw_block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
-    ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
+    ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=_size_formulas())
     if "embedding" in place.slots:
         y = start + 0.6
         start = _on_stream(ax, start, y, colour)
@@ -147,7 +149,7 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
             _draw_box(ax, BRANCH, y, part, colour)
             below = y + TALL / 2
             if part == "attention" and (inside := [s for s in place.slots if s in "qkvc"]):
-                words = {"fontsize": 7.5, "color": colour, "va": "bottom"}
+                words = {"fontsize": 8.5 if is_narrow() else 7.5, "color": colour, "va": "bottom"}
                 many = "norms" if len(inside) > 1 else "norm"
                 ax.text(BRANCH + 0.1, below + 0.04, f"{many} on {', '.join(inside)}", **words)
         y += STEP * 0.8
@@ -164,15 +166,20 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
         ax.text(STREAM - 0.28, y + 0.16, "after the\nlast block", **aside)
         _draw_stream(ax, start, y - 0.05, head=False)
         ax.plot([STREAM] * 3, [y + 0.06, y + 0.16, y + 0.26], "o", color=INK, markersize=1.8)
-        ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=10.5)
+        ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=_size_formulas())
         y += 0.95
         start = _on_stream(ax, y - 0.6, y, colour)
         y += 0.4
     y += 0.35
     _draw_stream(ax, start, y)
     if not place.last:
-        ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=10.5)
+        ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=_size_formulas())
     return y + 0.2
+
+
+def _size_formulas() -> float:
+    """Return a formula's size, whose indices are smaller: on a phone so that these can be read."""
+    return 12.2 if is_narrow() else 10.5
 
 
 def _draw_plus(ax: Any, y: float) -> float:

@@ -5,22 +5,24 @@ and how far it stands off the line, its standard deviation. By Pythagoras the ar
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .alt import format_number
 from .axes import make_handle
-from .figure import Figure
+from .figure import Figure, redrawable
 from .looks import choose_look
-from .style import INK, QUIET, make_canvas, use_book_style, write_text
+from .marks import Marks
+from .style import INK, QUIET, is_narrow, make_canvas, write_text
 
 Point = np.ndarray
 _QUARTERS = np.linspace(-np.pi / 2, np.pi / 2, 91)
 MARGIN = 0.7
 
 
-@use_book_style()
+@redrawable
 def shadow(
     tokens: Mapping[str, Sequence[float]],
     offsets: Mapping[str, float],
@@ -36,15 +38,18 @@ def shadow(
     flat = _find_places(tokens)
     top = max(abs(off) for _, off in flat.values()) + MARGIN
     starts, parts, drawn = [0.0], [], []
+    marks = Marks("token", of="norm", runs="values")
     for offset in offsets.values():
         starts.append(starts[-1] + max(mean for mean, _ in flat.values()) + offset + 4 * MARGIN)
-    picture = make_canvas(height=0.6 + 6.2 * (2 * top + 1.3) / starts[-1])
-    ax = picture.add_subplot()
-    for (name, offset), start, end in zip(offsets.items(), starts, starts[1:], strict=False):
+    picture, axes = _lay_out(starts, top)
+    for (name, offset), start, end, ax in zip(
+        offsets.items(), starts, starts[1:], axes, strict=False
+    ):
         moved = {token: at + np.array([offset, 0]) for token, at in flat.items()}
         write_text(ax, name, (start - MARGIN, top), (0, 0), fontsize=10, color=INK)
         _draw_ground(ax, np.array([start, 0.0]), end - 1.5 * MARGIN)
         ends = [_draw_token(ax, t, np.array([start, 0.0]), at) for t, at in moved.items()]
+        _mark_tokens(marks, ax, name, np.array([start, 0.0]), moved, ends)
         apart = _write_angles(ax, ends, (start, -top))
         mean, off = next(iter(moved.values()))
         parts.append(
@@ -53,15 +58,46 @@ def shadow(
             f"them after RMSNorm, {apart['layer']:.0f} after LayerNorm"
         )
         drawn += [[*moved.values()], [[*at.values()] for at in ends]]
-    ax.set(xlim=(-MARGIN, starts[-1] - MARGIN), ylim=(-top - 0.8, top + 0.5), aspect="equal")
-    ax.set_axis_off()
     handles = [make_handle("token", None, markers=False)]
     handles[0].set(color=INK, linestyle="solid")
     for norm, words in (("layer", "after LayerNorm"), ("rms", "after RMSNorm")):
         handles.append(make_handle(words, choose_look(norm)._replace(dash="solid")))
-    picture.legend(handles=handles, loc="outside lower center", ncols=3)
+    picture.legend(handles=handles, loc="outside lower center", ncols=1 if is_narrow() else 3)
     text = f"Arrows beside the line of equal channels. {'. '.join(parts)}."
-    return Figure(picture, text, caption, drawn, provenance)
+    return Figure(picture, text, caption, drawn, provenance, marks=marks)
+
+
+def _lay_out(starts: list[float], top: float) -> tuple[Any, list[Any]]:
+    """Make one plane for all panels, side by side; on a phone a plane for each."""
+    low, high = -top - 0.8, top + 0.5
+    spans = [*pairwise(starts)] if is_narrow() else [(0.0, starts[-1])]
+    wide = max(end - start for start, end in spans)
+    scale = (3.5 if is_narrow() else 6.2) / wide  # inches
+    tall = (high - low) if is_narrow() else 2 * top + 1.3
+    picture = make_canvas(height=0.6 + len(spans) * scale * tall + 0.6 * is_narrow())
+    rows = picture.subplots(len(spans), 1, squeeze=False)[:, 0]
+    for ax, (start, _) in zip(rows, spans, strict=True):
+        ax.set(xlim=(start - MARGIN, start + wide - MARGIN), ylim=(low, high), aspect="equal")
+        ax.set_axis_off()
+    return picture, [*rows] if is_narrow() else [rows[0]] * (len(starts) - 1)
+
+
+def _mark_tokens(
+    marks: Marks,
+    ax: Any,
+    panel: str,
+    origin: Point,
+    moved: Mapping[str, Point],
+    ends: Sequence[Mapping[str, Point]],
+) -> None:
+    """Take each token, and what the norms make of it: along the line **1**, and off it."""
+    places = {"before": list(moved.values())}
+    places |= {norm: [of[norm] for of in ends] for norm in ends[0]}
+    for norm, points in places.items():
+        at = [(float(x), float(y)) for x, y in points + origin]
+        for quantity, values in zip(("mean", "off the line"), np.transpose(points), strict=True):
+            runs = [[float(value)] for value in values]
+            marks.add(norm, ax, quantity, [*moved], runs, places=at, panel=panel)
 
 
 def _find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:

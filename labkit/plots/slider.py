@@ -2,54 +2,64 @@
 
 A notebook gets them as a Vega-Lite specification, which JupyterLab draws even where it runs no
 script of a notebook; a site gets a page fragment with drawings in the page's own colours. What
-knows neither shows the first picture.
+knows neither shows the picture that the slider starts with.
 """
 
+import csv
+import io
+import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
-from .figure import Figure, Shown, thin_numbers
+from .figure import Figure, Shown, check_name, thin_numbers
 from .style import DPI
 
 MOST_BYTES = 300_000
 VEGA_LITE = "application/vnd.vegalite.v5+json"  # the newest that JupyterLab 4 draws
 
-# The drawings lie in the page, all but the first hidden. Without scripts the first one stays.
-PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px">
+# The drawings lie in the page, all but one hidden. Without scripts that one stays.
+PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px"{live}>
 {frames}
-<p hidden><label for="{id}-range">{label}: <output for="{id}-range">{first}</output></label><br>
-<input type="range" id="{id}-range" min="0" max="{last}" step="1" value="0"
- aria-valuetext="{first}" style="width: 100%"></p>
-<script>
-(() => {{
-  const box = document.getElementById("{id}");
-  const range = box.querySelector("input");
-  const frames = box.querySelectorAll(".labkit-frame");
-  range.addEventListener("input", () => {{
-    frames.forEach((frame, i) => {{ frame.hidden = i !== Number(range.value); }});
-    const name = frames[range.value].dataset.label;
-    box.querySelector("output").textContent = name;
-    range.setAttribute("aria-valuetext", name);
-  }});
-  box.querySelector("p").hidden = false;
-}})();
-</script>
+<p hidden><label for="{id}-range">{label}: <output for="{id}-range">{shown}</output></label><br>
+<input type="range" id="{id}-range" min="{low}" max="{high}" step="{step}" value="{value}"
+ aria-valuetext="{shown}" style="width: 100%"></p>
 </div>"""
-FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{svg}\n</div>'
+FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{drawing}\n</div>'
+
+
+class ClosedForm(NamedTuple):
+    """What a page computes at every value from `low` to `high`; figures.js has it by its name.
+
+    `given` are the constants that it needs. A test holds it against the drawn pictures.
+    """
+
+    name: str
+    low: float
+    high: float
+    step: float
+    given: Mapping[str, Any]
 
 
 class Slider(Shown):
-    """Figures of which the reader chooses one to see; the first stands where nothing moves."""
+    """Figures of which the reader chooses one to see; `start` stands where nothing moves."""
 
     kind = "slider"
 
-    def __init__(self, figures: Mapping[str, Figure], name: str, label: str, caption: str) -> None:
-        self.figures, self.name, self.label = dict(figures), name, label
-        self.caption = caption
-        first = next(iter(self.figures.values()))
+    def __init__(
+        self,
+        figures: Mapping[str, Figure],
+        name: str,
+        label: str,
+        caption: str,
+        start: str | None = None,
+        formula: ClosedForm | None = None,
+    ) -> None:
+        self.figures, self.label, self.formula = dict(figures), label, formula
+        self.name, self.caption = check_name(name), caption
+        self.start = start or next(iter(self.figures))
+        shown = self.figures[self.start]
         size = sum(len(figure.base64()) for figure in self.figures.values())
         if size > MOST_BYTES:
             raise ValueError(
@@ -58,28 +68,44 @@ class Slider(Shown):
             )
         self.alt = (
             f"Slider over {label} with {len(self.figures)} pictures, "
-            f"{', '.join(self.figures)}. First: {first.alt}"
+            f"{', '.join(self.figures)}. At {self.start}: {shown.alt}"
         )
         self.data = thin_numbers([figure.data for figure in self.figures.values()])
-        self.provenance = first.provenance
+        self.provenance = shown.provenance
 
     def pages(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, the first picture and the alt text.
 
         While the book is built its site gets a page fragment, too.
         """
-        first = next(iter(self.figures.values()))
         pages = {
             VEGA_LITE: self.build_specification(),
-            "image/png": first.base64(),
+            "image/png": self.figures[self.start].base64(),
             "text/plain": self.alt,
         }
-        return {"text/html": self.draw_page(), **pages} if os.environ.get("LABKIT_POOL") else pages
+        if os.environ.get("LABKIT_POOL"):
+            pages["text/html"] = self.draw_page()
+            if table := self.to_csv():
+                pages["text/csv"] = table
+        return pages
+
+    def to_csv(self) -> str:
+        """List what all pictures show, the value of the slider first."""
+        rows = []
+        for key, figure in self.figures.items():
+            if figure.marks is None:
+                return ""
+            head, *body = csv.reader(io.StringIO(figure.marks.to_csv()))
+            rows = rows or [[self.label, *head]]
+            rows += [[key, *row] for row in body]
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(rows)
+        return out.getvalue()
 
     def build_specification(self) -> dict[str, Any]:
         """Build a Vega-Lite specification: the pictures, and buttons that choose one of them."""
-        first, *_ = self.figures
-        width, height = (DPI * inches for inches in self.figures[first].fig.get_size_inches())
+        shown = self.figures[self.start]
+        width, height = (DPI * inches for inches in shown.fig.get_size_inches())
         frames = [
             {"frame": key, "picture": f"data:image/png;base64,{figure.base64()}"}
             for key, figure in self.figures.items()
@@ -93,7 +119,7 @@ class Slider(Shown):
             "config": {"view": {"stroke": None}},
             "usermeta": {"embedOptions": {"actions": False}},
             "data": {"values": frames},
-            "params": [{"name": "chosen", "value": first, "bind": choice}],
+            "params": [{"name": "chosen", "value": self.start, "bind": choice}],
             "transform": [{"filter": "datum.frame == chosen"}],
             "mark": {"type": "image", "width": width, "height": height},
             "encoding": {
@@ -106,22 +132,27 @@ class Slider(Shown):
     def draw_page(self) -> str:
         """Draw the pictures for a page, with a range input that moves through them."""
         name = f"labkit-slider-{self.name}"
+        keys = [self.start] if self.formula else list(self.figures)
         frames = [
             FRAME.format(
                 label=escape(key),
-                hidden=" hidden" if i else "",
-                # A hidden frame must not own a name that another frame's drawing refers to.
-                svg=re.sub(r'( id="|url\(#|href="#)', rf"\1{name}-{i}-", figure.svg()),
+                hidden="" if key == self.start else " hidden",
+                drawing=self.figures[key].draw_page(f"{name}-{i}-", axes=bool(self.formula)),
             )
-            for i, (key, figure) in enumerate(self.figures.items())
+            for i, key in enumerate(keys)
         ]
+        scale = {"low": 0, "high": len(keys) - 1, "step": 1, "value": keys.index(self.start)}
+        live = ""
+        if self.formula:
+            of, *_ = self.formula
+            told = json.dumps({"name": of, **self.formula.given}, separators=(",", ":"))
+            live = f' data-formula="{escape(told)}"'
+            scale = {key: getattr(self.formula, key) for key in ("low", "high", "step")}
+            scale["value"] = self.start
         return PAGE.format(
-            id=name,
-            frames="\n".join(frames),
-            label=escape(self.label),
-            first=escape(next(iter(self.figures))),
-            last=len(frames) - 1,
-        )
+            id=name, frames="\n".join(frames), label=escape(self.label),
+            shown=escape(self.start), live=live, **scale,
+        )  # fmt: skip
 
 
 def explore(
@@ -130,16 +161,28 @@ def explore(
     name: str,
     *,
     label: str,
+    start: Any = None,
+    formula: ClosedForm | None = None,
     caption: str | None = None,
 ) -> Slider:
     """Let the reader move one value and see `draw(value)`, a Figure.
 
     Every picture is drawn at once, at most 300 kB in all. `name` is unique on its page, `label`
-    names what moves.
+    names what moves. Numbers stand in order; the slider begins at `start`, else at the first.
+    With a `formula` a page computes what it draws, between these pictures, too.
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"there must be at least two values, all different, got {list(values)}")
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise ValueError(f"a slider's name is made of a-z, 0-9 and -, got {name!r}")
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    if len(numbers) == len(values) and numbers not in (sorted(numbers), sorted(numbers)[::-1]):
+        raise ValueError(
+            f"the numbers of a slider rise or fall, got {list(values)}; "
+            "put them in order, and say with start= which the reader sees first"
+        )
+    check_name(name)
+    start = values[0] if start is None else start
+    if start not in values:
+        raise ValueError(f"a slider starts at one of {list(values)}, got {start!r}")
     pictures = {str(value): draw(value) for value in values}
-    return Slider(pictures, name, label, caption or next(iter(pictures.values())).caption)
+    shown = pictures[str(start)]
+    return Slider(pictures, name, label, caption or shown.caption, str(start), formula)

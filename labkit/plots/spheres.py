@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from .alt import format_count, format_number
-from .figure import Figure
+from .axes import name_legend
+from .figure import Figure, redrawable
 from .looks import choose_looks
-from .style import INK, QUIET, make_canvas, use_book_style, write_text
+from .marks import Marks
+from .style import HAIR, INK, QUIET, is_narrow, make_canvas, wrap, write_text
 
 _AROUND = np.linspace(0, 2 * np.pi, 181)
 CIRCLE = np.stack([np.cos(_AROUND), np.sin(_AROUND)], axis=1)
@@ -26,7 +28,7 @@ BALL = _build_view(35, 22)
 SCREEN, EYE = BALL[:, :2], BALL[:, 2]
 
 
-@use_book_style()
+@redrawable
 def sphere_paths(
     paths: Mapping[str, Sequence[Sequence[float]]],
     *,
@@ -39,17 +41,19 @@ def sphere_paths(
     What lies behind the ball's rim is drawn paler.
     """
     table = {name: _read_points(path, repr(name)) for name, path in paths.items()}
-    picture = make_canvas(height=3.1)
+    picture = make_canvas(height=4.3 if is_narrow() else 3.1)
     ax = picture.add_subplot()
     _draw_globe(ax)
-    parts = []
+    table_of = Marks("point on the way", runs="values", view=BALL.round(6).tolist())
+    parts, keys = [], []
     for name, style in choose_looks(table).items():
         path = table[name]
         screen, behind = path @ SCREEN, path @ EYE < -0.02
-        ax.plot(*screen.T, color=style.colour, linestyle=style.line, label=name, zorder=3)
+        keys.append(_mark_path(table_of, name, ax, path, screen))
+        ink: dict[str, Any] = {"color": style.colour, "gid": keys[-1]}
+        ax.plot(*screen.T, linestyle=style.line, label=name, zorder=3, **ink)
         for seen, alpha in ((~behind, 1), (behind, 0.3)):
-            point: dict[str, Any] = {"color": style.colour, "alpha": alpha, "markersize": 5}
-            ax.plot(*screen[seen].T, style.marker, zorder=4, **point)
+            ax.plot(*screen[seen].T, style.marker, zorder=4, alpha=alpha, markersize=5, **ink)
         end = ", ".join(map(format_number, path[-1]))
         parts.append(
             f"{name} has {format_count(len(path), 'point')}, lengths {_describe_lengths(path)}, "
@@ -62,12 +66,27 @@ def sphere_paths(
         write_text(ax, name, at, aside, color=INK, zorder=6)
     ax.set_aspect("equal")
     ax.set_axis_off()
-    ax.set_xlim(-1.15, 2.35)
+    ax.set_xlim(-1.15, 1.15 if is_narrow() else 2.35)
     ax.set_ylim(-1.12, 1.18)
-    ax.legend(loc="center left", bbox_to_anchor=(0.66, 0.5))
-    ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
+    if is_narrow():
+        legend = picture.legend(loc="outside lower left")
+    else:
+        legend = ax.legend(loc="center left", bbox_to_anchor=(0.66, 0.5))
+    name_legend(legend, keys)
+    ax.set_title(wrap(title, 36), loc="left", fontsize=10.5, fontweight="bold")
     text = f"A unit sphere with {format_count(len(table), 'path')}: {'; '.join(parts)}."
-    return Figure(picture, text, caption, list(table.values()))
+    return Figure(picture, text, caption, list(table.values()), marks=table_of)
+
+
+def _mark_path(marks: Marks, name: str, ax: Any, path: np.ndarray, screen: np.ndarray) -> str:
+    """Take x, y and z of a path's points; a page reads all three at a point."""
+    places = [(float(x), float(y)) for x, y in screen]
+    steps = range(1, len(path) + 1)
+    first, *_ = (
+        marks.add(name, ax, axis, steps, [[v] for v in values], places=places)
+        for axis, values in zip("xyz", path.T.tolist(), strict=True)
+    )
+    return first
 
 
 def _read_points(points: Any, name: str) -> np.ndarray:
@@ -85,10 +104,12 @@ def _describe_lengths(vectors: np.ndarray) -> str:
 
 def _draw_globe(ax: Any) -> None:
     """Draw the rim, the equator and two meridians, their far halves dotted."""
-    ax.fill(*CIRCLE.T, facecolor="#f1f5fa", edgecolor=QUIET, linewidth=1, zorder=0)
+    ax.fill(*CIRCLE.T, facecolor=HAIR, alpha=0.4, linewidth=0, zorder=0)
+    ax.plot(*CIRCLE.T, color=QUIET, linewidth=1, zorder=0)
     ring = np.pad(CIRCLE, ((0, 0), (0, 1)))
     for circle in (ring, ring[:, [0, 2, 1]], ring[:, [2, 0, 1]]):
         front = circle @ EYE >= 0
         for seen, style in ((front, "solid"), (~front, (0, (1, 3)))):
             line = np.where(seen[:, None], circle @ SCREEN, np.nan)
-            ax.plot(*line.T, color="#b9c4d0", linewidth=0.8, linestyle=style, zorder=1)
+            how: dict[str, Any] = {"color": QUIET, "alpha": 0.5, "linewidth": 0.8}
+            ax.plot(*line.T, linestyle=style, zorder=1, **how)

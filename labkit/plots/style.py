@@ -1,11 +1,13 @@
 """Style: the settings that every picture is drawn with. Nothing happens at import."""
 
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib.style
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
@@ -15,12 +17,17 @@ QUIET = "#5f5f5f"
 HAIR = "#dcdcdc"
 WIDTH = 6.4  # inches: about 700 pixels on a page
 DPI = 110
+PHONE = 3.6, 100  # inches and dots an inch: 360 pixels, on which text of 8.5 points has 11
 
 
 @contextmanager
-def use_book_style() -> Iterator[None]:
-    """Draw with the book's settings, whatever the reader's matplotlib is set to."""
+def use_book_style(narrow: bool = False) -> Iterator[None]:
+    """Draw with the book's settings, whatever the reader's matplotlib is set to.
+
+    `narrow` is for a phone: all pictures are 360 pixels wide, their text as large as elsewhere.
+    """
     settings = {
+        "figure.figsize": (PHONE[0] if narrow else WIDTH, 3.6),
         "font.family": "DejaVu Sans",
         "font.size": 9.5,
         "text.color": INK,
@@ -55,9 +62,15 @@ def use_book_style() -> Iterator[None]:
         yield
 
 
-def make_canvas(height: float = 3.6, width: float = WIDTH) -> Canvas:
+def is_narrow() -> bool:
+    """Check whether a phone's drawing is asked for."""
+    return rcParams["figure.figsize"][0] < WIDTH
+
+
+def make_canvas(height: float = 3.6, width: float | None = None) -> Canvas:
     """Make an empty picture that pyplot does not know, so that none stays open."""
-    picture = Canvas(figsize=(width, height), dpi=DPI, layout="constrained")
+    size = (width or rcParams["figure.figsize"][0], height)
+    picture = Canvas(figsize=size, dpi=DPI, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # type: ignore[union-attr]
     FigureCanvasAgg(picture)
     return picture
@@ -65,10 +78,20 @@ def make_canvas(height: float = 3.6, width: float = WIDTH) -> Canvas:
 
 def label_axes(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
     """Name the axes: the quantity stands above its axis, where it reads without turning."""
-    ax.set_xlabel(xlabel)
-    ax.set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
+    ax.set_xlabel(wrap(xlabel, 42))
+    ylabel = wrap(ylabel, 42)
+    room = "\n" * (1 + ylabel.count("\n"))
+    head = wrap(title, 36) + room if title else ""
+    ax.set_title(head, loc="left", fontsize=10.5, fontweight="bold")
     above: dict[str, Any] = {"color": QUIET, "fontsize": 9.5, "ha": "left", "va": "bottom"}
     write_text(ax, ylabel, (0, 1), (0, 6), xycoords="axes fraction", **above)
+
+
+def wrap(text: str, most: int) -> str:
+    """Break words into lines of at most `most` characters on a phone; elsewhere leave them."""
+    if not is_narrow():
+        return text
+    return "\n".join("\n".join(textwrap.wrap(line, most)) for line in text.split("\n"))
 
 
 def write_text(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: Any) -> None:
@@ -76,16 +99,28 @@ def write_text(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: A
     ax.annotate(text, at, xytext=aside, textcoords="offset points", **{"fontsize": 9, **how})
 
 
-def name_rows(ax: Any, names: Iterable[str]) -> None:
-    """Return every name a row of its own, the first on top."""
+def name_rows(ax: Any, names: Iterable[str], keys: Sequence[str]) -> None:
+    """Give every name a row of its own, the first on top; on a phone names stand above rows."""
     names = list(names)
-    ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
+    if is_narrow():
+        ax.set_yticks([])
+        for row, (name, key) in enumerate(zip(names, keys, strict=True)):
+            at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
+            write_text(ax, name, (0, row - 0.36), (0, 0), gid=key, **at)
+        return
+    ax.set_yticks(range(len(names)), names)
+    for label, key in zip(ax.get_yticklabels(), keys, strict=True):
+        label.set_gid(key)
 
 
 def write_beside_row(ax: Any, row: int, text: str) -> None:
-    """Write words at the right end of a row."""
+    """Write words at the right end of a row; on a phone above it."""
+    if is_narrow():
+        at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "ha": "right"}
+        write_text(ax, text, (1, row - 0.36), (0, 0), **at)
+        return
     write_text(ax, text, (1, row), (8, 0), xycoords=("axes fraction", "data"), va="center")
 
 

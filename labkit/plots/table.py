@@ -1,7 +1,10 @@
 """table: rows of words and numbers, laid out alike in JupyterLab, on the site and in print."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
+
+from .alt import format_power
 
 
 class Table:
@@ -17,10 +20,15 @@ class Table:
                     f"every row of a table has the same columns, {self.columns}; "
                     f"row {i} has {list(row)}"
                 )
+        # Numbers stand to the right, with their digits below one another.
+        self.rules = [
+            "--:" if all(_is_number(row[column]) for row in rows) else "---"
+            for column in self.columns
+        ]
         self.rows = [[_format_cell(row[column], digits) for column in self.columns] for row in rows]
 
     def _repr_markdown_(self) -> str:
-        cells = [self.columns, ["---"] * len(self.columns), *self.rows]
+        cells = [self.columns, self.rules, *self.rows]
         return "\n".join(f"| {' | '.join(map(str, row))} |" for row in cells)
 
     __repr__ = _repr_markdown_
@@ -31,9 +39,17 @@ def table(rows: Sequence[Mapping[str, Any]], *, digits: int = 3) -> Table:
     return Table(rows, digits)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _format_cell(value: Any, digits: int) -> str:
+    """Write 126,000 and 1.29·10⁻⁵, with a minus, and never as a program writes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.{digits}g}"
+        short = float(f"{value:.{digits}g}")
+        if not isfinite(short) or 1e-4 <= abs(short) < 10**digits or not short:
+            return f"{value:.{digits}g}".replace("-", "−")
+        return f"{short:,.0f}" if 1 <= abs(short) < 1e7 else format_power(short)
     return str(value).replace("|", "\\|").replace("\n", " ")

@@ -280,7 +280,7 @@ def test_a_chapter_begins_with_its_two_blocks(page: Page, chapter: str):
     expect(page.locator(".labkit-bench .blocks .name")).to_have_text([f"A: {beside}", own])
     figure = page.locator(".labkit-hero figure").first
     expect(figure.locator(".labkit-bench")).to_be_visible()
-    expect(figure.locator("> svg, > .output svg").first).to_be_hidden()
+    expect(figure.locator("> .labkit-drawing svg").first).to_be_hidden()
     expect(figure.locator("figcaption")).to_be_visible()
 
 
@@ -290,7 +290,7 @@ def test_without_a_script_a_picture_tells_the_same(browser: Browser, base: str, 
     page = context.new_page()
     page.goto(address)
     own, *_ = PRESET.get(address, ("Pre-Norm",))
-    picture = page.locator("figure[data-bench] svg").first
+    picture = page.locator("figure[data-bench] svg.labkit-wide").first
     expect(picture).to_be_visible()
     assert f"{own}: norms" in (picture.get_attribute("aria-label") or "")
     assert page.locator(".labkit-bench").count() == 0
@@ -300,7 +300,7 @@ def test_without_a_script_a_picture_tells_the_same(browser: Browser, base: str, 
 def test_the_printer_gets_the_picture(page: Page):
     open_bench(page)
     page.emulate_media(media="print")
-    expect(page.locator("figure[data-bench] > svg").first).to_be_visible()
+    expect(page.locator("figure[data-bench] svg.labkit-wide").first).to_be_visible()
     expect(page.locator(".labkit-bench")).to_be_hidden()
 
 

@@ -114,7 +114,7 @@ def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, c
     for name in chapters:
         page.goto(name)
         if page.locator(".labkit-hero li").count():
-            box = page.locator(".labkit-hero :is(figure, .labkit-slider)").first.bounding_box()
+            box = page.locator(".labkit-hero figure").first.bounding_box()
             assert box and box["y"] < 900, name
 
 

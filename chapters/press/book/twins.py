@@ -125,9 +125,9 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
             output.execution_count = count
         about.pop("provenance", None)
         data = output.get("data", {})
-        data.pop("image/svg+xml", None)  # a site's; a notebook has the PNG
-        if about.get("kind") == "slider":
-            data.pop("text/html", None)  # without trust its pictures would stand in one long stack
+        if about.get("kind") in ("figure", "slider"):  # a site's: a notebook has the PNG
+            data.pop("text/html", None)
+            data.pop("text/csv", None)
         if "text/html" in data:
             data.pop("text/latex", None)  # the same once more, for print, which the site makes
         if CLAIM in data:

@@ -46,7 +46,7 @@ def write_bench(root: Path, *, check: bool = False) -> list[str]:
     if picture.is_file() and picture.read_text(encoding="utf-8").startswith(sign):
         return stale
     if not check:
-        write_whole(picture, sign + draw_cover(json.loads(data)).svg())
+        write_whole(picture, sign + draw_cover(json.loads(data)).draw_page())
     return [*stale, "the block bench's picture"]
 
 
@@ -59,7 +59,9 @@ def draw_cover(rung: Json) -> Figure:
         for recipe, row in rung["recipes"].items()
     }
     shown = {SHOWN: losses[SHOWN]}
-    return block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+    drawn = block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+    drawn.marks = None  # a script would make a bench of it
+    return drawn
 
 
 def read_cover(root: Path) -> str:

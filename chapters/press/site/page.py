@@ -17,6 +17,7 @@ from press.book.chapters import NUMBER
 from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
+from press.site.figures import Numbering, Place, is_picture, own_ids
 from press.site.predictions import draw_questions
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
@@ -25,14 +26,13 @@ UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
 MIME_TYPES = (
     "text/html",
-    "image/svg+xml",
     "image/png",
     "image/jpeg",
     "text/markdown",
     "text/latex",
     "text/plain",
 )
-DRAWN = """<figure class="labkit-figure"{bench}>
+DRAWN = """<figure class="labkit-figure" id="{anchor}"{bench}>
 
 ```{{raw}} html
 {picture}
@@ -40,20 +40,24 @@ DRAWN = """<figure class="labkit-figure"{bench}>
 
 <figcaption>
 
-{caption}
+<a class="labkit-number" href="#{anchor}">Figure {number}</a> {caption}
 
-<details class="labkit-provenance"><summary aria-label="Where these numbers come from">i</summary>
-{facts}</details></figcaption></figure>"""
+<div class="labkit-foot">{links}<details class="labkit-provenance">\
+<summary aria-label="Where these numbers come from">i</summary>
+{facts}</details></div></figcaption></figure>"""
+LINK = '<a class="labkit-permalink" href="#{anchor}" aria-label="Link to Figure {number}">¶</a>'
+DATA = '<a href="{table}" download aria-label="data of Figure {number} (CSV)">data</a>'
 
 
 def build_page(
+    name: str,
     notebook: Json,
     build: Mapping[str, Any] | None = None,
     claims: Mapping[str, Json] | None = None,
 ) -> Json:
-    """Turn an executed notebook into the notebook that the site shows."""
+    """Turn a chapter's executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
-    folder = Folder()
+    folder, numbering = Folder(), Numbering(name)
     for cell in notebook["cells"]:
         tags = set(cell.get("metadata", {}).get("tags", []))
         if tags & HIDDEN_TAGS:
@@ -61,7 +65,7 @@ def build_page(
         if cell["cell_type"] == "code":
             if only_closes(join_text(cell["source"])):
                 continue
-            shown = list(code_cells(cell, build or {}, folder.must_fold(cell)))
+            shown = list(code_cells(cell, build or {}, folder.must_fold(cell), numbering))
             cells += fold_cells(shown, f"{cell['id']}-fold") if "solution" in tags else shown
         else:
             source = join_text(cell["source"])
@@ -75,7 +79,9 @@ def build_page(
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Json]:
+def code_cells(
+    cell: Json, build: Mapping[str, Any], fold: bool, numbering: Numbering
+) -> Iterator[Json]:
     """Split a cell at its figures, which stand between its outputs as Markdown.
 
     Folded code stands below all that it made; of a cell that only claims, inside its last card.
@@ -97,7 +103,8 @@ def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Jso
         # MyST-NB skips a cell without source, outputs and all.
         part = {**code, "id": f"{cell['id']}-{number}", "source": "# output", "outputs": group}
         if group and is_picture(group[0]):
-            figure = {"source": draw_figure(group[0], build), "metadata": {"tags": [FIGURE]}}
+            source = draw_figure(group[0], build, numbering.take(group[0]))
+            figure = {"source": source, "metadata": {"tags": [FIGURE]}}
             below.append({"cell_type": "markdown", "id": part["id"], **figure})
         elif group:
             below.append({**part, "metadata": {"tags": [*tags, "remove-input"]}})
@@ -134,12 +141,6 @@ def output_groups(outputs: list[Json]) -> list[list[Json]]:
     return groups
 
 
-def is_picture(output: Json) -> bool:
-    """Return whether an output is a figure, or the picture that a twin keeps of a slider."""
-    slider = output_kind(output) == "slider" and "text/html" not in output["data"]
-    return slider or output_kind(output) == "figure"
-
-
 def shown_output(output: Json) -> Json | None:
     """Keep what a reader should see of an output, in one form; None drops it."""
     if output["output_type"] == "stream":
@@ -168,9 +169,7 @@ def shown_output(output: Json) -> Json | None:
 
 def is_figure(cell: Json) -> bool:
     """Return whether a cell of the page shows a figure, or a slider."""
-    shown = [output.get("data", {}).get("text/html", "") for output in cell.get("outputs", [])]
-    slider = any('class="labkit-slider"' in markup for markup in shown)
-    return slider or FIGURE in cell["metadata"].get("tags", [])
+    return FIGURE in cell["metadata"].get("tags", [])
 
 
 def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
@@ -183,18 +182,22 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
     ]
 
 
-def draw_figure(output: Json, build: Mapping[str, Any]) -> str:
-    """Write a figure in Markdown: the drawing where the build made one, else the PNG of the twin.
+def draw_figure(output: Json, build: Mapping[str, Any], place: Place) -> str:
+    """Write a figure in Markdown: the drawings where the build made some, else the twin's PNG.
 
     A drawing stands in the page itself, so that its colours can be the page's.
     """
     about, data = output["metadata"]["labkit"], output["data"]
-    if "image/svg+xml" in data:
-        picture = join_text(data["image/svg+xml"]).strip()
+    if "text/html" in data:
+        picture = own_ids(join_text(data["text/html"]).strip(), place.anchor)
     else:
         alt = html.escape(" ".join(join_text(data["text/plain"]).split()))
         coded = "".join(join_text(data["image/png"]).split())
         picture = f'<img alt="{alt}" src="data:image/png;base64,{coded}">'
     facts = html.escape(provenance_line(about.get("provenance"), build))
     bench = f' data-bench="{html.escape(about["bench"])}"' if "bench" in about else ""
-    return DRAWN.format(bench=bench, picture=picture, caption=about["caption"].strip(), facts=facts)
+    links = (LINK + DATA if place.table else LINK).format(**place._asdict())
+    return DRAWN.format(
+        **place._asdict(), bench=bench, picture=picture, caption=about["caption"].strip(),
+        links=links, facts=facts,
+    )  # fmt: skip

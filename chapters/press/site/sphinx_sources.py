@@ -5,6 +5,7 @@ chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<size>.json         →  build/site-src/scoreboard.md
 build/book/<size>/NN_name.ipynb  →  build/site-src/leaderboard.md
+build/book/<size>/NN_name.ipynb  →  build/site-src/_static/data/NN_name/*.csv
 data/*.csv                          →  what guide.py fills into the typed pages
 """
 
@@ -27,6 +28,7 @@ from press.book.keys import read_versions
 from press.book.stale import mark_notebook
 from press.site import block_bench, guide
 from press.site.arms import build_arms_page
+from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
 from press.site.links import join_up
 from press.site.outline import read_outlines
@@ -63,11 +65,12 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
         chapter = book[read_number(name)]
         marks, stale_line = mark_notebook(notebook, stale)
         facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
-        shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])
+        shown = build_page(name, marks, claims.get("provenance") or {}, claims["claims"])
         shown["cells"] = build_top(shown["cells"], chapter.number, facts)
         join_up(shown, chapter, book, root)
         link_terms(shown, chapter, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
+        files.update(list_tables(name, notebook))
         twin = root / "chapters" / f"{name}.ipynb"
         files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()
     chapters = root / "chapters"

@@ -1,0 +1,83 @@
+"""Number a chapter's figures, give them addresses, and list what they show in files.
+
+*Figure 4.3* is the third figure of chapter 4, a slider among them. Its address, #figure-NAME, and
+its table, _static/data/CHAPTER/NAME.csv, come from the name that the chapter gives it, so that they
+stay when words or neighbours change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from press.book.chapters import format_number, read_number
+from press.book.facts import Json, join_text, output_kind
+from press.book.files import Red
+
+TABLE = "text/csv"
+FOLDER = "_static/data"
+
+
+class Place(NamedTuple):
+    """Where a figure stands in the book."""
+
+    number: str
+    anchor: str
+    table: str  # the address of its CSV, from its page; empty where it shows no numbers
+
+
+class Numbering:
+    """Give a chapter's figures their places, in the order in which they are shown."""
+
+    def __init__(self, chapter: str) -> None:
+        self.chapter, self.names = chapter, list[str]()
+
+    def take(self, output: Json) -> Place:
+        """Give the next place.
+
+        Raises:
+            Red: the chapter has a figure of that name.
+        """
+        name = read_name(output) or f"unnamed-{len(self.names) + 1}"
+        if name in self.names:
+            raise Red(f'{self.chapter}: two figures are named {name!r}; rename one: .named("…")')
+        self.names.append(name)
+        number = f"{format_number(read_number(self.chapter))}.{len(self.names)}"
+        table = find_table(self.chapter, name) if TABLE in output["data"] else ""
+        return Place(number, f"figure-{name}", table)
+
+
+def is_picture(output: Json) -> bool:
+    """Return whether an output is a figure, or a slider."""
+    return output_kind(output) in ("figure", "slider")
+
+
+def read_name(output: Json) -> str:
+    """Read the name of a figure; empty where it has none."""
+    return output["metadata"]["labkit"].get("name", "")
+
+
+def find_table(chapter: str, name: str) -> str:
+    """Return where a figure's table lies."""
+    return f"{FOLDER}/{chapter}/{name}.csv"
+
+
+def list_tables(chapter: str, notebook: Json) -> Iterator[tuple[str, bytes]]:
+    """Yield address and content of each figure's table; a mark tells spreadsheets it is UTF-8."""
+    numbering = Numbering(chapter)
+    for cell in notebook["cells"]:
+        for output in filter(is_picture, cell.get("outputs", [])):
+            if table := numbering.take(output).table:
+                yield table, join_text(output["data"][TABLE]).encode("utf-8-sig")
+
+
+def list_names(notebook: Json) -> list[str]:
+    """List the names of a chapter's figures."""
+    cells = notebook["cells"]
+    return [read_name(one) for cell in cells for one in cell.get("outputs", []) if is_picture(one)]
+
+
+def own_ids(markup: str, anchor: str) -> str:
+    """Make the ids inside a drawing, which refers to them, the figure's own."""
+    return re.sub(r'( id="|url\(#|href="#)(?=[wn]-)', rf"\1{anchor}-", markup)
