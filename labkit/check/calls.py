@@ -37,7 +37,8 @@ def try_functions(
         try:
             came[name] = call(functions[case["function"]], case["given"], task["look"], names)
         except Exception as error:  # the reader's code: he gets a sentence
-            return describe_error(error, functions[case["function"]]), ""
+            code = getattr(functions[case["function"]], "__code__", None)
+            return describe_error(error, getattr(code, "co_filename", "")), ""
         wanted[name] = eval(case["wanted"], dict(names))
     if len(came) == 1:
         (yours,), (truth,) = came.values(), wanted.values()
@@ -83,13 +84,14 @@ def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
     return ""
 
 
-def describe_error(error: BaseException, function: Any) -> str:
-    """Name an error, and the line of the reader's code in which it arose."""
+def describe_error(error: BaseException, filename: str) -> str:
+    """Name an error, and the line of a file, the reader's code, in which it arose."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
-    own = getattr(getattr(function, "__code__", None), "co_filename", None)
     line, frame = 0, error.__traceback__
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        return f"line {error.lineno} is no Python: {error.msg}"
     while frame is not None:
-        if frame.tb_frame.f_code.co_filename == own:
+        if frame.tb_frame.f_code.co_filename == filename:
             line = frame.tb_lineno
         frame = frame.tb_next
     return f"line {line} raised {said}" if line else f"it raised {said}"

@@ -17,6 +17,7 @@ from press.book.chapters import NUMBER
 from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
+from press.site.exercises import place_boxes
 from press.site.predictions import draw_questions
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
@@ -50,11 +51,15 @@ def build_page(
     notebook: Json,
     build: Mapping[str, Any] | None = None,
     claims: Mapping[str, Json] | None = None,
+    launch: str = "",
 ) -> Json:
-    """Turn an executed notebook into the notebook that the site shows."""
+    """Turn an executed notebook into the notebook that the site shows.
+
+    `launch` has links that open it where it runs.
+    """
     cells: list[Json] = []
     folder = Folder()
-    for cell in notebook["cells"]:
+    for cell in place_boxes(notebook["cells"], launch):
         tags = set(cell.get("metadata", {}).get("tags", []))
         if tags & HIDDEN_TAGS:
             continue
@@ -151,7 +156,7 @@ def shown_output(output: Json) -> Json | None:
     if output_kind(output) == "volatile" or widget or not data:
         return None
     if UNANSWERED in join_text(data.get("text/html", "")):
-        return None  # nobody can answer on a page
+        return None  # the check of what nobody can answer on a page
     mime, content = next(iter(data.items()))
     if output_kind(output) == "claim":
         content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))

@@ -25,7 +25,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import block_bench, guide
+from press.site import block_bench, exercises, guide, launch, pyodide
 from press.site.arms import build_arms_page
 from press.site.hero import build_top, format_facts
 from press.site.links import join_up
@@ -58,11 +58,13 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     }
     book, stale = read_outlines(notebooks), replays.read_stale(root, size)
     titles = {one.name: one.title for one in book.values()}
+    addresses = launch.read_addresses(root)
     for name, notebook in notebooks.items():
         chapter = book[read_number(name)]
         marks, stale_line = mark_notebook(notebook, stale)
-        facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
-        shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])
+        links = launch.draw_links(addresses, name)
+        facts = "\n\n".join(filter(None, [format_facts(chapter, notebook, links), stale_line]))
+        shown = build_page(marks, claims.get("provenance") or {}, claims["claims"], links)
         shown["cells"] = build_top(shown["cells"], chapter.number, facts)
         join_up(shown, chapter, book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
@@ -78,6 +80,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     for name in guide.GUIDE:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
+    files |= exercises.list_files(root) | pyodide.list_files()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = build_scoreboard(
         claims, titles, recorded, list_forecasts(root)
