@@ -142,7 +142,9 @@ def load_answers(app, pagename, templatename, context, doctree) -> None:
         app.add_css_file("answers.css")
         app.add_js_file("judge.js", loading_method="defer")
         code = (Path(app.srcdir) / "_static" / "pyodide").is_dir()
-        app.add_js_file("answers.js", loading_method="defer", **{"data-python": "yes" if code else "no"})
+        app.add_js_file(
+            "answers.js", loading_method="defer", **{"data-python": "yes" if code else "no"}
+        )
 
 
 # -- what a screen reader hears -----------------------------------------------------------------

@@ -50,8 +50,8 @@ def find_fault(yours: Any, truth: Any, rtol: float) -> str:
     if _is_several(truth):
         if not isinstance(yours, list | tuple) or len(yours) != len(truth):
             return f"{len(truth)} results are wanted, in a tuple"
-        numbered = [dict(enumerate(part, start=1)) for part in (yours, truth)]
-        return find_fault(*numbered, rtol).replace(WRONG, f"{WRONG}result ", 1)
+        numbered = (dict(enumerate(part, start=1)) for part in (yours, truth))
+        return find_fault(next(numbered), next(numbered), rtol).replace(WRONG, f"{WRONG}result ", 1)
     if isinstance(truth, bool):
         said = yours.tolist() if hasattr(yours, "tolist") else yours
         if not isinstance(said, bool):

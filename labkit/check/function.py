@@ -40,15 +40,19 @@ def function(
 
     Raises TypeError for an argument that cannot be written as text.
     """
+    title = f"answer {name}".strip()
+    for each in mine.values() if isinstance(mine, Mapping) else [mine]:
+        if lacks := _find_lack(each):
+            return Report(title, (Law(name or "answer", False, "", lacks),))
     calls = list(_list_calls(mine, cases, wanted))
     several = len(calls) > 1
     task: dict[str, Any] = {
         "kind": "code",
         "name": name,
-        "functions": list(dict.fromkeys(each.__name__ for _, each, _, _ in calls)),
+        "functions": list(dict.fromkeys(_name(each) for _, each, _, _ in calls)),
         "cases": [
             {
-                "function": each.__name__,
+                "function": _name(each),
                 "label": label if several else "",
                 "given": ", ".join(map(write, arguments)),
             }
@@ -66,15 +70,20 @@ def function(
         (cause, [mark(call(wrong, case["given"], look, names)) for case in task["cases"]])
         for cause, wrong in (slips or {}).items()
     ]
-    functions = {each.__name__: each for _, each, _, _ in calls}
-    return report_task(f"answer {name}".strip(), functions, task)
-
-
-def report_task(title: str, functions: Mapping[str, Function], task: dict[str, Any]) -> Report:
-    """Try a task's functions, and report what came."""
+    functions = {_name(each): each for _, each, _, _ in calls}
     message, cause = try_functions(functions, task, NAMES)
-    law = Law(task["name"] or "answer", not message, cause, message)
-    return Report(title, (law,), ask=lambda: task)
+    return Report(title, (Law(name or "answer", not message, cause, message),), ask=lambda: task)
+
+
+def _find_lack(given: Any) -> str:
+    """Say that there is no function to call, or nothing."""
+    if given is None or given is ...:
+        return "not answered yet"
+    return "" if callable(given) else f"a function is wanted, got {type(given).__name__}"
+
+
+def _name(given: Function) -> str:
+    return getattr(given, "__name__", type(given).__name__)
 
 
 def _list_calls(

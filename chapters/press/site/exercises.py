@@ -97,7 +97,7 @@ def runs(stub: str) -> bool:
 
 
 def draw_box(task: Json) -> Json:
-    """Write the element that a script makes a box of; encoded, so that nobody reads it by chance."""
+    """Write the element that a script makes a box of; encoded, lest somebody reads the answer."""
     coded = base64.b64encode(json.dumps(task, ensure_ascii=False).encode()).decode()
     data = {"text/html": BOX.format(data=html.escape(coded))}
     return {"output_type": "display_data", "data": data, "metadata": {}}
@@ -106,9 +106,8 @@ def draw_box(task: Json) -> Json:
 def write_note(identifier: str, launch: str) -> Json:
     """Write the line below a stub that a page cannot run."""
     where = f" or open it: {launch}" if launch else ""
-    source = (
-        f':::{{div}} {ELSEWHERE}\nThis cell needs PyTorch: [run it in JupyterLab](running.md){where}.\n:::'
-    )
+    line = f"This cell needs PyTorch: [run it in JupyterLab](running.md){where}."
+    source = f":::{{div}} {ELSEWHERE}\n{line}\n:::"
     return {"cell_type": "markdown", "id": f"{identifier}-where", "metadata": {}, "source": source}
 
 
@@ -116,4 +115,3 @@ def list_files(root: Path) -> dict[str, bytes]:
     """Read the Python that a page loads at the first check of code."""
     paths = PYTHON | {name: root / name for name in LABKIT}
     return {f"_static/answers/{name}": path.read_bytes() for name, path in paths.items()}
-

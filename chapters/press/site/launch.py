@@ -1,9 +1,6 @@
-"""Links that open a chapter where it runs: pyproject.toml has their addresses, [tool.labkit.launch].
+"""Links that open a chapter where it runs: on a hub, in Colab, in Codespaces.
 
-    hub = "https://hub.example.edu/hub/user-redirect/git-pull?repo=…&urlpath=lab/tree/…/{chapter}.ipynb"
-    colab = "https://colab.research.google.com/github/OWNER/REPOSITORY/blob/main/chapters/{chapter}.ipynb"
-    codespaces = "https://codespaces.new/OWNER/REPOSITORY"
-
+Their addresses stand in pyproject.toml, in [tool.labkit.launch], as hub, colab and codespaces.
 {chapter} stands for the name of a chapter's file. An address that is not there draws no link.
 """
 

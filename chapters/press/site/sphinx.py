@@ -24,7 +24,7 @@ def build_site(root: Path, size: str = "book") -> Path:
     with hold_lock(root / "build" / "site.lock"):
         files = staged_files(root, size)
         if not pyodide.is_there():
-            print(f"site: exercises in code say where to run; `{pyodide.COMMAND}` lets pages check them")
+            print(f"site: pages check no code without Python for them; fetch it: {pyodide.COMMAND}")
         pages = [name for name in files if name.endswith((".md", ".ipynb"))]
         pages = [Path(name).with_suffix(".html") for name in pages if "notebooks/" not in name]
         finished = source / ".finished"

@@ -3,14 +3,15 @@
 A page runs a reader's answer in Pyodide, where neither torch nor NumPy can be had without another
 server. Here a tensor is a flat list with a shape; all arithmetic is Python's, in double precision
 whatever the dtype says. A part such as x[0] writes through to x; other views do not share memory,
-and a change of one in place is refused. Gradients, modules, random numbers and 16-bit rounding are not here. Whatever is asked for and not
-here raises a sentence. tests/test_torch_of_lists.py holds every operation against torch.
+and a change of one in place is refused. Gradients, modules, random numbers and 16-bit rounding are
+not here. Whatever is asked for and not here raises a sentence. tests/test_torch_of_lists.py holds
+every operation against torch.
 """
 
 import math
 import types
 from collections import namedtuple
-from itertools import product
+from itertools import pairwise, product
 
 Size = tuple
 inf, nan, pi = math.inf, math.nan, math.pi
@@ -153,6 +154,11 @@ COMPARED = {
     "logical_xor": lambda a, b: bool(a) != bool(b),
 }  # fmt: skip
 
+ALIASES = {
+    "multiply": "mul", "divide": "div", "subtract": "sub", "true_divide": "div",
+    "negative": "neg", "absolute": "abs",
+}  # fmt: skip
+
 
 # -- shapes ---------------------------------------------------------------------------------------
 def _count(shape):
@@ -223,7 +229,7 @@ class Tensor:
 
     __hash__ = object.__hash__
     requires_grad, grad, device = False, None, "cpu"
-    _is_view, _home = False, None  # _home: the tensor of which this is a part, and the places
+    _is_view, _home = False, []  # _home: the tensor of which this is a part, and the places
 
     def __init__(self, data, shape, kind=float32):
         self._data, self.shape, self.dtype = list(data), Size(shape), kind
@@ -429,13 +435,13 @@ class Tensor:
     def repeat_interleave(self, repeats, dim=None):
         source = self.flatten() if dim is None else self
         dim = source._axis(dim or 0)
-        counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
-        counts = [counts] * source.shape[dim] if not isinstance(counts, list) else counts
+        counts = repeats._data if isinstance(repeats, Tensor) else [repeats]
+        counts = counts * source.shape[dim] if len(counts) == 1 else counts
         chosen = [i for i, count in enumerate(counts) for _ in range(count)]
         return source.index_select(dim, chosen)
 
     def index_select(self, dim, index):
-        chosen = index.tolist() if isinstance(index, Tensor) else index
+        chosen = index._data if isinstance(index, Tensor) else index
         parts = [self[(slice(None),) * self._axis(dim) + (slice(i, i + 1),)] for i in chosen]
         return cat(parts, dim)
 
@@ -524,11 +530,11 @@ class Tensor:
             if isinstance(one, slice):
                 if (one.step or 1) < 0:
                     raise ValueError("a step is greater than zero; flip turns an axis round")
-                chosen = list(range(size))[one]
+                chosen = list(range(size)[one])
                 shape.append(len(chosen))
-            elif isinstance(one, list):
+            elif isinstance(one, list | tuple):
                 lists += 1
-                chosen = [range(size)[i] for i in one]
+                chosen = [range(size)[int(i)] for i in one]
                 shape.append(len(chosen))
             else:
                 chosen = [range(size)[int(one.__index__())]]
@@ -540,7 +546,7 @@ class Tensor:
     def __getitem__(self, index):
         places, shape = self._find(index)
         part = Tensor([self._data[i] for i in places], shape, self.dtype)
-        part._home = (self, places)
+        part._home = [(self, places)]
         return part
 
     def __setitem__(self, index, value):
@@ -552,8 +558,8 @@ class Tensor:
         self._write_through()
 
     def _write_through(self):
-        if self._home is not None:
-            whole, places = self._home
+        if self._home:
+            ((whole, places),) = self._home
             for place, value in zip(places, self._data, strict=True):
                 whole._data[place] = value
             whole._write_through()
@@ -847,7 +853,7 @@ class Tensor:
         return Pair(self._along(_running(_smallest), dim), None)
 
     def diff(self, dim=-1):
-        return self._along(lambda row: [b - a for a, b in zip(row, row[1:], strict=False)], dim)
+        return self._along(lambda row: [b - a for a, b in pairwise(row)], dim)
 
     def argsort(self, dim=-1, descending=False, stable=False):
         def order(row):
@@ -936,27 +942,30 @@ def _running(function):
 def _add_methods():
     """Give tensors the methods that work entry by entry."""
 
-    def of_one(function, floats=False, kind=None):
+    def of_one(function, floats: bool = False, kind: dtype | None = None):
         def method(self):
             chosen = kind or (self._floats() if floats else self.dtype)
             return self._like([function(value) for value in self._data], chosen)
 
         return method
 
-    def of_two(function, floats=False, kind=None):
+    def of_two(function, floats: bool = False, kind: dtype | None = None):
         def method(self, other):
             return self._combine(other, function, self._floats(other) if floats else kind)
 
         return method
 
-    for table, more in ((FLOATS, {"floats": True}), (SAME, {}), (TESTS, {"kind": bool_})):
-        for name, function in table.items():
-            setattr(Tensor, name, of_one(function, **more))
-    for table, more in ((PAIRS, {}), (FLOAT_PAIRS, {"floats": True}), (COMPARED, {"kind": bool_})):
-        for name, function in table.items():
-            setattr(Tensor, name, of_two(function, **more))
-    Tensor.multiply, Tensor.divide, Tensor.subtract = Tensor.mul, Tensor.div, Tensor.sub
-    Tensor.true_divide, Tensor.negative, Tensor.absolute = Tensor.div, Tensor.neg, Tensor.abs
+    made = {
+        **{name: of_one(function, floats=True) for name, function in FLOATS.items()},
+        **{name: of_one(function) for name, function in SAME.items()},
+        **{name: of_one(function, kind=bool_) for name, function in TESTS.items()},
+        **{name: of_two(function) for name, function in PAIRS.items()},
+        **{name: of_two(function, floats=True) for name, function in FLOAT_PAIRS.items()},
+        **{name: of_two(function, kind=bool_) for name, function in COMPARED.items()},
+    }
+    made |= {alias: made[name] for alias, name in ALIASES.items()}
+    for name, method in made.items():
+        setattr(Tensor, name, method)
 
 
 _add_methods()
@@ -1083,12 +1092,12 @@ def einsum(equation, *tensors):
     if "." in equation:
         raise NotHere("einsum with dots", {"einsum with letters"})
     order = output + "".join(c for c in letters if c not in output)
-    made = None
+    made = tensor(1.0, tensors[0].dtype)
     for term, one in zip(terms, tensors, strict=True):
         kept = sorted(term, key=order.index)
         one = one.permute(*(term.index(c) for c in kept))
         one = one.reshape([one.shape[kept.index(c)] if c in kept else 1 for c in order])
-        made = one if made is None else made * one
+        made = made * one
     gone = tuple(range(len(output), len(order)))
     return made.sum(gone) if gone else made
 
