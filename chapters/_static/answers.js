@@ -120,7 +120,8 @@
     tell({ ok, message, cause, printed }) {
       this.verdict.dataset.verdict = ok ? "right" : "wrong";
       const said = element("p", "", `${ok ? "✓" : "✗"} ${message}`);
-      const more = cause ? [element("p", "", `Likely cause: ${cause}.`)] : [];
+      const beside = cause ? `Likely cause: ${cause}.` : ok ? this.task.note : "";
+      const more = beside ? [element("p", "beside", beside)] : [];
       const output = printed ? [element("pre", "", printed, { "aria-label": "What it printed" })] : [];
       this.verdict.replaceChildren(said, ...more, ...output);
     }
@@ -293,7 +294,8 @@
       const output = place.closest("div.cell");
       const code = output?.nextElementSibling?.matches("div.cell.tag_hide-input") ? output.nextElementSibling : null;
       const Kind = decode(place.dataset.exercise).kind === "code" ? InCode : ByHand;
-      new Kind(place, stub).build(code);
+      output?.classList.add("labkit-replaced");
+    new Kind(place, stub).build(code);
     }
   });
 })();

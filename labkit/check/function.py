@@ -61,6 +61,7 @@ def function(
         "look": look,
         "rtol": rtol,
         "hint": hint,
+        "note": "",
     }
     names = {"inf": float("inf"), "nan": float("nan"), **NAMES}
     for case, (*_, right) in zip(task["cases"], calls, strict=True):

@@ -21,6 +21,7 @@ from labkit.check.mistakes import known_mistakes
 from labkit.check.specs import Norm
 
 RTOL = 1e-4
+NOTE = "On these cases. In JupyterLab the check holds its laws, half precision and gradients too."
 IMPOSSIBLE = (  # what a mistake raises on inputs that it does not fit
     RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError, IndexError, KeyError,
 )  # fmt: skip
@@ -44,7 +45,7 @@ def make_task(
     """Put a task together."""
     return {
         "kind": "code", "name": "", "functions": [function.__name__], "cases": cases,
-        "look": look, "rtol": RTOL, "hint": "", "slips": list(slips.items()),
+        "look": look, "rtol": RTOL, "hint": "", "slips": list(slips.items()), "note": NOTE,
     }  # fmt: skip
 
 

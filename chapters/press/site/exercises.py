@@ -14,17 +14,20 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import labkit
 from labkit.display import EXERCISE
 from press.book.facts import Json, join_text
 from press.site import answers
 
 BOX = '<div class="labkit-exercise" data-exercise="{data}"></div>'
 # What Pyodide runs; the names are those under which the files import each other.
+PRESS, LABKIT = Path(answers.__file__).parent, Path(str(labkit.__file__)).parent
 PYTHON = {
-    "torch_of_lists.py": Path(answers.__file__).parent / "torch_of_lists.py",
-    "runner.py": Path(answers.__file__).parent / "runner.py",
+    "torch_of_lists.py": PRESS / "torch_of_lists.py",
+    "runner.py": PRESS / "runner.py",
+    "labkit/check/compare.py": LABKIT / "check" / "compare.py",
+    "labkit/check/calls.py": LABKIT / "check" / "calls.py",
 }
-LABKIT = ("labkit/check/compare.py", "labkit/check/calls.py")
 ELSEWHERE = "labkit-elsewhere"
 
 
@@ -91,7 +94,9 @@ def fits(task: Json, stub: str) -> bool:
 def runs(stub: str) -> bool:
     """Return whether a stub does anything; the place for a proof or a prediction alone does not."""
     return not all(
-        isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
         for node in ast.parse(stub).body
     )
 
@@ -111,7 +116,6 @@ def write_note(identifier: str, launch: str) -> Json:
     return {"cell_type": "markdown", "id": f"{identifier}-where", "metadata": {}, "source": source}
 
 
-def list_files(root: Path) -> dict[str, bytes]:
+def list_files() -> dict[str, bytes]:
     """Read the Python that a page loads at the first check of code."""
-    paths = PYTHON | {name: root / name for name in LABKIT}
-    return {f"_static/answers/{name}": path.read_bytes() for name, path in paths.items()}
+    return {f"_static/answers/{name}": path.read_bytes() for name, path in PYTHON.items()}

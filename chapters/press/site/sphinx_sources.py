@@ -80,7 +80,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     for name in guide.GUIDE:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
-    files |= exercises.list_files(root) | pyodide.list_files()
+    files |= exercises.list_files() | pyodide.list_files()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = build_scoreboard(
         claims, titles, recorded, list_forecasts(root)

@@ -12,6 +12,7 @@ import math
 import types
 from collections import namedtuple
 from itertools import pairwise, product
+from typing import Any
 
 Size = tuple
 inf, nan, pi = math.inf, math.nan, math.pi
@@ -493,7 +494,7 @@ class Tensor:
         return self._like(data)
 
     # -- indices
-    def _find(self, index):
+    def _find(self, index: Any):
         """Return the places of the entries that an index names, and the shape that they have."""
         index = index if isinstance(index, tuple) else (index,)
         if len(index) == 1 and isinstance(index[0], Tensor) and index[0].dtype is bool_:
@@ -513,10 +514,11 @@ class Tensor:
             index = (*index[:at], *left, *index[at + 1 :])
         else:
             index = (*index, *left)
+        parts: list[Any] = [*index]
         axes, shape, axis = [], [], 0
         strides = _strides(self.shape)
         lists = 0
-        for one in index:
+        for one in parts:
             if one is None:
                 axes.append([0])
                 shape.append(1)
