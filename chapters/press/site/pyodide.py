@@ -1,7 +1,7 @@
 """Pyodide, CPython for the browser: fetched once from npm, and served by the site itself.
 
 Pyodide is under the Mozilla Public License 2.0; the CPython in it under the PSF License 2. What
-npm delivers is kept with its own package.json and README, beside a note of both licences.
+npm delivers is kept with its own package.json, beside a note of both licences.
 """
 
 import base64
@@ -20,7 +20,7 @@ INTEGRITY = (
 )
 FILES = (
     "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json",
-    "package.json", "README.md",
+    "package.json",
 )  # fmt: skip
 NOTICE = f"""Pyodide {VERSION}, unchanged, as the npm package pyodide delivers it.
 

@@ -287,7 +287,7 @@ class Tensor:
             raise RuntimeError(f"item() is of one number; this tensor has shape {self.shape}")
         return self._data[0]
 
-    def tolist(self):
+    def tolist(self) -> Any:
         def nest(data, shape):
             if not shape:
                 return data[0]
