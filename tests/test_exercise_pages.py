@@ -71,6 +71,19 @@ def test_a_check_becomes_a_box_behind_its_stub_and_its_code_stays():
 
 
 @pytest.mark.parametrize(
+    ("source", "outputs"),
+    [
+        ("def hold(f):\n    return check.function(f, (1,), 2)", []),
+        ("def hold(f):\n    return check.block(f, 'pre')\n\n\nhold(f)", report(CODE)),
+    ],
+)
+def test_what_checks_is_folded_wherever_it_stands(source, outputs):
+    stub = ("def f(x):\n    return ...", ["exercise"], [])
+    cells = build_page(fake_book.notebook("# Toy\n\n## The idea\n", stub, (source, [], outputs)))
+    assert "hide-input" in cells["cells"][-1]["metadata"]["tags"]
+
+
+@pytest.mark.parametrize(
     ("stub", "task"),
     [
         ("mine = {}", by_hand("a")),  # another name: it is no answer by hand

@@ -121,6 +121,7 @@ def test_every_page_has_its_boxes_and_tells_no_answer(page: Page, site: Path, ch
         assert page.get_by_text("labkit.exercise").count() == 0
         # What checks is folded, at the end of its box.
         folds = page.locator(".labkit-box .as-code details")
+        expect(folds).to_have_count(placed)
         assert folds.evaluate_all("all => all.every(fold => !fold.open)"), name
         asked += placed
     assert asked > 30

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from labkit.display import EXERCISE
 from press.book.facts import join_text, output_kind
 
 OPENING = {"Experiment", "Run", "show"}  # calls that show what the chapter does
@@ -31,8 +32,10 @@ class Folder:
         """Return whether a cell's code is folded."""
         if is_task(cell):
             return False  # a stub is the reader's to fill; a solution has a fold of its own
-        kinds = {output_kind(output) for output in cell.get("outputs", [])}
-        if self.in_exercises or kinds & {"claim", "figure"}:
+        outputs = cell.get("outputs", [])
+        kinds = {output_kind(output) for output in outputs}
+        asks = any(EXERCISE in output.get("data", {}) for output in outputs)
+        if self.in_exercises or asks or kinds & {"claim", "figure"}:
             return True
         tree = ast.parse(join_text(cell["source"]))
         called = set(find_calls(tree))
@@ -76,9 +79,8 @@ def draws(tree: ast.Module) -> bool:
 
 def checks(tree: ast.AST) -> bool:
     """Return whether a cell holds an answer against the right one."""
-    return any(
-        ast.unparse(n.func) == "check.answer" for n in ast.walk(tree) if isinstance(n, ast.Call)
-    )
+    called = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    return bool(called & {"check.answer", "check.function"})
 
 
 def is_task(cell: Mapping[str, Any]) -> bool:
