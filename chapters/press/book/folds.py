@@ -35,7 +35,7 @@ class Folder:
         outputs = cell.get("outputs", [])
         kinds = {output_kind(output) for output in outputs}
         asks = any(EXERCISE in output.get("data", {}) for output in outputs)
-        if self.in_exercises or asks or kinds & {"claim", "figure"}:
+        if self.in_exercises or asks or kinds & {"claim", "figure", "exercise"}:
             return True
         tree = ast.parse(join_text(cell["source"]))
         called = set(find_calls(tree))

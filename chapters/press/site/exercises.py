@@ -105,7 +105,8 @@ def draw_box(task: Json) -> Json:
     """Write the element that a script makes a box of; encoded, lest somebody reads the answer."""
     coded = base64.b64encode(json.dumps(task, ensure_ascii=False).encode()).decode()
     data = {"text/html": BOX.format(data=html.escape(coded))}
-    return {"output_type": "display_data", "data": data, "metadata": {}}
+    metadata = {"labkit": {"kind": "exercise"}}
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
 
 
 def write_note(identifier: str, launch: str) -> Json:
