@@ -1149,12 +1149,10 @@ def leaky_deviation(fan_in, a):
 # %%
 def check_leaky(rule):
     """Hold a rule against the mean square of a leaky layer, at two slopes."""
-    came, wanted = {}, {}
-    for a in (0.0, 0.5):
-        wanted[f"slope {a}"] = (2 / ((1 + a * a) * 100)) ** 0.5
-        came[f"slope {a}"] = rule(100, a)
+    slopes = {"slope 0.0": (100, 0.0), "slope 0.5": (100, 0.5)}
+    wanted = {"slope 0.0": (2 / 100) ** 0.5, "slope 0.5": (2 / 125) ** 0.5}
     hint = "what share of the energy does it let through?"
-    return check.answer(came, wanted, name="3", hint=hint)
+    return check.function(rule, slopes, wanted, name="3", hint=hint)
 
 
 check_leaky(leaky_deviation)

@@ -412,8 +412,8 @@ def my_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
 
 # %%
 draw = torch.Generator().manual_seed(seed)
-heads = [torch.randn(8, 1, 16, generator=draw, dtype=torch.float64) for _ in "qk"]
-gains = [0.5 + torch.rand(16, generator=draw, dtype=torch.float64) for _ in "qk"]
+heads = torch.randn(2, 8, 1, 16, generator=draw, dtype=torch.float64).round(decimals=2)
+gains = 0.5 + torch.rand(2, 16, generator=draw, dtype=torch.float64).round(decimals=2)
 
 
 def check_logits(my_logits):
@@ -421,9 +421,9 @@ def check_logits(my_logits):
     turns = rotary_angles(8, 16) + 0.3
     a, b = qk_norm_rope(*heads, *gains, turns)
     truth = torch.einsum("ihc,jhc->ij", a, b) / 4
-    came = my_logits(*(x[:, 0] for x in heads), *gains, turns)
     hint = "norm, gain, rotation, in this order; divide by √d_k once"
-    return check.answer(came, truth, name="1", hint=hint, rtol=1e-6)
+    given = (*heads[:, :, 0], *gains, turns)
+    return check.function(my_logits, given, truth, name="1", hint=hint, rtol=1e-6)
 
 
 check_logits(my_logits)
@@ -1033,12 +1033,11 @@ def my_clip(w_q, w_k, largest, threshold):
 # %%
 def check_clip(my_clip):
     """Hold a clip against the definition, on three heads of which two are over the threshold."""
-    w_q, w_k = torch.randn(12, 8).double(), torch.randn(12, 8).double()
+    w_q, w_k = torch.randn(2, 12, 8).double().round(decimals=2)
     factor = torch.tensor([1.0, 0.5, 0.25]).double().sqrt().repeat_interleave(4)[:, None]
-    made = my_clip(w_q.clone(), w_k.clone(), torch.tensor([10.0, 60.0, 120.0]).double(), 30.0)
+    given = (w_q, w_k, torch.tensor([10.0, 60.0, 120.0]).double(), 30.0)
     hint = "min(1, τ/S) per head; each matrix takes its square root"
-    came = made if made is ... or made is None else torch.stack(tuple(made))
-    return check.answer(came, torch.stack((w_q * factor, w_k * factor)), name="3", hint=hint)
+    return check.function(my_clip, given, (w_q * factor, w_k * factor), name="3", hint=hint)
 
 
 check_clip(my_clip)

@@ -308,17 +308,25 @@ def check_step(my_step):
     generator = torch.Generator().manual_seed(4)
     h = unit(torch.randn(3, 4, generator=generator).double())
     alpha = torch.tensor([0.2, -0.5, 0.8, 0.1]).double()
-    wanted = ngpt_update(h, 3 * h.flip(-1) + 1, alpha)
-    came = my_step(h, lambda x: 3 * x.flip(-1) + 1, alpha)
-    if came is ...:
-        return check.answer(..., 0.0, name="1")
-    if (came - unit(h + alpha * (3 * h.flip(-1) + 1 - h))).abs().max() < 1e-9:
-        hint = "the branch is divided by its length before the step, too"
-    elif (came - came / came.norm(dim=-1, keepdim=True)).abs().max() > 1e-9:
-        hint = "the new stream must have length 1"
-    else:
-        hint = "which of the two counts the share, and what is the sign of a share?"
-    return check.answer(came.tolist(), wanted.tolist(), name="1", hint=hint, rtol=1e-6)
+    return check.function(
+        my_step,
+        (h, "lambda x: 3 * x.flip(-1) + 1", alpha),
+        lambda h, f, alpha: ngpt_update(h, f(h), alpha),
+        slips={
+            "the branch is not divided by its length before the step": (
+                lambda h, f, alpha: unit(h + alpha * (f(h) - h))
+            ),
+            "the new stream must have length 1": (
+                lambda h, f, alpha: h + alpha.abs() * (unit(f(h)) - h)
+            ),
+            "the sign of a share counts for nothing": (
+                lambda h, f, alpha: unit(h + alpha * (unit(f(h)) - h))
+            ),
+        },
+        name="1",
+        hint="which of the two counts the share?",
+        rtol=1e-6,
+    )
 
 
 check_step(my_step)

@@ -152,9 +152,9 @@ def sensitivity(losses, rates, most):
 # %%
 def check_sensitivity(sensitivity):
     """Hold a function against the ladder's sensitivities with one seed, arm by arm."""
-    came = {arm: sensitivity(of, ladder.COARSE, ladder.FREQUENCIES) for arm, of in by_rate.items()}
+    arms = {arm: (of, ladder.COARSE, ladder.FREQUENCIES) for arm, of in by_rate.items()}
     hint = "a failed run counts as `most`; the minimum is over losses.values(), the mean over rates"
-    return check.answer(came, {arm: once[arm] for arm in by_rate}, name="1", hint=hint, rtol=1e-6)
+    return check.function(sensitivity, arms, once, name="1", hint=hint, rtol=1e-6)
 
 
 check_sensitivity(sensitivity)
@@ -913,7 +913,7 @@ def check_holm(function):
     given = np.random.default_rng(1).uniform(0, 0.2, 20).tolist()
     truth = list(adjusted(dict(enumerate(given))).values())
     hint = "the factor falls from m to 1; a later value is never below an earlier one, nor above 1"
-    return check.answer(function(given), truth, name="2", hint=hint)
+    return check.function(function, (given,), truth, name="2", hint=hint)
 
 
 check_holm(my_holm)

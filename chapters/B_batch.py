@@ -1124,7 +1124,19 @@ def my_adain(x, style):
 
 
 # %%
-check.answer(my_adain(content, style), mixed, name="2", hint="one mean for each image and channel")
+def check_adain(adain):
+    """Hold AdaIN against labkit's instance norm, on two images of two channels."""
+    given = tuple(images[:2, :2, :3, :3].round(decimals=2) for images in (content, style))
+
+    def right(x, style):
+        spread, mean = style.std(**axes, correction=0), style.mean(**axes)
+        return spread * instance_norm(x, eps=0.0) + mean
+
+    hint = "one mean for each image and channel"
+    return check.function(adain, given, right, name="2", hint=hint)
+
+
+check_adain(my_adain)
 
 # %% [markdown]
 r"""
@@ -1144,7 +1156,7 @@ def solved_adain(x, style):
     return style.std(**over, correction=0) * standard + style.mean(**over)
 
 
-assert check.answer(solved_adain(content, style), mixed).ok
+assert check_adain(solved_adain).ok
 
 # %% [markdown]
 r"""

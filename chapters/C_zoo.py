@@ -1018,12 +1018,13 @@ def path(sublayers, name):
 # %%
 def check_path(path):
     """Hold a function against the products, factor by factor."""
-    truth, came = {}, {}
+    truth, given = {}, {}
     for name, count in (("post", 12), ("keel", 12), ("keel", 128)):
         alpha = 1 if name == "post" else count
-        came[f"{name}, {count}"] = path(count, name)
+        given[f"{name}, {count}"] = (count, name)
         truth[f"{name}, {count}"] = float(np.prod([alpha / np.hypot(alpha, 1)] * count))
-    return check.answer(came, truth, name="2", hint="for Post-Norm α is 1; S factors α/√(α² + 1)")
+    hint = "for Post-Norm α is 1; S factors α/√(α² + 1)"
+    return check.function(path, given, truth, name="2", hint=hint)
 
 
 check_path(path)

@@ -136,6 +136,17 @@ def load_bench(app, pagename, templatename, context, doctree) -> None:
         app.add_js_file("bench.js", loading_method="defer")
 
 
+# -- exercises: only pages that check one load what it needs --------------------------------------
+def load_answers(app, pagename, templatename, context, doctree) -> None:
+    if "data-exercise=" in context.get("body", ""):
+        app.add_css_file("answers.css")
+        app.add_js_file("judge.js", loading_method="defer")
+        code = (Path(app.srcdir) / "_static" / "pyodide").is_dir()
+        app.add_js_file(
+            "answers.js", loading_method="defer", **{"data-python": "yes" if code else "no"}
+        )
+
+
 # -- what a screen reader hears -----------------------------------------------------------------
 # The arrow that opens a part of the list of pages has no words, and the parameters of a long
 # signature are a list of definitions of nothing. A list of works has works as its items.
@@ -175,6 +186,7 @@ def setup(app) -> None:
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
     app.connect("html-page-context", load_bench)
+    app.connect("html-page-context", load_answers)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)
 

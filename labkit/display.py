@@ -13,12 +13,15 @@ and the facts of that kind; the build reads these and never the pixels or the te
     caption     plots           none: the words below a figure
     standings   leaderboard     none
     volatile    Lab             cpu_seconds, runs, stored, keys: a line that no page or twin keeps
+
+The report of an exercise's check is of no kind: its bundle has, under EXERCISE, what a page asks.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 CLAIM = "application/vnd.labkit.claim+json"
+EXERCISE = "application/vnd.labkit.exercise+json"
 
 
 def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:

@@ -18,7 +18,9 @@ To read: specs.py says what each norm is, formula.py has the one formula with it
 turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
 laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them, in
 bounded time. any_norm.py needs no formula. block.py and its parts check the block of a recipe: a
-step, a block of functions, or a module under the parameter names of labkit.model.Block.
+step, a block of functions, or a module under the parameter names of labkit.model.Block. answer.py
+and function.py check what an exercise asks; compare.py and calls.py, which they stand on, run in
+the site's pages too, on the cases that tasks.py makes of a norm or a block.
 """
 
 from collections.abc import Callable
@@ -29,14 +31,15 @@ from labkit.check import specs
 from labkit.check.answer import answer
 from labkit.check.any_norm import any_norm
 from labkit.check.block import block
+from labkit.check.function import function
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
 from labkit.system.unknown import explain_unknown
 
 __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",
-    "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity",
-    "instance_norm", "l2_norm", "layer_norm", "partial_rms_norm", "power_norm",
+    "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "function", "group_norm",
+    "identity", "instance_norm", "l2_norm", "layer_norm", "partial_rms_norm", "power_norm",
     "rep_batch_norm", "rms_norm", "scale_norm",
 ]  # fmt: skip
 

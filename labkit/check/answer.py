@@ -1,12 +1,9 @@
 """Check an answer that was worked out by hand, without giving the right one away."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import torch
-
+from labkit.check.compare import find_fault, is_unanswered, name_open, read_numbers
 from labkit.check.report import Law, Report
 
 
@@ -15,78 +12,46 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
 
     `...` and None mean that you have not answered yet. A number is right within `rtol` of the
     truth (of the largest entry, where several numbers are wanted; within `rtol` itself where the
-    truth is 0). A wrong answer gives the hint, never the truth.
+    truth is 0). A wrong answer gives the hint, never the truth. Shown in a notebook, the report
+    carries what the site needs to ask the same on its page.
     """
     title = f"answer {name}".strip()
-    if _is_unanswered(yours):
-        lacks = f"not answered yet{_name_open(yours)}"
-        return Report(title, (Law(name or "answer", False, "", lacks),))
+
+    def ask() -> dict[str, Any] | None:
+        asked = list_questions(truth)
+        if asked is None:
+            return None
+        return {"kind": "hand", "name": name, "asks": asked, "hint": hint, "rtol": rtol}
+
+    if is_unanswered(yours):
+        lacks = f"not answered yet{name_open(yours)}"
+        return Report(title, (Law(name or "answer", False, "", lacks),), ask=ask)
     try:
-        message = _find_fault(yours, truth, rtol)
+        message = find_fault(yours, truth, rtol)
     except Exception as error:  # whatever came, the reader gets a sentence
         message = f"this cannot be compared ({type(error).__name__}: {error})"
     if message and hint:
         message += f". Hint: {hint}"
-    return Report(title, (Law(name or "answer", not message, "", message),))
+    return Report(title, (Law(name or "answer", not message, "", message),), ask=ask)
 
 
-def _is_unanswered(yours: Any) -> bool:
-    if yours is None or yours is ...:
-        return True
-    if isinstance(yours, str):
-        return not yours.strip(" .?…")
-    if isinstance(yours, Mapping):
-        return any(_is_unanswered(value) for value in yours.values())
-    return isinstance(yours, list | tuple) and any(_is_unanswered(value) for value in yours)
+def list_questions(truth: Any) -> list[dict[str, Any]] | None:
+    """List what a form must ask for: a key, the kind of its answer, and the answer.
 
-
-def _name_open(yours: Any) -> str:
-    """Name the answers that are lacking, where others were given."""
-    if not isinstance(yours, Mapping):
-        return ""
-    lacking = [str(key) for key, value in yours.items() if _is_unanswered(value)]
-    return f": {', '.join(lacking)}" if len(lacking) < len(yours) else ""
-
-
-def _find_fault(yours: Any, truth: Any, rtol: float) -> str:
-    """Return what is wrong, or nothing."""
-    if isinstance(truth, str):
-        if not isinstance(yours, str):
-            return f"a word or a sentence is wanted, got {type(yours).__name__}"
-        return "" if _normalize_text(yours) == _normalize_text(truth) else "not this one"
-    if isinstance(truth, Mapping):
-        if not isinstance(yours, Mapping) or set(yours) != set(truth):
-            return f"one answer for each of {', '.join(map(str, truth))} is wanted"
-        wrong = [str(key) for key in truth if _find_fault(yours[key], truth[key], rtol)]
-        return f"not right yet: {', '.join(wrong)}" if wrong else ""
-    if isinstance(truth, bool):
-        if not isinstance(yours, bool | np.bool_):
-            return f"True or False is wanted, got {type(yours).__name__}"
-        return "" if bool(yours) == truth else "not this one"
-    if callable(yours) or isinstance(yours, str | Mapping):
-        return f"a number is wanted, got {type(yours).__name__}"
-    actual, wanted = _to_array(yours), _to_array(truth)
-    if actual.shape != wanted.shape and not actual.size == wanted.size == 1:
-        return f"an answer of shape {wanted.shape} is wanted, got {actual.shape}"
-    actual = actual.reshape(wanted.shape)
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    largest = float(finite.max()) if finite.size else 0.0
-    allowed = rtol * (largest if largest > 0 else 1.0)
-    close = np.isclose(actual, wanted, rtol=0.0, atol=allowed, equal_nan=True)
-    if close.all():
-        return ""
-    return (
-        "not right yet" if close.size == 1 else f"{int((~close).sum())} of {close.size} not right"
-    )
-
-
-def _to_array(value: Any) -> np.ndarray:
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().double()
-    if isinstance(value, list | tuple):
-        value = [_to_array(entry).tolist() for entry in value]
-    return np.asarray(value, dtype=np.float64)
-
-
-def _normalize_text(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip(" .").casefold()
+    None where the truth is more than numbers, lists of them, yes or no and words.
+    """
+    parts = truth if isinstance(truth, Mapping) else {"": truth}
+    asked = []
+    for key, part in parts.items():
+        if isinstance(part, bool | str):
+            kind, wanted = ("yes or no" if isinstance(part, bool) else "word"), part
+        else:
+            try:
+                shape, numbers = read_numbers(part)
+            except (TypeError, ValueError):
+                return None
+            if len(shape) > 1:
+                return None
+            kind, wanted = ("numbers", numbers) if shape else ("number", numbers[0])
+        asked.append({"key": str(key), "kind": kind, "truth": wanted})
+    return asked

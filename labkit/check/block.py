@@ -34,6 +34,7 @@ from labkit.check.block_subject import (
 from labkit.check.case import Broken, Case, describe, told
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, refuse_nothing, try_all, try_law
+from labkit.check.tasks import make_block_task
 from labkit.model.config import ModelConfig
 from labkit.norms import facts
 from labkit.placements import ALIASES
@@ -97,7 +98,8 @@ def block(
     def attempt(name: str, law: Callable[..., None], exam: BlockExam) -> Law | None:
         return try_law(name, law, exam) if exam.settled or name == "runs" else None
 
-    return try_all(title, exam.prepare, LAWS, BlockExam.list_notes, attempt)
+    report = try_all(title, exam.prepare, LAWS, BlockExam.list_notes, attempt)
+    return replace(report, ask=exam.make_task)
 
 
 def _refuse_config(config: ModelConfig | None, recipe: str) -> None:
@@ -248,6 +250,15 @@ class BlockExam:
                 self.off = True
                 what = f", {name}" if name else ""
                 raise Broken(describe(case, came, wanted, what), self.find_cause())
+
+    def make_task(self) -> dict[str, Any] | None:
+        """Make what a page asks; None of a module, or of what asks for more than a page has."""
+        if self.form not in ("step", "functions"):
+            return None
+        places = [(self.subject.depth, self.subject.index), *self.list_other_places()]
+        exams = [self.move_to(*place) for place in dict.fromkeys(places)]
+        subjects = [one.subject for one in exams if isinstance(one.subject, FunctionSubject)]
+        return make_block_task(self.given, subjects)
 
     # --- why ---
 

@@ -348,7 +348,7 @@ class FunctionSubject(BlockSubject):
         return self.collect(read_stream(result, case), context)
 
     def _run_step(self, x: Tensor, context: Context) -> Any:
-        offered, named = self._offer_arguments(context), {}
+        offered, named = self.offer_arguments(context), {}
         for p in [*inspect.signature(self.given).parameters.values()][2:]:
             if p.name in offered:
                 named[p.name] = offered[p.name]
@@ -360,7 +360,7 @@ class FunctionSubject(BlockSubject):
                 )
         return self.given(x, self.steps[0].sublayer, **named)
 
-    def _offer_arguments(self, context: Context) -> dict[str, Any]:
+    def offer_arguments(self, context: Context) -> dict[str, Any]:
         """List what a step of this recipe may ask for."""
         step = self.steps[0]
         spare = [unit, unit] if self.row.sphere else self.spare

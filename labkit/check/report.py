@@ -1,7 +1,11 @@
 """What a check returns: one Law per property, and a Report that reads as a list."""
 
 import html
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from labkit.display import EXERCISE
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,15 @@ class Law:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The outcome of a check: `ok`, the laws one by one, and notes on what was not tested."""
+    """The outcome of a check: `ok`, the laws one by one, and notes on what was not tested.
+
+    `ask` makes what the site needs to ask the same on its page, None where a page cannot.
+    """
 
     title: str
     laws: tuple[Law, ...]
     notes: tuple[str, ...] = ()
+    ask: Callable[[], dict[str, Any] | None] | None = field(default=None, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -56,6 +64,11 @@ class Report:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Add what a page asks to what a notebook shows."""
+        asked = None if self.ask is None else self.ask()
+        return {} if asked is None else {EXERCISE: asked}
 
     def _repr_html_(self) -> str:
         items = []

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from labkit.check.laws import Law as Check
 from labkit.check.report import Law, Report
 from labkit.check.specs import Norm
 from labkit.check.subject import is_module, makes_modules, read_subject
+from labkit.check.tasks import make_norm_task
 from labkit.system.time_limit import TooLong, at_most
 
 SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
@@ -129,7 +131,9 @@ def hold(
                 exam.unexplained.append(name)
         return tried
 
-    return try_all(title, prepare, list_laws(norm), _list_notes, attempt)
+    report = try_all(title, prepare, list_laws(norm), _list_notes, attempt)
+    asks = variant is None and not given  # a page asks for the documented norm
+    return replace(report, ask=lambda: make_norm_task(norm, handed)) if asks else report
 
 
 def refuse_nothing(handed: Any, wanted: str) -> Law | None:

@@ -155,7 +155,7 @@ def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_p
 
 
 def test_npm_fetches_the_pinned_proxy_or_its_absence_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(proxy, "_find_packaged", lambda file: [])
+    monkeypatch.setattr("press.npm.find_packaged", lambda file: [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="Node 20 or newer with npm"):
         proxy.install_proxy(tmp_path)

@@ -11,9 +11,9 @@ EXERCISES = [
         "1",
         wrong={
             STEP + "return h + alpha.abs() * (b - h)": "must have length 1",
-            RAW + UNIT: "the branch is divided by its length",
+            RAW + UNIT: "the branch is not divided by its length",
             STEP + "y = b + alpha.abs() * (h - b)\n    " + UNIT: "which of the two counts",
-            STEP + "y = h + alpha * (b - h)\n    " + UNIT: "the sign of a share",
+            STEP + "y = h + alpha * (b - h)\n    " + UNIT: "the sign of a share counts for nothing",
         },
     ),
     Exercise(

@@ -9,7 +9,7 @@ EXERCISES = [
         "1",
         wrong={
             # always at one half, where no paper is left after the first fold
-            FOLD + "        x = x - 2 * torch.relu(x - 0.5)\n    return x": "2 folds, pieces of 5",
+            FOLD + "        x = x - 2 * torch.relu(x - 0.5)\n    return x": "2 folds, 5 folds",
             # what lies above is cut off, not folded back
             FOLD + "        x = x - torch.relu(x - 0.5**j)\n    return x": "is half as long",
         },

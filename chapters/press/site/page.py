@@ -17,6 +17,7 @@ from press.book.chapters import NUMBER
 from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
+from press.site.exercises import place_boxes
 from press.site.figures import Numbering, Place, is_picture, own_ids
 from press.site.predictions import draw_questions
 
@@ -54,11 +55,15 @@ def build_page(
     notebook: Json,
     build: Mapping[str, Any] | None = None,
     claims: Mapping[str, Json] | None = None,
+    launch: str = "",
 ) -> Json:
-    """Turn a chapter's executed notebook into the notebook that the site shows."""
+    """Turn a chapter's executed notebook into the notebook that the site shows.
+
+    `launch` has links that open it where it runs.
+    """
     cells: list[Json] = []
     folder, numbering = Folder(), Numbering(name)
-    for cell in notebook["cells"]:
+    for cell in place_boxes(notebook["cells"], launch):
         tags = set(cell.get("metadata", {}).get("tags", []))
         if tags & HIDDEN_TAGS:
             continue
@@ -152,7 +157,7 @@ def shown_output(output: Json) -> Json | None:
     if output_kind(output) == "volatile" or widget or not data:
         return None
     if UNANSWERED in join_text(data.get("text/html", "")):
-        return None  # nobody can answer on a page
+        return None  # the check of what nobody can answer on a page
     mime, content = next(iter(data.items()))
     if output_kind(output) == "claim":
         content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))

@@ -14,6 +14,7 @@ from pathlib import Path
 from labkit.system.files import hold_lock
 from labkit.system.threads import build_one_thread_environment
 from press.book.files import Red
+from press.site import pyodide
 from press.site.sphinx_sources import staged_files, write_files
 
 
@@ -22,6 +23,8 @@ def build_site(root: Path, size: str = "book") -> Path:
     site, source = root / "build" / "site", root / "build" / "site-src"
     with hold_lock(root / "build" / "site.lock"):
         files = staged_files(root, size)
+        if not pyodide.is_there():
+            print(f"site: pages check no code without Python for them; fetch it: {pyodide.COMMAND}")
         pages = [name for name in files if name.endswith((".md", ".ipynb"))]
         pages = [Path(name).with_suffix(".html") for name in pages if "notebooks/" not in name]
         finished = source / ".finished"

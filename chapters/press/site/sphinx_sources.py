@@ -26,7 +26,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import block_bench, guide
+from press.site import block_bench, exercises, guide, launch, pyodide
 from press.site.arms import build_arms_page
 from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
@@ -61,11 +61,14 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     }
     book, stale = read_outlines(notebooks), replays.read_stale(root, size)
     titles = {one.name: one.title for one in book.values()}
+    addresses = launch.read_addresses(root)
     for name, notebook in notebooks.items():
         chapter = book[read_number(name)]
         marks, stale_line = mark_notebook(notebook, stale)
-        facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
-        shown = build_page(name, marks, claims.get("provenance") or {}, claims["claims"])
+        links = launch.draw_links(addresses, name)
+        facts = "\n\n".join(filter(None, [format_facts(chapter, notebook, links), stale_line]))
+        provenance = claims.get("provenance") or {}
+        shown = build_page(name, marks, provenance, claims["claims"], links)
         shown["cells"] = build_top(shown["cells"], chapter.number, facts)
         join_up(shown, chapter, book, root)
         link_terms(shown, chapter, root)
@@ -83,6 +86,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     for name in guide.GUIDE:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
+    files |= exercises.list_files() | pyodide.list_files()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = build_scoreboard(
         claims, titles, recorded, list_forecasts(root)

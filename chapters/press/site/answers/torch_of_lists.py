@@ -1,0 +1,1184 @@
+"""A stand-in for torch, of lists: what the book's exercises in code use, and no more.
+
+A page runs a reader's answer in Pyodide, where neither torch nor NumPy can be had without another
+server. Here a tensor is a flat list with a shape; all arithmetic is Python's, in double precision
+whatever the dtype says. A part such as x[0] writes through to x; other views do not share memory,
+and a change of one in place is refused. Gradients, modules, random numbers and 16-bit rounding are
+not here. Whatever is asked for and not here raises a sentence. tests/test_torch_of_lists.py holds
+every operation against torch.
+"""
+
+import math
+import types
+from collections import namedtuple
+from itertools import pairwise, product
+from typing import Any
+
+Size = tuple
+inf, nan, pi = math.inf, math.nan, math.pi
+
+
+class NotHere(AttributeError):
+    """Says what the stand-in has, and where all of torch is."""
+
+    def __init__(self, name, known):
+        super().__init__(
+            f"the stand-in for torch on this page has no {name!r}; it has "
+            f"{', '.join(sorted(known))}; JupyterLab has all of torch"
+        )
+
+
+# -- dtypes: names only -------------------------------------------------------------------------
+class dtype:
+    """The kind of number that a tensor says it holds."""
+
+    def __init__(self, name, rank):
+        self.name, self.rank = name, rank
+        self.is_floating_point = rank > 1
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+bool_, int64, float32, float64 = (
+    dtype(name, rank) for rank, name in enumerate(("bool", "int64", "float32", "float64"))
+)
+long, double = int64, float64
+KINDS = {"bool": bool_, "float": float32}  # names that in this file are Python's own
+MAKERS = {bool_: bool, int64: int, float32: float, float64: float}
+
+
+def promote_types(a, b):
+    """Return the wider of two dtypes."""
+    return a if a.rank >= b.rank else b
+
+
+def finfo(kind):
+    """Return what is known of a float's precision."""
+    bits = {float32: 23, float64: 52}[kind]
+    return types.SimpleNamespace(eps=2.0**-bits)
+
+
+def _kind_of(value):
+    return bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
+
+
+# -- one number -----------------------------------------------------------------------------------
+def _guard(function, wrong=nan):
+    """Give what IEEE arithmetic gives where Python raises."""
+
+    def guarded(*values):
+        try:
+            return function(*values)
+        except (ValueError, ZeroDivisionError):
+            return nan if any(v != v for v in values) else wrong
+        except OverflowError:
+            return inf
+
+    return guarded
+
+
+def _divide(a, b):
+    if b == 0:
+        return nan if a == 0 or a != a else math.copysign(inf, a) * math.copysign(1, b)
+    return a / b
+
+
+def _power(a, b):
+    if a == 0 and b < 0:
+        return inf
+    result = _guard(lambda: a**b)()
+    return nan if isinstance(result, complex) else result
+
+
+def _log(a):
+    return -inf if a == 0 else math.log(a) if a > 0 else nan
+
+
+def _sigmoid(a):
+    return 1 / (1 + math.exp(-a)) if a > -700 else 0.0
+
+
+def _round(a):
+    return a if math.isinf(a) or a != a else float(round(a))
+
+
+def _whole(function):
+    return lambda a: a if math.isinf(a) or a != a else type(a)(function(a))
+
+
+def _remainder(a, b):
+    return nan if b == 0 else a % b
+
+
+def _floor_divide(a, b):
+    return _divide(a, b) if b == 0 or math.isinf(a) else a // b
+
+
+def _extreme(better):
+    def choose(a, b):
+        return a if a != a else b if b != b else better(a, b)
+
+    return choose
+
+
+_largest, _smallest = _extreme(max), _extreme(min)
+FLOATS = {  # of one number; the result is a float
+    "sqrt": _guard(math.sqrt), "exp": _guard(math.exp, inf), "log": _log,
+    "rsqrt": lambda a: _divide(1.0, _guard(math.sqrt)(a)), "reciprocal": lambda a: _divide(1.0, a),
+    "tanh": math.tanh, "sigmoid": _sigmoid, "erf": math.erf, "erfc": math.erfc,
+    "sin": _guard(math.sin), "cos": _guard(math.cos), "tan": _guard(math.tan), "atan": math.atan,
+    "sinh": _guard(math.sinh), "cosh": _guard(math.cosh, inf),
+    "log1p": lambda a: _log(1 + a) if a <= -1 else math.log1p(a), "expm1": _guard(math.expm1, inf),
+    "log2": lambda a: math.log2(a) if a > 0 else _log(a),
+    "log10": lambda a: math.log10(a) if a > 0 else _log(a),
+    "silu": lambda a: a * _sigmoid(a),
+}  # fmt: skip
+SAME = {  # the result keeps the dtype
+    "abs": abs, "neg": lambda a: -a, "square": lambda a: a * a,
+    "sign": lambda a: a if a != a else type(a)((a > 0) - (a < 0)),
+    "relu": lambda a: a if a > 0 or a != a else type(a)(0),
+    "floor": _whole(math.floor), "ceil": _whole(math.ceil), "trunc": _whole(math.trunc),
+}  # fmt: skip
+TESTS = {"isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
+         "logical_not": lambda a: not a}  # fmt: skip
+PAIRS = {  # of two numbers
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "remainder": _remainder, "floor_divide": _floor_divide,
+    "maximum": _largest, "minimum": _smallest,
+}  # fmt: skip
+FLOAT_PAIRS = {"div": _divide, "atan2": math.atan2, "hypot": math.hypot}
+COMPARED = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+}  # fmt: skip
+
+ALIASES = {
+    "multiply": "mul", "divide": "div", "subtract": "sub", "true_divide": "div",
+    "negative": "neg", "absolute": "abs",
+}  # fmt: skip
+
+
+# -- shapes ---------------------------------------------------------------------------------------
+def _count(shape):
+    return math.prod(shape)
+
+
+def _strides(shape):
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return steps[::-1]
+
+
+def _offsets(shape, strides, start=0):
+    """List the places of all entries, row by row."""
+    places = [start]
+    for size, stride in zip(shape, strides, strict=True):
+        places = [place + i * stride for place in places for i in range(size)]
+    return places
+
+
+def broadcast_shapes(*shapes):
+    """Return the shape that shapes are stretched to, or raise RuntimeError."""
+    count = max(map(len, shapes), default=0)
+    padded = [(1,) * (count - len(shape)) + tuple(shape) for shape in shapes]
+    out = []
+    for sizes in zip(*padded, strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise RuntimeError(
+                "shapes do not fit: " + " and ".join(str(tuple(shape)) for shape in shapes)
+            )
+        out.append(wide.pop() if wide else 1)
+    return tuple(out)
+
+
+def _stretch(tensor, shape):
+    """List a tensor's entries as if it had a larger shape."""
+    own = (1,) * (len(shape) - tensor.ndim) + tensor.shape
+    strides = [0 if size == 1 else step for size, step in zip(own, _strides(own), strict=True)]
+    return [tensor._data[place] for place in _offsets(shape, strides)]
+
+
+def _read(value):
+    """Read shape and entries of nested lists, which may hold tensors."""
+    if isinstance(value, Tensor):
+        return value.shape, value._data
+    if not isinstance(value, list | tuple | range):
+        if not isinstance(value, bool | int | float):
+            raise TypeError(f"a tensor holds numbers, got {type(value).__name__}")
+        return (), [value]
+    rows = [_read(row) for row in value]
+    if len({shape for shape, _ in rows}) > 1:
+        raise ValueError("the rows of a tensor have one length")
+    return (len(rows), *(rows[0][0] if rows else ())), [v for _, row in rows for v in row]
+
+
+def _given(sizes):
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes
+
+
+Pair = namedtuple("Pair", "values indices")
+
+
+class Tensor:
+    """Numbers in rows, with torch's arithmetic on them."""
+
+    __hash__ = object.__hash__
+    requires_grad, grad, device = False, None, "cpu"
+    _is_view, _home = False, []  # _home: the tensor of which this is a part, and the places
+
+    def __init__(self, data, shape, kind=float32):
+        self._data, self.shape, self.dtype = list(data), Size(shape), kind
+
+    # -- looking at it
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = {key for key in dir(Tensor) if not key.startswith("_")}
+        raise NotHere(f"Tensor.{name}", known)
+
+    def __repr__(self):
+        def write(value):
+            if isinstance(value, list):
+                return f"[{', '.join(map(write, value))}]"
+            return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+        return f"tensor({write(self.tolist())})"
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec and not self.shape else repr(self)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def T(self):
+        return self.permute(*reversed(range(self.ndim)))
+
+    @property
+    def mT(self):
+        return self.transpose(-1, -2)
+
+    def dim(self):
+        return self.ndim
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self):
+        return len(self._data)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a tensor of one number has no length")
+        return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def item(self):
+        if len(self._data) != 1:
+            raise RuntimeError(f"item() is of one number; this tensor has shape {self.shape}")
+        return self._data[0]
+
+    def tolist(self) -> Any:
+        def nest(data, shape):
+            if not shape:
+                return data[0]
+            step = _count(shape[1:])
+            return [nest(data[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+        return nest(self._data, self.shape)
+
+    def __bool__(self):
+        return bool(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __index__(self):
+        if self.dtype.is_floating_point:
+            raise TypeError("an index is a whole number")
+        return int(self.item())
+
+    # -- the same numbers, otherwise
+    def _like(self, data, kind=None):
+        return Tensor(data, self.shape, kind or self.dtype)
+
+    def _as_view(self):
+        self._is_view = True
+        return self
+
+    def to(self, *args, dtype=None, **_):
+        for arg in args:
+            dtype = arg if arg in MAKERS else arg.dtype if isinstance(arg, Tensor) else dtype
+        if dtype is None or dtype is self.dtype:
+            return self
+        make = MAKERS[dtype]
+        return self._like([make(value) for value in self._data], dtype)
+
+    def double(self):
+        return self.to(float64)
+
+    def float(self):
+        return self.to(float32)
+
+    def long(self):
+        return self.to(int64)
+
+    def int(self):
+        return self.to(int64)
+
+    def bool(self):
+        return self.to(bool_)
+
+    def type_as(self, other):
+        return self.to(other.dtype)
+
+    def clone(self):
+        return self._like(self._data)
+
+    def detach(self):
+        return self
+
+    def contiguous(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    # -- shapes
+    def reshape(self, *sizes):
+        sizes = list(_given(sizes))
+        if sizes.count(-1) == 1:
+            rest = _count(size for size in sizes if size != -1)
+            sizes[sizes.index(-1)] = len(self._data) // rest if rest else 0
+        if _count(sizes) != len(self._data):
+            raise RuntimeError(f"{self.shape} cannot be reshaped to {tuple(sizes)}")
+        return Tensor(self._data, sizes, self.dtype)._as_view()
+
+    view = reshape
+
+    def view_as(self, other):
+        return self.reshape(other.shape)
+
+    reshape_as = view_as
+
+    def _axis(self, dim, more=0):
+        count = self.ndim + more
+        if not -count <= dim < max(count, 1):
+            raise IndexError(f"there is no axis {dim} in a tensor of {self.ndim}")
+        return dim % max(count, 1)
+
+    def flatten(self, start_dim=0, end_dim=-1):
+        if not self.shape:
+            return self.reshape(1)
+        start, end = self._axis(start_dim), self._axis(end_dim)
+        merged = _count(self.shape[start : end + 1])
+        return self.reshape(*self.shape[:start], merged, *self.shape[end + 1 :])
+
+    def permute(self, *dims):
+        dims = [self._axis(dim) for dim in _given(dims)]
+        strides = _strides(self.shape)
+        shape = [self.shape[dim] for dim in dims]
+        places = _offsets(shape, [strides[dim] for dim in dims])
+        return Tensor([self._data[i] for i in places], shape, self.dtype)._as_view()
+
+    def transpose(self, dim0, dim1):
+        dims = list(range(self.ndim))
+        a, b = self._axis(dim0), self._axis(dim1)
+        dims[a], dims[b] = dims[b], dims[a]
+        return self.permute(*dims)
+
+    swapaxes = swapdims = transpose
+
+    def t(self):
+        return self.T
+
+    def movedim(self, source, destination):
+        source, destination = self._axis(source), self._axis(destination)
+        dims = [dim for dim in range(self.ndim) if dim != source]
+        return self.permute(*dims[:destination], source, *dims[destination:])
+
+    def unsqueeze(self, dim):
+        dim = self._axis(dim, 1)
+        return self.reshape(*self.shape[:dim], 1, *self.shape[dim:])
+
+    def squeeze(self, dim=None):
+        gone = range(self.ndim) if dim is None else [self._axis(dim)]
+        return self.reshape([s for i, s in enumerate(self.shape) if i not in gone or s != 1])
+
+    def expand(self, *sizes):
+        sizes = _given(sizes)
+        own = (1,) * (len(sizes) - self.ndim) + self.shape
+        shape = [a if b == -1 else b for a, b in zip(own, sizes, strict=True)]
+        return Tensor(_stretch(self, shape), shape, self.dtype)._as_view()
+
+    def expand_as(self, other):
+        return self.expand(other.shape)
+
+    def repeat(self, *counts):
+        counts = _given(counts)
+        out = self.reshape((1,) * (len(counts) - self.ndim) + self.shape)
+        for dim, count in enumerate(counts):
+            out = cat([out] * count, dim)
+        return out
+
+    def repeat_interleave(self, repeats, dim=None):
+        source = self.flatten() if dim is None else self
+        dim = source._axis(dim or 0)
+        counts = repeats._data if isinstance(repeats, Tensor) else [repeats]
+        counts = counts * source.shape[dim] if len(counts) == 1 else counts
+        chosen = [i for i, count in enumerate(counts) for _ in range(count)]
+        return source.index_select(dim, chosen)
+
+    def index_select(self, dim, index):
+        chosen = index._data if isinstance(index, Tensor) else index
+        parts = [self[(slice(None),) * self._axis(dim) + (slice(i, i + 1),)] for i in chosen]
+        return cat(parts, dim)
+
+    def flip(self, *dims):
+        out = self
+        for dim in _given(dims):
+            axis = self._axis(dim)
+            out = out.index_select(axis, list(reversed(range(self.shape[axis]))))
+        return out
+
+    def roll(self, shifts, dims=None):
+        if dims is None:
+            return self.flatten().roll(shifts, 0).reshape(self.shape)
+        axis = self._axis(dims)
+        size = self.shape[axis]
+        return self.index_select(axis, [(i - shifts) % size for i in range(size)])
+
+    def chunk(self, chunks, dim=0):
+        return self.split(-(-self.shape[self._axis(dim)] // chunks), dim)
+
+    def split(self, split_size, dim=0):
+        axis = self._axis(dim)
+        size = self.shape[axis]
+        if isinstance(split_size, int):
+            split_size = [min(split_size, size - i) for i in range(0, size, split_size)]
+        starts = [sum(split_size[:i]) for i in range(len(split_size))]
+        before = (slice(None),) * axis
+        return tuple(
+            self[(*before, slice(start, start + length))]
+            for start, length in zip(starts, split_size, strict=True)
+        )
+
+    def unbind(self, dim=0):
+        before = (slice(None),) * self._axis(dim)
+        return tuple(self[(*before, i)] for i in range(self.shape[dim]))
+
+    def tril(self, diagonal=0):
+        return self._keep(lambda row, column: column - row <= diagonal)
+
+    def triu(self, diagonal=0):
+        return self._keep(lambda row, column: column - row >= diagonal)
+
+    def _keep(self, kept):
+        rows, columns = self.shape[-2:]
+        data = [
+            value if kept(i // columns % rows, i % columns) else type(value)(0)
+            for i, value in enumerate(self._data)
+        ]
+        return self._like(data)
+
+    # -- indices
+    def _find(self, index: Any):
+        """Return the places of the entries that an index names, and the shape that they have."""
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) == 1 and isinstance(index[0], Tensor) and index[0].dtype is bool_:
+            mask = index[0]
+            if mask.shape != self.shape[: mask.ndim]:
+                raise IndexError(f"a mask of shape {mask.shape} does not fit {self.shape}")
+            step = _count(self.shape[mask.ndim :])
+            rows = [i for i, kept in enumerate(mask._data) if kept]
+            places = [row * step + i for row in rows for i in range(step)]
+            return places, (len(rows), *self.shape[mask.ndim :])
+        used = sum(one is not None and one is not Ellipsis for one in index)
+        if used > self.ndim:
+            raise IndexError(f"{used} indices for a tensor of {self.ndim} axes")
+        left = [slice(None)] * (self.ndim - used)
+        if Ellipsis in [one if one is Ellipsis else 0 for one in index]:
+            at = next(i for i, one in enumerate(index) if one is Ellipsis)
+            index = (*index[:at], *left, *index[at + 1 :])
+        else:
+            index = (*index, *left)
+        parts: list[Any] = [*index]
+        axes, shape, axis = [], [], 0
+        strides = _strides(self.shape)
+        lists = 0
+        for one in parts:
+            if one is None:
+                axes.append([0])
+                shape.append(1)
+                continue
+            size, step = self.shape[axis], strides[axis]
+            axis += 1
+            if isinstance(one, Tensor) and one.dtype is bool_:
+                one = [i for i, kept in enumerate(one.tolist()) if kept]
+            if isinstance(one, Tensor) and one.shape:
+                one = one.tolist()
+            if isinstance(one, slice):
+                if (one.step or 1) < 0:
+                    raise ValueError("a step is greater than zero; flip turns an axis round")
+                chosen = list(range(size)[one])
+                shape.append(len(chosen))
+            elif isinstance(one, list | tuple):
+                lists += 1
+                chosen = [range(size)[int(i)] for i in one]
+                shape.append(len(chosen))
+            else:
+                chosen = [range(size)[int(one.__index__())]]
+            axes.append([i * step for i in chosen])
+        if lists > 1:
+            raise NotHere("an index of two lists", {"one list at a time"})
+        return [sum(steps) for steps in product(*axes)], tuple(shape)
+
+    def __getitem__(self, index):
+        places, shape = self._find(index)
+        part = Tensor([self._data[i] for i in places], shape, self.dtype)
+        part._home = [(self, places)]
+        return part
+
+    def __setitem__(self, index, value):
+        self._refuse_view()
+        places, shape = self._find(index)
+        make = MAKERS[self.dtype]
+        for place, one in zip(places, _stretch(as_tensor(value), shape), strict=True):
+            self._data[place] = make(one)
+        self._write_through()
+
+    def _write_through(self):
+        if self._home:
+            ((whole, places),) = self._home
+            for place, value in zip(places, self._data, strict=True):
+                whole._data[place] = value
+            whole._write_through()
+
+    # -- arithmetic
+    def _combine(self, other, function, kind=None, swap=False):
+        if not isinstance(other, Tensor):
+            if not isinstance(other, bool | int | float):
+                return NotImplemented
+            made = _kind_of(other)
+            # A plain number widens a tensor of whole numbers, and no tensor of floats.
+            wide = made if made.is_floating_point and not self.dtype.is_floating_point else None
+            other = Tensor([other], (), wide or min((made, self.dtype), key=lambda d: d.rank))
+        shape = broadcast_shapes(self.shape, other.shape)
+        pairs = zip(_stretch(self, shape), _stretch(other, shape), strict=True)
+        data = [function(b, a) if swap else function(a, b) for a, b in pairs]
+        kind = kind or promote_types(self.dtype, other.dtype)
+        if kind is bool_ and data and not isinstance(data[0], bool):
+            kind = int64
+        return Tensor(data, shape, kind)
+
+    def _floats(self, other=None):
+        kinds = [t.dtype for t in (self, other) if isinstance(t, Tensor)]
+        wide = max(kinds, key=lambda kind: kind.rank)
+        return wide if wide.is_floating_point else float32
+
+    def _divided(self, other, swap=False):
+        return self._combine(other, _divide, self._floats(other), swap)
+
+    def __add__(self, other):
+        return self._combine(other, PAIRS["add"])
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._combine(other, PAIRS["sub"])
+
+    def __rsub__(self, other):
+        return self._combine(other, PAIRS["sub"], swap=True)
+
+    def __mul__(self, other):
+        return self._combine(other, PAIRS["mul"])
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self._divided(other)
+
+    def __rtruediv__(self, other):
+        return self._divided(other, swap=True)
+
+    def __floordiv__(self, other):
+        return self._combine(other, _floor_divide)
+
+    def __mod__(self, other):
+        return self._combine(other, _remainder)
+
+    def __pow__(self, other):
+        return self._combine(other, _power)
+
+    def __rpow__(self, other):
+        return self._combine(other, _power, swap=True)
+
+    pow = __pow__
+
+    def __neg__(self):
+        return self._like([-value for value in self._data])
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return self._like([abs(value) for value in self._data])
+
+    def __eq__(self, other):
+        return self._combine(other, COMPARED["eq"], bool_)
+
+    def __ne__(self, other):
+        return self._combine(other, COMPARED["ne"], bool_)
+
+    def __lt__(self, other):
+        return self._combine(other, COMPARED["lt"], bool_)
+
+    def __le__(self, other):
+        return self._combine(other, COMPARED["le"], bool_)
+
+    def __gt__(self, other):
+        return self._combine(other, COMPARED["gt"], bool_)
+
+    def __ge__(self, other):
+        return self._combine(other, COMPARED["ge"], bool_)
+
+    def __and__(self, other):
+        return self._combine(other, lambda a, b: a & b)
+
+    def __or__(self, other):
+        return self._combine(other, lambda a, b: a | b)
+
+    def __xor__(self, other):
+        return self._combine(other, lambda a, b: a ^ b)
+
+    def __invert__(self):
+        return self._like([not v if isinstance(v, bool) else ~v for v in self._data])
+
+    def __matmul__(self, other):
+        a = self if self.ndim > 1 else self.unsqueeze(0)
+        b = other if other.ndim > 1 else other.unsqueeze(1)
+        (rows, inner), (inner_b, columns) = a.shape[-2:], b.shape[-2:]
+        if inner != inner_b:
+            raise RuntimeError(f"{self.shape} @ {other.shape}: {inner} and {inner_b} differ")
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        left = _stretch(a, (*batch, rows, inner))
+        right = _stretch(b, (*batch, inner, columns))
+        data = []
+        for number in range(_count(batch)):
+            one = left[number * rows * inner :][: rows * inner]
+            two = right[number * inner * columns :][: inner * columns]
+            turned = [two[j::columns] for j in range(columns)] if inner else [[]] * columns
+            for i in range(rows):
+                row = one[i * inner : (i + 1) * inner]
+                data += [sum(map(float.__mul__, map(float, row), map(float, column)), 0.0)
+                         for column in turned]  # fmt: skip
+        shape = [*batch, *([rows] if self.ndim > 1 else []), *([columns] if other.ndim > 1 else [])]
+        kind = promote_types(self.dtype, other.dtype)
+        return Tensor(map(MAKERS[kind], data), shape, kind)
+
+    def matmul(self, other):
+        return self @ other
+
+    mm = bmm = mv = dot = matmul
+
+    def outer(self, other):
+        return self.unsqueeze(-1) * other
+
+    def clamp(self, min=None, max=None):
+        out = self
+        out = out if min is None else out._combine(min, _largest)
+        return out if max is None else out._combine(max, _smallest)
+
+    clip = clamp
+
+    def clamp_min(self, min):
+        return self.clamp(min=min)
+
+    def clamp_max(self, max):
+        return self.clamp(max=max)
+
+    def round(self, decimals=0):
+        scale = 10.0**decimals
+        return self._like([_round(value * scale) / scale for value in self._data])
+
+    def where(self, condition, other):
+        return where(condition, self, other)
+
+    def masked_fill(self, mask, value):
+        return where(mask, value, self)
+
+    def lerp(self, end, weight):
+        return self + weight * (end - self)
+
+    # -- sums and the like
+    def _reduce(self, function, dim, keepdim, kind=None):
+        if dim is None or (isinstance(dim, list | tuple) and not dim):
+            dims = set(range(self.ndim))
+        else:
+            dims = {self._axis(one) for one in (dim if isinstance(dim, list | tuple) else [dim])}
+        kept = [i for i in range(self.ndim) if i not in dims]
+        gone = [i for i in range(self.ndim) if i in dims]
+        strides = _strides(self.shape)
+        starts = _offsets([self.shape[i] for i in kept], [strides[i] for i in kept])
+        inner = _offsets([self.shape[i] for i in gone], [strides[i] for i in gone])
+        data = [function([self._data[start + i] for i in inner]) for start in starts]
+        shape = [1 if i in dims else size for i, size in enumerate(self.shape)]
+        shape = shape if keepdim else [self.shape[i] for i in kept]
+        return Tensor(data, shape, kind or self.dtype)
+
+    def sum(self, dim=None, keepdim=False, *, axis=None):
+        kind = self.dtype if self.dtype.is_floating_point else int64
+        start = 0.0 if kind.is_floating_point else 0
+        dim = axis if dim is None else dim
+        return self._reduce(lambda values: sum(values, start), dim, keepdim, kind)
+
+    def prod(self, dim=None, keepdim=False):
+        kind = self.dtype if self.dtype.is_floating_point else int64
+        return self._reduce(math.prod, dim, keepdim, kind)
+
+    def mean(self, dim=None, keepdim=False, *, axis=None):
+        if not self.dtype.is_floating_point:
+            raise RuntimeError("a mean is of floats; use .double() first")
+        dim = axis if dim is None else dim
+        return self._reduce(lambda v: sum(v) / len(v) if v else nan, dim, keepdim)
+
+    def var(self, dim=None, unbiased=None, keepdim=False, *, correction=None, axis=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        less = (1 if unbiased in (None, True) else 0) if correction is None else correction
+
+        def spread(values):
+            mean = sum(values) / len(values)
+            return _divide(sum((v - mean) ** 2 for v in values), max(0, len(values) - less))
+
+        return self._reduce(spread, axis if dim is None else dim, keepdim)
+
+    def std(self, *args, **more):
+        return self.var(*args, **more).sqrt()
+
+    def norm(self, p=2, dim=None, keepdim=False):
+        if p in (2, "fro", None):
+            return self._reduce(lambda v: math.sqrt(sum(x * x for x in v)), dim, keepdim)
+        if p == inf:
+            return self.abs()._reduce(max, dim, keepdim)
+        return self._reduce(lambda v: sum(abs(x) ** p for x in v) ** (1 / p), dim, keepdim)
+
+    def amax(self, dim=None, keepdim=False):
+        return self._reduce(_choose(_largest), dim, keepdim)
+
+    def amin(self, dim=None, keepdim=False):
+        return self._reduce(_choose(_smallest), dim, keepdim)
+
+    def max(self, dim=None, keepdim=False):
+        if isinstance(dim, Tensor):
+            return self.maximum(dim)
+        if dim is None:
+            return self.amax()
+        return Pair(self.amax(dim, keepdim), self.argmax(dim, keepdim))
+
+    def min(self, dim=None, keepdim=False):
+        if isinstance(dim, Tensor):
+            return self.minimum(dim)
+        if dim is None:
+            return self.amin()
+        return Pair(self.amin(dim, keepdim), self.argmin(dim, keepdim))
+
+    def argmax(self, dim=None, keepdim=False):
+        return self._reduce(lambda v: v.index(_choose(_largest)(v)), dim, keepdim, int64)
+
+    def argmin(self, dim=None, keepdim=False):
+        return self._reduce(lambda v: v.index(_choose(_smallest)(v)), dim, keepdim, int64)
+
+    def any(self, dim=None, keepdim=False):
+        return self._reduce(any, dim, keepdim, bool_)
+
+    def all(self, dim=None, keepdim=False):
+        return self._reduce(all, dim, keepdim, bool_)
+
+    def count_nonzero(self, dim=None):
+        return self._reduce(lambda v: sum(x != 0 for x in v), dim, False, int64)
+
+    def median(self):
+        return self._reduce(lambda v: sorted(v)[(len(v) - 1) // 2], None, False)
+
+    def _along(self, function, dim, kind=None):
+        """Apply a function to each row along an axis; it returns a row."""
+        moved = self.movedim(dim, -1) if self.ndim > 1 else self
+        step = self.shape[dim]
+        rows = [moved._data[i : i + step] for i in range(0, len(self._data), step or 1)]
+        made = [function(row) for row in rows]
+        length = len(made[0]) if made else 0
+        data = [value for row in made for value in row]
+        out = Tensor(data, (*moved.shape[:-1], length), kind or self.dtype)
+        return out.movedim(-1, dim) if self.ndim > 1 else out
+
+    def softmax(self, dim, dtype=None):
+        def share(row):
+            top = max(row)
+            parts = [math.exp(value - top) for value in row]
+            return [part / sum(parts) for part in parts]
+
+        return self._along(share, dim, self._floats()).to(dtype)
+
+    def log_softmax(self, dim):
+        return self.softmax(dim).log()
+
+    def logsumexp(self, dim, keepdim=False):
+        def add(values):
+            top = max(values)
+            return top + math.log(sum(math.exp(value - top) for value in values))
+
+        return self._reduce(add, dim, keepdim)
+
+    def cumsum(self, dim):
+        return self._along(_running(lambda a, b: a + b), dim)
+
+    def cumprod(self, dim):
+        return self._along(_running(lambda a, b: a * b), dim)
+
+    def cummax(self, dim):
+        return Pair(self._along(_running(_largest), dim), None)
+
+    def cummin(self, dim):
+        return Pair(self._along(_running(_smallest), dim), None)
+
+    def diff(self, dim=-1):
+        return self._along(lambda row: [b - a for a, b in pairwise(row)], dim)
+
+    def argsort(self, dim=-1, descending=False, stable=False):
+        def order(row):
+            places = sorted(range(len(row)), key=row.__getitem__, reverse=descending)
+            return places
+
+        return self._along(order, dim, int64)
+
+    def sort(self, dim=-1, descending=False):
+        ordered = self._along(lambda row: sorted(row, reverse=descending), dim)
+        return Pair(ordered, self.argsort(dim, descending))
+
+    def gather(self, dim, index):
+        if self.ndim != 1:
+            raise NotHere("gather with more than one axis", {"gather with one axis"})
+        return self[index]
+
+    # -- in place
+    def _refuse_view(self):
+        if self._is_view:
+            raise NotHere(
+                "a change in place of a view",
+                {"changes of a whole tensor, of a part, and x[…] = …"},
+            )
+
+    def _become(self, other):
+        self._refuse_view()
+        if other.shape != self.shape:
+            raise RuntimeError(f"a result of shape {other.shape} does not fit into {self.shape}")
+        self._data = [MAKERS[self.dtype](value) for value in other._data]
+        self._write_through()
+        return self
+
+    def __iadd__(self, other):
+        return self._become(self + other)
+
+    def __isub__(self, other):
+        return self._become(self - other)
+
+    def __imul__(self, other):
+        return self._become(self * other)
+
+    def __itruediv__(self, other):
+        return self._become(self / other)
+
+    add_, sub_, mul_, div_ = __iadd__, __isub__, __imul__, __itruediv__
+
+    def copy_(self, other):
+        return self._become(as_tensor(other).expand(self.shape))
+
+    def lerp_(self, end, weight):
+        return self._become(self.lerp(end, weight))
+
+    def clamp_(self, min=None, max=None):
+        return self._become(self.clamp(min, max))
+
+    def zero_(self):
+        return self._become(zeros_like(self))
+
+    def fill_(self, value):
+        return self._become(full_like(self, value))
+
+
+def _choose(better):
+    def choose(values):
+        if not values:
+            raise IndexError("there is nothing to choose from")
+        best = values[0]
+        for value in values[1:]:
+            best = better(best, value)
+        return best
+
+    return choose
+
+
+def _running(function):
+    def run(row):
+        out = row[:1]
+        for value in row[1:]:
+            out.append(function(out[-1], value))
+        return out
+
+    return run
+
+
+def _add_methods():
+    """Give tensors the methods that work entry by entry."""
+
+    def of_one(function, floats: bool = False, kind: dtype | None = None):
+        def method(self):
+            chosen = kind or (self._floats() if floats else self.dtype)
+            return self._like([function(value) for value in self._data], chosen)
+
+        return method
+
+    def of_two(function, floats: bool = False, kind: dtype | None = None):
+        def method(self, other):
+            return self._combine(other, function, self._floats(other) if floats else kind)
+
+        return method
+
+    made = {
+        **{name: of_one(function, floats=True) for name, function in FLOATS.items()},
+        **{name: of_one(function) for name, function in SAME.items()},
+        **{name: of_one(function, kind=bool_) for name, function in TESTS.items()},
+        **{name: of_two(function) for name, function in PAIRS.items()},
+        **{name: of_two(function, floats=True) for name, function in FLOAT_PAIRS.items()},
+        **{name: of_two(function, kind=bool_) for name, function in COMPARED.items()},
+    }
+    made |= {alias: made[name] for alias, name in ALIASES.items()}
+    for name, method in made.items():
+        setattr(Tensor, name, method)
+
+
+_add_methods()
+
+
+# -- making them ----------------------------------------------------------------------------------
+def tensor(data, dtype=None, **_):
+    """Make a tensor of numbers in nested lists."""
+    shape, values = _read(data)
+    kind = data.dtype if isinstance(data, Tensor) else None
+    kind = dtype or kind or max(map(_kind_of, values), key=lambda k: k.rank, default=float32)
+    return Tensor(map(MAKERS[kind], values), shape, kind)
+
+
+def as_tensor(data, dtype=None):
+    """Return a tensor as it is, and make one of anything else."""
+    return data.to(dtype) if isinstance(data, Tensor) else tensor(data, dtype)
+
+
+def is_tensor(value):
+    """Return whether something is a tensor."""
+    return isinstance(value, Tensor)
+
+
+def full(size, fill_value, dtype=None, **_):
+    """Make a tensor of one number over and over."""
+    size = (size,) if isinstance(size, int) else tuple(size)
+    return tensor(fill_value, dtype).expand(size).clone()
+
+
+def zeros(*size, dtype=float32, **_):
+    """Make a tensor of zeros."""
+    return full(_given(size), 0, dtype)
+
+
+def ones(*size, dtype=float32, **_):
+    """Make a tensor of ones."""
+    return full(_given(size), 1, dtype)
+
+
+def full_like(other, fill_value, dtype=None):
+    """Make a tensor of one number, in another's shape."""
+    return full(other.shape, fill_value, dtype or other.dtype)
+
+
+def zeros_like(other, dtype=None):
+    """Make zeros in another's shape."""
+    return full_like(other, 0, dtype)
+
+
+def ones_like(other, dtype=None):
+    """Make ones in another's shape."""
+    return full_like(other, 1, dtype)
+
+
+empty, empty_like = zeros, zeros_like
+
+
+def eye(n, m=None, dtype=float32):
+    """Make an identity matrix."""
+    return tensor([[float(i == j) for j in range(m or n)] for i in range(n)], dtype)
+
+
+def arange(start, end=None, step=1, dtype=None, **_):
+    """Make numbers at equal steps, the end left out."""
+    start, end = (0, start) if end is None else (start, end)
+    count = max(0, math.ceil((end - start) / step))
+    kind = dtype or max(map(_kind_of, (start, end, step)), key=lambda k: k.rank)
+    return tensor([start + i * step for i in range(count)], kind)
+
+
+def linspace(start, end, steps, dtype=float32, **_):
+    """Make numbers at equal distances, both ends among them."""
+    gap = (end - start) / max(1, steps - 1)
+    return tensor([start + i * gap for i in range(steps)], dtype)
+
+
+# -- several of them ------------------------------------------------------------------------------
+def cat(tensors, dim=0):
+    """Join tensors along an axis."""
+    tensors = list(tensors)
+    axis = tensors[0]._axis(dim)
+    rest = {t.shape[:axis] + t.shape[axis + 1 :] for t in tensors}
+    if len(rest) > 1:
+        raise RuntimeError("joined tensors have one shape but for the axis along which they are")
+    before = _count(tensors[0].shape[:axis])
+    data = []
+    for i in range(before):
+        for one in tensors:
+            step = _count(one.shape[axis:])
+            data += one._data[i * step : (i + 1) * step]
+    shape = list(tensors[0].shape)
+    shape[axis] = sum(one.shape[axis] for one in tensors)
+    kind = max((one.dtype for one in tensors), key=lambda k: k.rank)
+    return Tensor(data, shape, kind)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors, dim=0):
+    """Put tensors of one shape beside each other, along a new axis."""
+    return cat([one.unsqueeze(dim) for one in tensors], dim)
+
+
+def where(condition, input, other):
+    """Take the entries of one tensor where a condition holds, else those of another."""
+    kinds = [v.dtype for v in (input, other) if isinstance(v, Tensor)]
+    input, other = as_tensor(input), as_tensor(other)
+    shape = broadcast_shapes(condition.shape, input.shape, other.shape)
+    parts = (_stretch(one, shape) for one in (condition, input, other))
+    data = [a if kept else b for kept, a, b in zip(*parts, strict=True)]
+    kind = max(kinds or [input.dtype, other.dtype], key=lambda k: k.rank)
+    return Tensor(map(MAKERS[kind], data), shape, kind)
+
+
+def einsum(equation, *tensors):
+    """Sum products over the letters that the result leaves out."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    letters = "".join(dict.fromkeys("".join(terms)))
+    if not arrow:
+        output = "".join(sorted(c for c in letters if inputs.count(c) == 1))
+    if "." in equation:
+        raise NotHere("einsum with dots", {"einsum with letters"})
+    order = output + "".join(c for c in letters if c not in output)
+    made = tensor(1.0, tensors[0].dtype)
+    for term, one in zip(terms, tensors, strict=True):
+        kept = sorted(term, key=order.index)
+        one = one.permute(*(term.index(c) for c in kept))
+        one = one.reshape([one.shape[kept.index(c)] if c in kept else 1 for c in order])
+        made = made * one
+    gone = tuple(range(len(output), len(order)))
+    return made.sum(gone) if gone else made
+
+
+class no_grad:
+    """Nothing keeps a gradient here anyway."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def __call__(self, function):
+        return function
+
+
+# -- torch.f(x, …) is x.f(…) ----------------------------------------------------------------------
+METHODS = (
+    *FLOATS, *SAME, *TESTS, *PAIRS, *FLOAT_PAIRS, *COMPARED,
+    "mean", "sum", "prod", "var", "std", "norm", "amax", "amin", "max", "min", "argmax", "argmin",
+    "any", "all", "median", "count_nonzero", "softmax", "log_softmax", "logsumexp", "cumsum",
+    "cumprod", "cummax", "cummin", "diff", "argsort", "sort", "clamp", "clip", "round", "pow",
+    "lerp", "matmul", "mm", "bmm", "mv", "dot", "outer", "reshape", "flatten", "permute",
+    "transpose", "movedim", "unsqueeze", "squeeze", "repeat_interleave", "index_select", "flip",
+    "roll", "chunk", "split", "unbind", "tril", "triu", "masked_fill", "multiply", "divide",
+    "subtract", "true_divide", "numel", "clone", "gather",
+)  # fmt: skip
+
+
+def _function_of(name):
+    def function(input, *args, **more):
+        return getattr(as_tensor(input), name)(*args, **more)
+
+    function.__name__ = name
+    return function
+
+
+# Names such as max, which in this file are Python's own, are found by __getattr__ below.
+_FUNCTIONS = {name: _function_of(name) for name in METHODS}
+
+
+def _normalize(input, p=2.0, dim=1, eps=1e-12):
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
+
+
+def _vector_norm(x, ord=2, dim=None, keepdim=False):
+    return x.norm(ord, dim, keepdim)
+
+
+class Namespace:
+    """A part of torch, such as torch.linalg."""
+
+    def __init__(self, name, **members):
+        self.__dict__.update(members)
+        self._name, self._known = name, set(members)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotHere(f"{self._name}.{name}", self._known)
+
+
+linalg = Namespace("linalg", norm=_vector_norm, vector_norm=_vector_norm)
+functional = Namespace(
+    "nn.functional",
+    normalize=_normalize,
+    **{name: _function_of(name) for name in ("relu", "silu", "sigmoid", "tanh", "softmax",
+                                             "log_softmax")},
+)  # fmt: skip
+nn = Namespace("nn", functional=functional)
+
+
+def __getattr__(name):
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if name in KINDS:
+        return KINDS[name]
+    if name.startswith("__"):
+        raise AttributeError(name)
+    own = {key for key, value in globals().items() if key.islower() and callable(value)}
+    raise NotHere(name, {key for key in own if not key.startswith("_")} | {*_FUNCTIONS, "nn"})

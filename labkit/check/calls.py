@@ -1,0 +1,110 @@
+"""Try functions on cases written as text, and say what is wrong with what they return.
+
+Plain Python, as compare.py is: labkit evaluates a case with torch, a page of the site with the
+stand-in that it has for torch. A task is JSON:
+
+    functions  names of what the reader writes
+    cases      each has function, label (or ""), given and wanted: the arguments of a call and its
+               result, as source
+    look       source of a lambda (f, *arguments) that returns what is compared; "" calls f
+    rtol, hint as check.answer has them
+    note       what a right answer is told besides
+    slips      pairs of a likely mistake and the marks of what it would return, case by case
+"""
+
+from collections.abc import Callable, Mapping
+from math import cos, inf, nan
+from typing import Any
+
+from labkit.check.compare import find_fault, is_unanswered, list_numbers, name_open
+
+Task = Mapping[str, Any]
+AGREES = 1e-4  # relative: marks of the same numbers, computed another way
+
+
+def try_functions(
+    functions: Mapping[str, Callable[..., Any]], task: Task, names: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return what is wrong and its likely cause; two empty texts where all is right.
+
+    `names` are what the text of a case may use, such as torch. Never raises because of what a
+    function does.
+    """
+    came: dict[str, Any] = {}
+    wanted: dict[str, Any] = {}
+    names = {"inf": inf, "nan": nan, **names}
+    for case in task["cases"]:
+        name = case["label"]
+        try:
+            came[name] = call(functions[case["function"]], case["given"], task["look"], names)
+        except Unanswered:
+            came[name] = ...
+        except Exception as error:  # the reader's code: he gets a sentence
+            code = getattr(functions[case["function"]], "__code__", None)
+            return describe_error(error, getattr(code, "co_filename", "")), ""
+        wanted[name] = eval(case["wanted"], dict(names))
+    if len(came) == 1:
+        (yours,), (truth,) = came.values(), wanted.values()
+    else:
+        yours, truth = came, wanted
+    if is_unanswered(yours):
+        return f"not answered yet{name_open(yours)}", ""
+    try:
+        fault = find_fault(yours, truth, task["rtol"])
+    except Exception as error:  # whatever came, the reader gets a sentence
+        fault = f"this cannot be compared ({type(error).__name__}: {error})"
+    if not fault:
+        return "", ""
+    cause = find_slip([came[case["label"]] for case in task["cases"]], task["slips"])
+    hint = f". Hint: {task['hint']}" if task["hint"] and not cause else ""
+    return fault + hint, cause
+
+
+class Unanswered(Exception):
+    """A function that others are to look at returns nothing yet."""
+
+
+def call(function: Callable[..., Any], given: str, look: str, names: Mapping[str, Any]) -> Any:
+    """Call a function with arguments that stand in a text, and look at what comes of it."""
+
+    def answered(*arguments: Any, **more: Any) -> Any:
+        result = function(*arguments, **more)
+        if is_unanswered(result):
+            raise Unanswered
+        return result
+
+    if look:
+        return eval(f"({look})(function_, {given})", {**names, "function_": answered})
+    return eval(f"function_({given})", {**names, "function_": function})
+
+
+def mark(value: Any) -> float:
+    """Sum up a result in one number that other results hardly share."""
+    return sum(cos(i) * number for i, number in enumerate(list_numbers(value)))
+
+
+def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
+    """Return the mistake that would have given these results, "" for none."""
+    try:
+        marks = [mark(result) for result in results]
+    except (TypeError, ValueError):
+        return ""
+    for cause, expected in slips:
+        if all(
+            abs(a - b) <= AGREES * max(1.0, abs(b)) for a, b in zip(marks, expected, strict=True)
+        ):
+            return cause
+    return ""
+
+
+def describe_error(error: BaseException, filename: str) -> str:
+    """Name an error, and the line of a file, the reader's code, in which it arose."""
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    line, frame = 0, error.__traceback__
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        return f"line {error.lineno} is no Python: {error.msg}"
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == filename:
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return f"line {line} raised {said}" if line else f"it raised {said}"

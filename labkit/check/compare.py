@@ -1,0 +1,113 @@
+"""Hold an answer against the right one: numbers, lists of them, yes or no, words, named parts.
+
+Plain Python without any import of torch or numpy: the site's pages run this very file. Whatever
+has `tolist`, such as a tensor or an array, is compared by its numbers.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from math import inf, isfinite, isnan
+from typing import Any
+
+WRONG = "not right yet: "
+
+
+def is_unanswered(yours: Any) -> bool:
+    """Return whether `...`, None or an empty word stands where an answer is wanted."""
+    if yours is None or yours is ...:
+        return True
+    if isinstance(yours, str):
+        return not yours.strip(" .?…")
+    if isinstance(yours, Mapping):
+        return any(is_unanswered(value) for value in yours.values())
+    return isinstance(yours, list | tuple) and any(is_unanswered(value) for value in yours)
+
+
+def name_open(yours: Any) -> str:
+    """Name the answers that are lacking, where others were given."""
+    if not isinstance(yours, Mapping):
+        return ""
+    lacking = [str(key) for key, value in yours.items() if is_unanswered(value)]
+    return f": {', '.join(lacking)}" if len(lacking) < len(yours) else ""
+
+
+def find_fault(yours: Any, truth: Any, rtol: float) -> str:
+    """Return what is wrong, or nothing.
+
+    A number is right within `rtol` of the truth (of the largest entry, where several numbers are
+    wanted; within `rtol` itself where the truth is 0).
+    """
+    if isinstance(truth, str):
+        if not isinstance(yours, str):
+            return f"a word or a sentence is wanted, got {type(yours).__name__}"
+        return "" if _normalize_text(yours) == _normalize_text(truth) else "not this one"
+    if isinstance(truth, Mapping):
+        if not isinstance(yours, Mapping) or set(yours) != set(truth):
+            return f"one answer for each of {', '.join(map(str, truth))} is wanted"
+        faults = {key: find_fault(yours[key], truth[key], rtol) for key in truth}
+        wrong = [_name_part(str(key), fault) for key, fault in faults.items() if fault]
+        return f"{WRONG}{', '.join(wrong)}" if wrong else ""
+    if _is_several(truth):
+        if not isinstance(yours, list | tuple) or len(yours) != len(truth):
+            return f"{len(truth)} results are wanted, in a tuple"
+        numbered = (dict(enumerate(part, start=1)) for part in (yours, truth))
+        return find_fault(next(numbered), next(numbered), rtol).replace(WRONG, f"{WRONG}result ", 1)
+    if isinstance(truth, bool):
+        said = yours.tolist() if hasattr(yours, "tolist") else yours
+        if not isinstance(said, bool):
+            return f"True or False is wanted, got {type(yours).__name__}"
+        return "" if said == truth else "not this one"
+    if callable(yours) or isinstance(yours, str | Mapping):
+        return f"a number is wanted, got {type(yours).__name__}"
+    (shape, actual), (wanted_shape, wanted) = read_numbers(yours), read_numbers(truth)
+    if shape != wanted_shape and not len(actual) == len(wanted) == 1:
+        return f"an answer of shape {wanted_shape} is wanted, got {shape}"
+    allowed = rtol * (max((abs(w) for w in wanted if isfinite(w)), default=0.0) or 1.0)
+    wrong = sum(not _is_close(a, w, allowed) for a, w in zip(actual, wanted, strict=True))
+    if not wrong:
+        return ""
+    return "not right yet" if len(wanted) == 1 else f"{wrong} of {len(wanted)} not right"
+
+
+def _is_several(truth: Any) -> bool:
+    """Return whether a function is wanted that returns several things, such as two tensors."""
+    return isinstance(truth, tuple) and any(isinstance(part, list | tuple) for part in truth)
+
+
+def _name_part(key: str, fault: str) -> str:
+    """Name a part that is wrong; of one that has parts itself, those that are."""
+    return f"{key} ({fault.removeprefix(WRONG)})" if fault.startswith(WRONG) else key
+
+
+def read_numbers(value: Any) -> tuple[tuple[int, ...], list[float]]:
+    """Read shape and entries, row by row; raise ValueError where rows differ in length."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        return (), [float(value)]
+    rows = [read_numbers(row) for row in value]
+    shapes = {shape for shape, _ in rows}
+    if len(shapes) > 1:
+        raise ValueError("its rows have different lengths")
+    return (len(rows), *next(iter(shapes), ())), [entry for _, row in rows for entry in row]
+
+
+def list_numbers(value: Any) -> Iterator[float]:
+    """Yield all numbers of a value, part by part where it has several."""
+    if isinstance(value, Mapping | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from list_numbers(part)
+    else:
+        yield from read_numbers(value)[1]
+
+
+def _is_close(actual: float, wanted: float, allowed: float) -> bool:
+    if isnan(actual) or isnan(wanted):
+        return isnan(actual) and isnan(wanted)
+    if inf in (abs(actual), abs(wanted)):
+        return actual == wanted
+    return abs(actual - wanted) <= allowed
+
+
+def _normalize_text(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip(" .").casefold()

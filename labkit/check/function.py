@@ -1,0 +1,133 @@
+"""Check a function that somebody wrote: hold what it returns against the right results."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.check.calls import call, mark, try_functions
+from labkit.check.report import Law, Report
+
+Function = Callable[..., Any]
+NAMES = {"torch": torch}  # what the text of a case may use
+KINDS = "tensors, numbers, texts, lists, tuples, dictionaries and None"
+
+
+def function(
+    mine: Function | Mapping[str, Function],
+    cases: tuple | Mapping[str, tuple],
+    wanted: Any,
+    *,
+    look: str = "",
+    slips: Mapping[str, Function] | None = None,
+    name: str = "",
+    hint: str = "",
+    rtol: float = 1e-3,
+) -> Report:
+    """Call your function on each case and compare what comes with what is wanted.
+
+    `cases` is the tuple of arguments of one call, or several such tuples by their labels; a text
+    that begins with "lambda" is a function, on tensors. `wanted` is the right function, or the
+    result itself, by label where there are several cases. `look`, the source of a lambda
+    (f, *arguments), says what is compared where that is not simply f(*arguments). `slips` maps
+    likely mistakes, in words, to functions that make them. `mine` may be several functions by
+    name; `wanted` then has theirs under the same names.
+
+    Numbers are right as in `check.answer`, and the hint is given likewise. Whatever your function
+    does, the check does not raise. Shown in a notebook, the report carries these cases to the
+    site, whose page checks an answer by them.
+
+    Raises TypeError for an argument that cannot be written as text.
+    """
+    title = f"answer {name}".strip()
+    for each in mine.values() if isinstance(mine, Mapping) else [mine]:
+        if lacks := _find_lack(each):
+            return Report(title, (Law(name or "answer", False, "", lacks),))
+    calls = list(_list_calls(mine, cases, wanted))
+    several = len(calls) > 1
+    task: dict[str, Any] = {
+        "kind": "code",
+        "name": name,
+        "functions": list(dict.fromkeys(_name(each) for _, each, _, _ in calls)),
+        "cases": [
+            {
+                "function": _name(each),
+                "label": label if several else "",
+                "given": ", ".join(map(write, arguments)),
+            }
+            for label, each, arguments, _ in calls
+        ],
+        "look": look,
+        "rtol": rtol,
+        "hint": hint,
+        "note": "",
+    }
+    names = {"inf": float("inf"), "nan": float("nan"), **NAMES}
+    for case, (*_, right) in zip(task["cases"], calls, strict=True):
+        result = call(right, case["given"], look, names) if callable(right) else right
+        case["wanted"] = write_result(result)
+    task["slips"] = [
+        (cause, [mark(call(wrong, case["given"], look, names)) for case in task["cases"]])
+        for cause, wrong in (slips or {}).items()
+    ]
+    functions = {_name(each): each for _, each, _, _ in calls}
+    message, cause = try_functions(functions, task, NAMES)
+    return Report(title, (Law(name or "answer", not message, cause, message),), ask=lambda: task)
+
+
+def _find_lack(given: Any) -> str:
+    """Say that there is no function to call, or nothing."""
+    if given is None or given is ...:
+        return "not answered yet"
+    return "" if callable(given) else f"a function is wanted, got {type(given).__name__}"
+
+
+def _name(given: Function) -> str:
+    return getattr(given, "__name__", type(given).__name__)
+
+
+def _list_calls(
+    mine: Any, cases: Any, wanted: Any
+) -> Iterator[tuple[str, Function, tuple[Any, ...], Any]]:
+    """Yield label, function, arguments, and the right function or result of each call."""
+    labelled = cases if isinstance(cases, Mapping) else {"": cases}
+    several = isinstance(mine, Mapping)
+    for key, each in mine.items() if several else [("", mine)]:
+        right = wanted[key] if several else wanted
+        for label, arguments in labelled.items():
+            told = ", ".join(filter(None, [key, label]))
+            result = right if callable(right) or label == "" else right[label]
+            yield told, each, arguments, result
+
+
+def write(value: Any) -> str:
+    """Write an argument as Python source that torch, or its stand-in, evaluates to it."""
+    if isinstance(value, Tensor):
+        kind = f", dtype={value.dtype}" if value.dtype != torch.get_default_dtype() else ""
+        return f"torch.tensor({value.tolist()}{kind})"
+    if isinstance(value, str):
+        return f"({value})" if value.startswith("lambda") else repr(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{write(k)}: {write(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(write, value))
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if value else "()"
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, int | float):
+        return repr(float(value)) if isinstance(value, float) else repr(int(value))
+    raise TypeError(f"an argument is made of {KINDS}; got {type(value).__name__}")
+
+
+def write_result(value: Any) -> str:
+    """Write a result as numbers, which no tensor is needed to compare with."""
+    if isinstance(value, Mapping):
+        parts = (f"{key!r}: {write_result(part)}" for key, part in value.items())
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list | tuple):
+        inner = "".join(f"{write_result(part)}, " for part in value)
+        return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+    return write(value.tolist() if hasattr(value, "tolist") else value)
