@@ -193,6 +193,16 @@ def words_of(fig) -> list[Text]:
     ]
 
 
+def test_places_are_rounded_and_numbers_that_are_read_are_not():
+    figure = plots.curves(
+        {"pre": {0.00316: [1.23456], 0.0178: [2.0]}}, xlabel="x", ylabel="y", caption="c", logx=True
+    )
+    page = figure.draw_page()
+    assert ">0.00316<" in page and "1.23456" in told(page, "data-marks")
+    shapes = " ".join(re.findall(r' d="([^"]*)"', page))
+    assert re.search(r"\d\.\d\d\b", shapes) and not re.search(r"\.\d{3}", shapes)
+
+
 # -- a phone ------------------------------------------------------------------------------------
 @each(name=sorted(PICTURES))
 def test_a_phone_s_drawing_is_360_pixels_wide_with_text_of_11(name):
