@@ -156,6 +156,20 @@ with CountBytes() as forward:
     y = llama_norm(x, gain)
 with CountBytes() as backward:
     torch.autograd.grad(y, (x, gain), torch.randn_like(y))
+words = {"_to_copy": "cast", "pow": "square", "mul": "times"}
+plots.trips(
+    {
+        "in steps": [
+            (words.get(name, name), read / x.numel(), written / x.numel())
+            for name, read, written in forward.each
+        ],
+        "one kernel": [("RMSNorm", 2, 2)],
+    },
+    caption="The four lines above, counted while they run: what each operation fetches from memory, and what it brings back. "
+    "The root is taken once a row, which is next to nothing. One kernel fetches the row, does all of it on the chip, and brings the result back.",
+).named("trips-to-memory")
+
+# %%
 plots.dots(
     {
         f"{way}, {name}": [number]
@@ -182,7 +196,6 @@ claim(
 
 # %% [markdown]
 r"""
-Cast: 2 bytes read, 4 written. Square: 4 and 4. Mean: 4. Product with the root: 4 and 4. Cast: 4 and 2. Gain: 2 and 2. Together 36.
 So what computes next to nothing may well take a quarter of the time: whatever runs by itself moves everything once more. A **fused kernel** does
 all of it while the row is on the chip.
 

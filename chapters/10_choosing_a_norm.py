@@ -261,7 +261,7 @@ def draw_equals(draw):
 
 plots.explore(
     draw_equals,
-    [1, 2, 3, 4, 5, 6, 7, 8],
+    [1, 2, 3, 4, 5, 6],
     "equals",
     label="draw",
     caption="Eleven equal recipes, best first, with the luck of our own runs. Every draw has a winner, "

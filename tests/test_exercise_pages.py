@@ -47,7 +47,7 @@ def page(stub: str, task, *before) -> list[dict]:
         (stub, ["exercise"], []),
         ("check.answer(yours, t)", [], report(task)),
     ]
-    return build_page(fake_book.notebook(*cells))["cells"]
+    return build_page("04_toy", fake_book.notebook(*cells))["cells"]
 
 
 def boxes(cells: list[dict]) -> list[dict]:
@@ -79,7 +79,9 @@ def test_a_check_becomes_a_box_behind_its_stub_and_its_code_stays():
 )
 def test_what_checks_is_folded_wherever_it_stands(source, outputs):
     stub = ("def f(x):\n    return ...", ["exercise"], [])
-    cells = build_page(fake_book.notebook("# Toy\n\n## The idea\n", stub, (source, [], outputs)))
+    cells = build_page(
+        "04_toy", fake_book.notebook("# Toy\n\n## The idea\n", stub, (source, [], outputs))
+    )
     assert "hide-input" in cells["cells"][-1]["metadata"]["tags"]
 
 
@@ -109,7 +111,7 @@ def test_one_box_a_stub_and_none_without():
     task = by_hand("")
     shown = ("check.answer(...)", [], report(task))
     cells = fake_book.notebook("# Toy", shown, ("yours = ...", ["exercise"], []), shown, shown)
-    assert len(boxes(build_page(cells)["cells"])) == 1
+    assert len(boxes(build_page("04_toy", cells)["cells"])) == 1
 
 
 # -- launch links -----------------------------------------------------------------------------

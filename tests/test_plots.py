@@ -82,6 +82,10 @@ PICTURES = {
         caption="Lost.",
         reference={"true": 1.0},
     ),
+    "trips": lambda: plots.trips(
+        {"in steps": [("square", 4, 4), ("mean", 4, 0)], "one kernel": [("norm", 2, 2)]},
+        caption=CAPTION,
+    ),
     "shadow": lambda: plots.shadow(
         {"a": [3, 1, -1, 5], "b": [1, 3, 5, -1]}, {"as it is": 0, "plus 10": 10}, caption="Drop it."
     ),
@@ -377,6 +381,7 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
         (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
         (plots.share_bars, [{"a": {"x": 1}, "b": {"y": 1}}], CAPTION | {"notes": {}}, "same parts"),
         (plots.shadow, [SKEW, {"as it is": 0}], CAPTION, "'b' does not; take x and"),
+        (plots.trips, [{"in steps": []}], CAPTION, "every program has an operation"),
         (plots.attention_maps, [MAP, "xy"], CAPTION | {"notes": MAP}, r"columns, got \(1, 1\)"),
         (plots.attention_maps, [MAP, "x"], CAPTION | {"notes": {}}, "a note for each"),
         (plots.explore, [None, [1], "a"], {"label": "l"}, "at least two values"),

@@ -117,7 +117,7 @@ def test_another_question_or_axis_is_another_prediction():
 
 # -- the page --------------------------------------------------------------------------------------
 def page() -> str:
-    (cell,) = build_page(fake_book.notebook(TABLE), claims=fake_book.CLAIMS)["cells"]
+    (cell,) = build_page("04_toy", fake_book.notebook(TABLE), claims=fake_book.CLAIMS)["cells"]
     return cell["source"]
 
 

@@ -50,14 +50,25 @@ class CountOperations(TorchDispatchMode):
 
 
 class CountBytes(TorchDispatchMode):
-    """Count the bytes that operations read and write when each runs by itself, and how many run.
+    """Count the bytes that operations read and write when each runs by itself.
 
-    What only looks at a tensor in another way (views, reshapes) moves nothing and is no operation.
+    `each` lists them: the name, the bytes read and those written. What only looks at a tensor in
+    another way (views, reshapes) moves nothing and is no operation.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.bytes = self.operations = 0
+        self.each: list[tuple[str, int, int]] = []
+
+    @property
+    def bytes(self) -> int:
+        """All bytes, read and written."""
+        return sum(read + written for _, read, written in self.each)
+
+    @property
+    def operations(self) -> int:
+        """How many operations ran."""
+        return len(self.each)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -67,9 +78,9 @@ class CountBytes(TorchDispatchMode):
         results = result if isinstance(result, tuple | list) else (result,)
         made = [t for t in results if isinstance(t, Tensor)]
         if made and not func.is_view and "empty" not in func.name():
-            read = [a for a in args if isinstance(a, Tensor)]
-            self.bytes += sum(_count_bytes(t) for t in (*read, *made))
-            self.operations += 1
+            read = sum(_count_bytes(a) for a in args if isinstance(a, Tensor))
+            name = func.name().removeprefix("aten::").partition(".")[0]
+            self.each.append((name, read, sum(map(_count_bytes, made))))
         return result
 
 

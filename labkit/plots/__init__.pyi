@@ -14,6 +14,7 @@ from .shadow import shadow
 from .slider import ClosedForm, Slider, explore
 from .spheres import sphere_paths
 from .table import Table, table
+from .trips import trips
 
 __all__ = [
     "ClosedForm",
@@ -40,5 +41,6 @@ __all__ = [
     "share_bars",
     "sphere_paths",
     "table",
+    "trips",
     "xor_points",
 ]

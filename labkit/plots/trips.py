@@ -1,0 +1,87 @@
+"""Trips to memory: what each operation of a program reads, and what it writes back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .figure import Figure, redrawable
+from .style import HAIR, INK, QUIET, is_narrow, make_canvas, wrap, write_text
+
+Operation = tuple[str, float, float]  # name, bytes a value read, bytes a value written
+MEMORY, CHIP = 1.0, 0.0  # how high they are drawn
+THICK = 0.9  # points of an arrow for each byte
+STEP = 1.0  # from operation to operation
+LEAST = 0.05  # bytes a value: what is read or written once a row is not drawn
+
+
+@redrawable
+def trips(
+    programs: Mapping[str, Sequence[Operation]],
+    *,
+    caption: str,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw a row for each program: memory above, chip below, an arrow for each read and write.
+
+    An arrow is as thick as the bytes that it carries for each value of the tensor.
+    """
+    if not programs or not all(programs.values()):
+        raise ValueError(f"every program has an operation; got {dict(programs)}")
+    longest = max(map(len, programs.values()))
+    picture = make_canvas(height=(2.3 if is_narrow() else 1.9) * len(programs))
+    picture.set_layout_engine("none")  # words stand beside the lines, not in a margin
+    edges = {"left": 0.01, "right": 0.99, "top": 0.99, "bottom": 0.01, "hspace": 0.02}
+    rows = picture.subplots(len(programs), 1, squeeze=False, gridspec_kw=edges)[:, 0]
+    parts = []
+    for ax, (program, operations) in zip(rows, programs.items(), strict=True):
+        _draw_row(ax, program, operations, longest)
+        moved = sum(read + written for _, read, written in operations)
+        each = ", ".join(
+            f"{name} {read:.2g} and {written:.2g}" for name, read, written in operations
+        )
+        parts.append(f"{program}: {moved:.3g} bytes a value, read and written by {each}")
+    data = [[read, written] for of in programs.values() for _, read, written in of]
+    text = f"Arrows between memory and chip. {'. '.join(parts)}."
+    return Figure(picture, text, caption, data, provenance)
+
+
+def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: int) -> None:
+    """Draw one program, left to right as it runs."""
+    right, left = longest * STEP, -1.9 if is_narrow() else -1.2
+    ax.set(
+        xlim=(left, right + 0.4), ylim=(-0.9 if is_narrow() else -0.5, 2.0 if is_narrow() else 1.75)
+    )
+    ax.set_axis_off()
+    moved = sum(read + written for _, read, written in operations)
+    said = f"{program}: {moved:.3g} bytes for each value"
+    said = wrap(said, 40) if is_narrow() else said
+    write_text(
+        ax, said, (left, 1.95 if is_narrow() else 1.7), (0, 0), color=INK, va="top", weight="bold"
+    )
+    for height, name in ((MEMORY, "memory"), (CHIP, "chip")):
+        ax.plot([0, right], [height, height], color=HAIR, linewidth=5, solid_capstyle="butt")
+        write_text(ax, name, (0, height), (-5, 0), ha="right", va="center", color=QUIET)
+    for i, (name, read, written) in enumerate(operations):
+        middle = (i + 0.5) * STEP
+        for aside, size, start, end in (
+            (-0.2, read, MEMORY, CHIP),
+            (0.2, written, CHIP, MEMORY),
+        ):
+            if size > LEAST:
+                _draw_arrow(ax, middle + aside, start, end, size)
+        tilted = {"rotation": 50, "ha": "right"} if is_narrow() else {"ha": "center"}
+        write_text(ax, name, (middle, CHIP), (0, -8), va="top", color=INK, **tilted)
+
+
+def _draw_arrow(ax: Any, x: float, start: float, end: float, size: float) -> None:
+    """Draw what is carried, and write how many bytes it is."""
+    line = {
+        "arrowstyle": "-|>",
+        "color": INK,
+        "linewidth": THICK * size,
+        "shrinkA": 3,
+        "shrinkB": 3,
+    }
+    ax.annotate("", (x, end), (x, start), arrowprops=line)
+    reads = end < start  # at another height than what its neighbour writes
+    height, aside, ha = (0.65, -3 - size, "right") if reads else (0.35, 3 + size, "left")
+    write_text(ax, f"{size:.2g}", (x, height), (aside, 0), ha=ha, va="center", color=QUIET)
