@@ -84,7 +84,7 @@ PICTURES = {
     ),
     "trips": lambda: plots.trips(
         {"in steps": [("square", 4, 4), ("mean", 4, 0)], "one kernel": [("norm", 2, 2)]},
-        caption=CAPTION,
+        **CAPTION,
     ),
     "shadow": lambda: plots.shadow(
         {"a": [3, 1, -1, 5], "b": [1, 3, 5, -1]}, {"as it is": 0, "plus 10": 10}, caption="Drop it."

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .figure import Figure, redrawable
+from .marks import Marks
 from .style import HAIR, INK, QUIET, is_narrow, make_canvas, wrap, write_text
 
 Operation = tuple[str, float, float]  # name, bytes a value read, bytes a value written
 MEMORY, CHIP = 1.0, 0.0  # how high they are drawn
 THICK = 0.9  # points of an arrow for each byte
+ASIDE = (-0.2, 0.2)  # where an operation reads, and where it writes
 STEP = 1.0  # from operation to operation
 LEAST = 0.05  # bytes a value: what is read or written once a row is not drawn
 
@@ -31,9 +33,14 @@ def trips(
     picture.set_layout_engine("none")  # words stand beside the lines, not in a margin
     edges = {"left": 0.01, "right": 0.99, "top": 0.99, "bottom": 0.01, "hspace": 0.02}
     rows = picture.subplots(len(programs), 1, squeeze=False, gridspec_kw=edges)[:, 0]
-    parts = []
+    parts, marks = [], Marks("operation", of="program", runs="values")
     for ax, (program, operations) in zip(rows, programs.items(), strict=True):
         _draw_row(ax, program, operations, longest)
+        names, *sizes = zip(*operations, strict=True)
+        for quantity, of, aside in zip(("bytes read", "bytes written"), sizes, ASIDE, strict=True):
+            places = [((i + 0.5) * STEP + aside, 0.5) for i in range(len(names))]
+            runs = [[float(size)] for size in of]
+            marks.add(program, ax, quantity, names, runs, places=places, panel=program)
         moved = sum(read + written for _, read, written in operations)
         each = ", ".join(
             f"{name} {read:.2g} and {written:.2g}" for name, read, written in operations
@@ -41,7 +48,7 @@ def trips(
         parts.append(f"{program}: {moved:.3g} bytes a value, read and written by {each}")
     data = [[read, written] for of in programs.values() for _, read, written in of]
     text = f"Arrows between memory and chip. {'. '.join(parts)}."
-    return Figure(picture, text, caption, data, provenance)
+    return Figure(picture, text, caption, data, provenance, marks=marks)
 
 
 def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: int) -> None:
@@ -62,10 +69,8 @@ def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: i
         write_text(ax, name, (0, height), (-5, 0), ha="right", va="center", color=QUIET)
     for i, (name, read, written) in enumerate(operations):
         middle = (i + 0.5) * STEP
-        for aside, size, start, end in (
-            (-0.2, read, MEMORY, CHIP),
-            (0.2, written, CHIP, MEMORY),
-        ):
+        ends = ((read, MEMORY, CHIP), (written, CHIP, MEMORY))
+        for aside, (size, start, end) in zip(ASIDE, ends, strict=True):
             if size > LEAST:
                 _draw_arrow(ax, middle + aside, start, end, size)
         tilted = {"rotation": 50, "ha": "right"} if is_narrow() else {"ha": "center"}
