@@ -276,6 +276,7 @@ def follow_blocks(place, counts=(1, 2, 4, 8, 16)):
     return rows
 
 
+# %%
 kinds = {"Post-Norm": follow_blocks(solved_post), "Pre-Norm": follow_blocks(solved_pre)}
 plots.table(
     [

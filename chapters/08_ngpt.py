@@ -401,6 +401,8 @@ s = {
 }
 s |= {name: torch.full((d,), 0.25).double().requires_grad_() for name in ("alpha_A", "alpha_M")}
 tokens_in, goal = unit(torch.randn(8, d).double()), unit(torch.randn(8, d).double())
+
+# %%
 rows = []
 for count in range(101):
     stream = run_block(tokens_in, w, s)

@@ -22,7 +22,7 @@ r"""
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | no block of six is idle here; LNS ends lowest, and its late blocks matter less | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | some learn at a rate too high for Post-Norm, in one seed each | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
-| Sub-LN, NormFormer | under Pre-Norm early gradients are larger at step 100, not at the start | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| Sub-LN, NormFormer | early gradients are larger at step 100, not at the start; NormFormer does not even them out, and neither ends lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
 | EmbedNorm, First-QKV-Pre | their cards wait for runs; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | measured sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
@@ -711,7 +711,7 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-So the mismatch is not there at the start. Whether it costs anything under Adam (last section) was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
+So the mismatch is not there at the start, and at step 100 NormFormer's blocks differ by more than Pre-Norm's, not by less. Neither recipe was seen to end lower. Whether the mismatch costs anything under Adam (last section) was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
 
 ## First blocks
 
