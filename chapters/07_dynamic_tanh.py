@@ -239,7 +239,7 @@ plots.panels(
     xlabel="α x; for layer norm, of a token with deviation 1",
     caption="To a norm all entries of a token lie on one straight line and share its slope. DyT bends: beyond two on either side "
     "the output hardly says more than the sign, and hardly any gradient passes.",
-)
+).named("flat-ends")
 
 # %% [markdown]
 r"""
