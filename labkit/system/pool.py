@@ -32,6 +32,11 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
+def gives_way() -> bool:
+    """Say whether this process runs at low priority."""
+    return hasattr(os, "getpriority") and os.getpriority(os.PRIO_PROCESS, 0) >= _LOW
+
+
 def end_with(parent: int) -> None:
     """End this process, whatever it is doing, soon after its parent, however that ends."""
 
@@ -56,7 +61,7 @@ class Pool:
         Raises:
             Timeout: `give_up` said yes before that.
         """
-        kind = "low-" if hasattr(os, "nice") and os.nice(0) >= _LOW else ""
+        kind = "low-" if gives_way() else ""
         while not give_up():
             for number in range(self.slots):
                 name = f"{kind}{number}.lock"
