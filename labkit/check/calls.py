@@ -13,7 +13,9 @@ stand-in that it has for torch. A task is JSON:
 """
 
 from collections.abc import Callable, Mapping
+from inspect import getfile
 from math import cos, inf, nan
+from traceback import extract_tb
 from typing import Any
 
 from labkit.check.compare import find_fault, is_unanswered, list_numbers, name_open
@@ -40,8 +42,7 @@ def try_functions(
         except Unanswered:
             came[name] = ...
         except Exception as error:  # the reader's code: he gets a sentence
-            code = getattr(functions[case["function"]], "__code__", None)
-            return describe_error(error, getattr(code, "co_filename", "")), ""
+            return describe_error(error, find_file(functions[case["function"]])), ""
         wanted[name] = eval(case["wanted"], dict(names))
     if len(came) == 1:
         (yours,), (truth,) = came.values(), wanted.values()
@@ -100,11 +101,15 @@ def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
 def describe_error(error: BaseException, filename: str) -> str:
     """Name an error, and the line of a file, the reader's code, in which it arose."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
-    line, frame = 0, error.__traceback__
     if isinstance(error, SyntaxError) and error.filename == filename:
         return f"line {error.lineno} is no Python: {error.msg}"
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == filename:
-            line = frame.tb_lineno
-        frame = frame.tb_next
-    return f"line {line} raised {said}" if line else f"it raised {said}"
+    lines = [at.lineno for at in extract_tb(error.__traceback__) if at.filename == filename]
+    return f"line {lines[-1]} raised {said}" if lines else f"it raised {said}"
+
+
+def find_file(function: Callable[..., Any]) -> str:
+    """Find in which file a function was written; "" where that cannot be said."""
+    try:
+        return getfile(function)
+    except TypeError:  # a partial, an object that can be called, what is built in
+        return ""

@@ -5,9 +5,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from press.book.chapters import NUMBER
 from press.site.pdf import serve_folder
@@ -92,3 +93,17 @@ def chapters(pages: list[str]) -> list[str]:
     names = [name for name in pages if re.match(rf"{NUMBER}_", name)]
     assert names
     return names
+
+
+@pytest.fixture
+def tab(browser: Browser, base: str) -> Iterator[Any]:
+    """Open readers' browsers, each with a store of its own."""
+    contexts: list[BrowserContext] = []
+
+    def open_tab(**options: Any) -> Page:
+        contexts.append(browser.new_context(base_url=base, **options))
+        return contexts[-1].new_page()
+
+    yield open_tab
+    for context in contexts:
+        context.close()

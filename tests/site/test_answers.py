@@ -2,12 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from press.site import pyodide
 from tests.site.test_axe import RED, RULES, RUN, axe
@@ -25,20 +23,6 @@ WRONG = "def leaky_deviation(fan_in, a):\n    return (2 / fan_in) ** 0.5\n"
 BROKEN = "def leaky_deviation(fan_in, a):\n    b = a\n    return b + c\n"
 LOOPS = "def leaky_deviation(fan_in, a):\n    while True:\n        a = -a\n"
 STEP = "def my_step(x, f, norm):\n    return torch.relu(x + norm(f(x)))\n"
-
-
-@pytest.fixture
-def tab(browser: Browser, base: str) -> Iterator[Any]:
-    """Open readers' browsers, each with a store of its own."""
-    contexts: list[BrowserContext] = []
-
-    def open_tab(**options: Any) -> Page:
-        contexts.append(browser.new_context(base_url=base, **options))
-        return contexts[-1].new_page()
-
-    yield open_tab
-    for context in contexts:
-        context.close()
 
 
 @pytest.fixture

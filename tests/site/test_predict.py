@@ -3,13 +3,12 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 pytestmark = pytest.mark.site
 
@@ -30,20 +29,6 @@ def asking(site: Path, chapters: list[str]) -> list[str]:
     found = [name for name in chapters if "labkit-predictions" in (site / name).read_text()]
     assert found == [name for name in chapters if name[0].isdigit()]
     return found
-
-
-@pytest.fixture
-def tab(browser: Browser, base: str) -> Iterator[Any]:
-    """Open readers' browsers, each with a store of its own."""
-    contexts: list[BrowserContext] = []
-
-    def open_tab(**options: Any) -> Page:
-        contexts.append(browser.new_context(base_url=base, **options))
-        return contexts[-1].new_page()
-
-    yield open_tab
-    for context in contexts:
-        context.close()
 
 
 def questions(page: Page) -> Locator:
