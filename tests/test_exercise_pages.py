@@ -195,6 +195,7 @@ ANSWERS = {
     "def f(x):\n    return ...": "not answered yet",
     "def g(x):\n    return x": "there is no function f in the answer",
     "def f(x):\n    return x +": "line 2 is no Python: invalid syntax",
+    "def g():\n    z\n\n\ndef f(x):\n    g()": "line 2 raised NameError: name 'z' is not defined",
     "def f(x):\n    y = x\n    return z": "line 3 raised NameError: name 'z' is not defined",
     "import torch\nraise SystemExit": "line 2 raised SystemExit",
     "f = 3": "there is no function f in the answer",

@@ -98,6 +98,19 @@ def test_medians_groups_and_shares_follow_from_the_rows_of_the_table():
     assert bars == pytest.approx([97, 3, 50, 50])
 
 
+def test_what_an_operation_reads_and_writes_stands_at_its_name():
+    rows = table(drawn("trips"))
+    found = [(row["panel"], row["operation"], row["quantity"], row["value"]) for row in rows]
+    assert sorted(found) == [
+        ("in steps", "mean", "bytes read", "4"),
+        ("in steps", "mean", "bytes written", "0"),
+        ("in steps", "square", "bytes read", "4"),
+        ("in steps", "square", "bytes written", "4"),
+        ("one kernel", "norm", "bytes read", "2"),
+        ("one kernel", "norm", "bytes written", "2"),
+    ]
+
+
 def test_a_slider_s_table_says_of_which_picture_a_row_is():
     slider = plots.explore(
         lambda k: plots.curves({"pre": {1: [k], 2: [2 * k]}}, xlabel="x", ylabel="y", caption="c"),

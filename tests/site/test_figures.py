@@ -104,8 +104,8 @@ def number_in(text: str) -> float:
     )
 
 
-def point_at(page: Page, drawing: Locator, series: int) -> int:
-    """Point at the first mark of a series that no other hides; give its place."""
+def point_at(page: Page, drawing: Locator, series: int) -> int | None:
+    """Point at the first mark of a series that no other hides; give its place, if there is one."""
     drawing.scroll_into_view_if_needed()
     places = drawing.evaluate(PLACES)
     for s, i, x, y in places:
@@ -115,7 +115,7 @@ def point_at(page: Page, drawing: Locator, series: int) -> int:
             x, y = next(at[2:] for at in drawing.evaluate(PLACES) if at[:2] == [s, i])
             page.mouse.move(x, y)
             return i
-    pytest.fail(f"every mark of series {series} lies on another: point at another series")
+    return None
 
 
 # -- numbers, addresses, tables ---------------------------------------------------------------
@@ -192,9 +192,8 @@ def test_pointing_reads_the_value_that_the_figure_has(page: Page, root: Path, ch
             places = [i for s, i, *_ in drawing.evaluate(PLACES) if s == 0]
             if not places:
                 continue
-            try:
-                i = point_at(page, drawing, 0)
-            except pytest.skip.Exception:
+            i = point_at(page, drawing, 0)
+            if i is None:  # every mark lies on another
                 continue
             row = drawing.locator(".labkit-readout p").first
             expect(row).to_contain_text(name)
