@@ -165,7 +165,7 @@ plots.trips(
         ],
         "one kernel": [("RMSNorm", 2, 2)],
     },
-    caption="The four lines above, counted while they run: what each operation fetches from memory, and what it brings back. "
+    caption="The lines above, counted while they run: what each operation fetches from memory, and what it brings back. "
     "The root is taken once a row, which is next to nothing. One kernel fetches the row, does all of it on the chip, and brings the result back.",
 ).named("trips-to-memory")
 
