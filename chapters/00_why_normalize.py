@@ -12,14 +12,14 @@ r"""
 
 **Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and what leaves the row is
 $1.1^{96} \approx 9{,}412$ times what went in. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)), and its signal
-passes them twice: up, and as gradients down again. Careful first weights, skips, norms: which of the three lets 96 layers learn?
+passes them twice: up, and as gradients down again. Careful first weights, skips, norms: which of the three lets a deep network learn?
 
 **In short.**
 
 - Signal and gradient pass the same matrices, so they explode or vanish together. Careful first weights prevent that, but only
   for size, and only at the start.
-- Sixteen layers learn in any wiring. At forty-eight, in 400 steps, BatchNorm alone hardly learns. Skips alone start so loud that they need a tiny
-  learning rate; then they read some of the digits, and their loss is still worse than guessing. Both together learn, and so do skips whose branches start small.
+- Sixteen layers learn in any wiring. At forty-eight, in 400 steps, BatchNorm alone hardly learns. Skips alone start so loud that they learn only at a tiny
+  rate; there they read some of the digits, and at no rate does their loss fall below guessing. Both together learn, and so do skips whose branches start small.
 - So a norm is not what makes depth possible. What BatchNorm buys is room: larger learning rates work, and more of them.
 """
 
@@ -96,15 +96,15 @@ r"""
 ## The idea: one factor, ninety-six times
 
 Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ makes $8\cdot10^{16}$ of a whisper.
-At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16 would overflow at layer 219. (Its steps are coarse, but in per cent no coarser at $8\cdot10^{16}$ than at 8.)
+At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16, which has float32's range with fewer digits, would overflow at layer 219.
 
 Three repairs are known: draw the first weights with care, let the signal skip layers, normalize it on the way. Each is said to solve the problem,
 and nearly every large model uses all three.
 
 ### How to read this book
 
-Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). To hold a published number, or a prediction of ours, against a run
-is a **claim** in this book. It is one line, and the line opens:
+Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or a prediction of ours,
+with a run, it states a **claim**. A claim is one line, and the line opens:
 """
 
 # %%
@@ -121,8 +121,9 @@ claim(
 
 # %% [markdown]
 r"""
-The mark in front is the **verdict**: the number meets the criterion that was written down before, it does not (as here), or our runs cannot tell. Everything else, such as
-the kinds of claims, and when a verdict is *weak*, is on the page [What a claim is](claims.md).
+The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, or our runs cannot tell. A card that says *locked, then run* had its criterion and our forecast $p$
+on file before its runs began. *Seen first* means that we had already looked at some of the runs: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
+is *weak*, are on the page [What a claim is](claims.md).
 
 ### The row, twice
 
@@ -172,8 +173,8 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell holds them against autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. (Random entries do that to $\|x\|^2$ on average over draws only. The average is carried
-by a few lucky draws: a typical row ends lower, by about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.)
+The folded cell compares them with autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. Random entries do that to $\|x\|^2$ on average over draws only, and the average is carried
+by a few lucky draws: a typical row ends lower, by about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.
 """
 
 
@@ -204,16 +205,16 @@ claim(
 
 # %% [markdown]
 r"""
-So vanishing and exploding are one disease with two signs. For some layers to starve while others learn,
-something must part signal and gradient: saturation, biases or a norm. (And the gain is not the *spectral norm*, the largest factor by which $W$
-stretches any vector. That is a loose bound: a large random matrix of gain 1 stretches one
-vector nearly twofold, and an ordinary one not at all: [three rows of one spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).)
+So vanishing and exploding are one disease with two signs. For some layers to starve while others learn, signal and gradient must
+stop being mirror images. Saturation, biases or a norm can do that; exercise 4 shows how a norm does. And the gain is not the *spectral norm*, the largest factor by which $W$
+stretches any vector. A large random matrix of gain 1 stretches its most favoured vector nearly twofold, and a typical
+vector not at all, so the spectral norm is a loose bound: [three rows of one spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
 ### First repair: draw the weights with care
 
-A rectifier (ReLU) replaces negative numbers by zero, and half of the energy is gone: for symmetric $x$,
+A rectifier (ReLU) replaces negative numbers by zero, and half of the energy (the mean square) is gone: for symmetric $x$,
 $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ with $n$ inputs, whose weights have
 variance $\sigma^2$, multiplies the mean square by $\frac12 n\sigma^2$, and its root, the RMS, by $\sqrt{n\sigma^2/2}$.
 
@@ -247,18 +248,26 @@ vanished, and everything is lost.
 ### Second repair: let the signal skip
 
 A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the **stream**. The step's Jacobian is
-$I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. (**Highway networks**
-had mixed skip and branch before, through a learned gate: [Srivastava et al., 2015](https://arxiv.org/abs/1505.00387).)
-He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. (Seen again, with highways and other shortcuts: [shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data).)
+$I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
+([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
+He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) sees it again, with highways and other shortcuts.
 
-Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. After 48 steps the
-RMS has grown by $\sqrt2^{\,48} = 2^{24}$, nearly 17 million. The skip has turned vanishing into explosion. Unless the **branches** $f$
-are small: divide each by $\sqrt S$, for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$.
+Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. After 48 such steps the
+RMS has grown by $\sqrt2^{\,48} = 2^{24}$, nearly 17 million. The skip has turned vanishing into explosion. The cure is to keep the **branches** $f$
+small. Divide each by $\sqrt S$, for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$.
 GPT-2 starts so ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf));
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
+*By hand.* Twelve steps; each branch is unrelated to the stream and half as large in RMS. How large is the stream at the end?
+
+<details><summary>Answer</summary>
+
+Each step multiplies the variance by $1 + \frac14$. After twelve it is $1.25^{12} \approx 14.6$, and the RMS 3.8.
+
+</details>
+
 The place matters as well. A shortcut times $\lambda$ multiplies the direct path by $\lambda^S$, our row of people once more. A
-rectifier on it, as in the first **ResNet**, stands in the row, too; [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
+rectifier on it, as in the first **ResNet**, also acts once per step; [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
 it into the branch: **ResNet v2**.
 
 ### Third repair: normalize
@@ -269,7 +278,7 @@ scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that
 
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
-The initial scale no longer decides whether the signal survives. It has become a learning rate: the same step turns a large $W$ less. (With an $\varepsilon$ this is true
+The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets a gradient $c$ times as small, so a step of the same rate turns it $c^2$ times less. (With an $\varepsilon$ this is true
 as long as the variance of $Wx$ is far larger. Make $W$ small enough, and the norm no longer repairs it.)
 """
 
@@ -442,7 +451,7 @@ claim(
 r"""
 So much for "initialization solves it": the size is kept, and the network sees one image. Its gradient suffers as well: move the input a little, and the gradient is a different
 one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep apart units that would come to compute the same
-([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such places: [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing).
+([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such units: [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing).
 
 ### A transformer without norms
 
@@ -513,9 +522,12 @@ what a wrong rate costs. How 96 blocks without norms fare: [Ninety-six blocks wi
 ### Forty-eight layers, five ways
 
 So let us train what we can afford: deep perceptrons on handwritten digits, two matrices to a residual step, 400 steps of SGD with
-momentum. Five designs, at three depths; the norm is BatchNorm. Each has nine learning rates from 0.0001 to 1; one seed chooses, five others report. At forty-eight
-layers skips alone get ten more, down to $10^{-9}$. By He's rule each of their steps triples the variance (no rectifier follows a branch's second matrix), so 24 of them make the stream
-$3^{12} \approx 530{,}000$ times as large, and the first logits with it.
+momentum. Five designs, at three depths: *neither* (plain layers), *norms* (BatchNorm after each matrix), *skips*, *small branches* (skips, with the last matrix of each of the $S$ branches divided
+by $\sqrt S$), and *norms and skips* (ResNet v2 with BatchNorm). All start from He's rule. Each is trained at nine learning rates from 0.0001 to 1. One seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. Five
+other seeds are then trained at that rate, and only they are reported.
+
+At forty-eight layers skips alone get ten more rates, down to $10^{-9}$. Forty-eight matrices are 24 steps. By He's rule a step here does not double the variance but triples it: no rectifier follows the branch's second matrix, so the branch puts out twice the variance
+that it reads. The stream ends $3^{12} \approx 530{,}000$ times as large, and the first logits with it.
 """
 
 # %%
@@ -652,8 +664,8 @@ claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, though it holds the size at every layer: after 400 steps even the bare network reads more digits. **Skips alone** are not hopeless, but a bad
-place to start. At every rate of the common grid the first updates throw the loud network off. At rates a thousand times lower and less it learns to read some of the digits, more than
-with BatchNorm alone. (The card is not strong: one of its five runs diverged. At the next lower rate none does, and the digits are about as many.) Its logits stay enormous, and a wrong one costs
+place to start. At every rate of the common grid the first updates throw the loud network off. At rates a thousand times lower still, and below, it learns to read some of the digits, more than
+with BatchNorm alone. That card's verdict is weak because one of its five runs diverged. At the next lower rate none did, and about as many digits were read. Its logits stay enormous, and a wrong one costs
 hundreds of nats. So by its digits it beats BatchNorm alone, and by its loss it is worse than guessing. Norms and skips
 together do not mind depth. But what about the other line at the top, which has no norm?
 
@@ -738,13 +750,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-Behind the first layers all four are close to the derived factor. Most of the rest is made by the lowest norm. It has a rectifier above it, which lets half of the energy through, and no norm below it: it divides by the
+Above the first four norms, in the last column, all four rows are close to the derived factor. Most of what lifts the average above it is made by the lowest norm. It has a rectifier above it, which lets half of the energy through, and no norm below it: it divides by the
 standard deviation of a first matrix's outputs, so it multiplies a gradient by $1/\sqrt{2v}$, with their variance $v$ over the batch. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
 puts out is the same for all of them, and BatchNorm subtracts that part and divides by the little that is left.
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the check-up below has their ratio). That is probably what stops BatchNorm alone; to be sure one would have to mend it alone, which we did not try. LayerNorm has no such growth: it takes its mean over units, where there is little to
-subtract, and the two halves cancel. (We did not train it alone.)
+ten; the check-up below has their ratio. That is probably what stops BatchNorm alone; to be sure one would have to mend it alone, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
+subtract, so it divides by the second moment, $\frac12 n\sigma^2$. That half cancels the half that the rectifier takes from the gradient, and the factor is 1. We did not train it alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
@@ -842,17 +854,17 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to the chapter's last question, for BatchNorm on digits; chapter 10 asks it of transformers. The best network without norms comes close, if not level. What it
+That is our answer to what the norm is for, with BatchNorm on digits; chapter 10 asks it of transformers. The best network without norms comes close, if not level. What it
 lacks is *room*: its range of rates lies far lower, is somewhat narrower, and ends in a cliff: at the next rate above its best one every run diverges. A norm buys tolerance for a rate that
-nobody has tuned. (The lower ends are a matter of patience: more steps would move both.)
+nobody has tuned. The lower ends are a matter of patience: more steps would move both.
 
 ### Putting the shift back
 
-Why does it? Norms came with an explanation. While the lower layers learn, the inputs of the upper ones wander; a norm holds them still. The wandering was called
+Why does a norm tolerate larger rates? Norms came with an explanation. While the lower layers learn, the inputs of the upper ones wander; a norm holds them still. The wandering was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested that
 as one should, by spoiling just what was supposed to help: each output $y$ of a BatchNorm becomes $sy + m$, where $s$ and $m$ are noise around two
-centres that are drawn anew for each channel and step. The layers above receive a distribution that jumps at every step. If wandering inputs are what slows training, this
-network must be the slowest. Eight plain layers, He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
+centres that are drawn anew for each channel and step. The layers above receive a distribution that jumps at every step. If keeping inputs still were the whole benefit of a norm, this
+network would be as slow as one without, or slower, at every rate. Eight plain layers, He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
 """
 
 # %%
@@ -952,15 +964,15 @@ claim(
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not find the lead that we predicted. Each at its own rate, five seeds do not tell the shaken network from the one without norms, and BatchNorm left in peace is faster than
-both. (One seed chose the rates. Over all five the shaken network does best at the next one, and would lead there; but that is chosen afterwards.) By the table's means the noise costs about as much as the norm had gained. Some of that is the price of noise as such, so it does not show that still inputs are what helps.
+The first card is the fair test, and it does not find the lead that we predicted. Each at its own rate, five seeds show no difference between the shaken network and the one without norms; plain BatchNorm is faster than
+both. One seed chose the rates. Over all five the shaken network does best at the next rate up, and would lead there; but that is chosen afterwards. By the table's means the noise costs about as much as the norm had gained. But noise has a price of its own, so this does not prove that BatchNorm helps by keeping inputs still.
 
 The other two cards look at two rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the bare network is in trouble, and a
-violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* are acquitted of the trouble at high
-rates, and of no more.
+violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* do not cause the trouble at high
+rates; about low rates this says nothing.
 
-Wandering *gradients* are not. How far does the gradient of a matrix move when only the matrices below it make their step? No less with
-BatchNorm, say Santurkar et al., of other networks and by another measure. In our network, and by our measure, it is less:
+Wandering *gradients* remain a suspect. How far does the gradient of a matrix move when only the matrices below it make their step? Santurkar et al. found it no less with
+BatchNorm, in other networks and by another measure. In our network, and by our measure, it is less:
 """
 
 # %%
@@ -985,9 +997,9 @@ claim(
 r"""
 ### The ground underfoot
 
-Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the gradient and walk. How soon does the gradient point elsewhere? All three networks
-were trained at rate 0.01, where all three train, and the noise is held fixed on the walk. A walk of $\eta$ goes $\eta$ times the gradient. Their own steps begin as walks of 0.01, and momentum, which
-adds up about ten gradients, makes them up to 0.1 long.
+The explanation of Santurkar et al.: norms make the *landscape* smoother. Stand where training stands, look down the gradient and walk. How soon does the gradient point elsewhere? All three networks
+were trained at rate 0.01, where all three train, and the noise is held fixed on the walk. A walk of $\eta$ goes $\eta$ times the gradient. In training a step begins as a walk of 0.01; momentum, which
+adds up about ten gradients, makes it up to 0.1 long.
 """
 
 
@@ -1027,15 +1039,15 @@ claim(
 
 # %% [markdown]
 r"""
-A gradient that holds over a longer walk allows a longer step. That fits the room in the learning rate, and the shaken network sides with the quiet one. Whether it is the cause,
+A gradient that holds over a longer walk allows a longer step. That fits the larger rates that BatchNorm allows, and shaking its outputs does not change it. Whether it is the cause,
 the figure cannot say.
 
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models it left *after* norm and
-rectifier ([issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9); the author agreed). **The rectifier reaches back.** `nn.ReLU(inplace=True)`
+rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The rectifier reaches back.** `nn.ReLU(inplace=True)`
 at the head of a branch overwrites its input. Behind a norm, which has made a copy, this is harmless. Take the norm away, and the *skip* is rectified too: it happened in a
-[VQ-VAE](https://github.com/rosinality/vq-vae-2-pytorch/issues/60) and in an [improved ResNet](https://github.com/iduta/iresnet/pull/2). Nothing crashes. The check of exercise 1 notices:
+VQ-VAE ([line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes. The check of exercise 1 notices:
 """
 
 
@@ -1075,7 +1087,7 @@ Before you blame data or optimizer, take three numbers at initialization. They c
 
 # %% tags=["mechanism"]
 def check_up(config):
-    """Size factor per matrix; cosine between images; first over last matrix' gradient."""
+    """Size factor per matrix; cosine between images; the first matrix's gradient over the last's."""
     torch.manual_seed(seed)
     net, labels = config.build().double(), torch.randint(10, (len(images),))
     streams = signal(net, images.double())
@@ -1103,7 +1115,16 @@ plots.table([{"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "c
 # %% [markdown]
 r"""
 Read it by columns: size factors should be near 1, the cosine well below 1, the last column within two powers of ten of 1.
-(Our step *triples* the variance, $3^{1/4} \approx 1.32$ a matrix: no rectifier follows the branch's second matrix, so by He's rule it puts out twice what it reads.)
+A step of the skips here triples the variance, $3^{1/4} \approx 1.32$ a matrix.
+
+*Diagnose.* Three networks of 48 layers report a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 1, 1)$. What is each, and what would you change?
+
+<details><summary>Answer</summary>
+
+A: BatchNorm without skips; add skips. B: Xavier's rule under a rectifier, without skips; He's rule mends the size, skips the cosine. C: skips whose branches are as large as the stream,
+so that each step of two matrices doubles the variance; divide the branches by $\sqrt S$, or norm them.
+
+</details>
 
 ## Exercises
 
@@ -1224,7 +1245,7 @@ In the check-up the first matrix has a far larger gradient than the last, and on
 - **What is the disease?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
 - **What does initialization do?** It sets the size, before the first step. It does not keep inputs apart: after 96 layers the network saw one image. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. Nothing may stand on that path. Alone, 48 layers of them start so loud that
-  at a tiny rate they read some of the digits, and at no rate get their loss below guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
+  they learn only at a tiny rate. There they read some of the digits; at no rate does their loss fall below guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It is not what makes depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. It need not hold inputs
   still to help at a high rate: there 8 layers with shaken inputs trained faster than those without norms. Each at the rate that one seed chose, no difference between the two was seen. What BatchNorm bought here is
   room in the learning rate. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->

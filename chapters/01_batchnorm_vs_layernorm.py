@@ -18,7 +18,7 @@ Which numbers should share a mean in a norm, and why does BatchNorm fail one net
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
 - Count those values, not the images. Over two of them a norm keeps little more than a sign. Soften the sign, by a large $\varepsilon$, and the perceptron gets most of what it had lost back.
-- A language model pools hundreds of them, and there the loss hardly tells the two apart. The reason for LayerNorm is another: BatchNorm lets a token hear the future.
+- A language model pools hundreds of them, and there the two losses are nearly equal. What speaks for LayerNorm is something else: BatchNorm lets a token hear the future.
 """
 
 # %% tags=["parameters"]
@@ -99,7 +99,7 @@ learned **gain** multiplies each feature, and a learned **shift** moves it.
 Where do the four numbers come from? Put them in a table with a row for each example and a column for each feature. **LayerNorm**
 ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)) works along the row: four features of one example. **BatchNorm**
 ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)) works down the column: one feature of all the examples that happen to share
-a batch. It is LayerNorm of the table turned on its side. Now change the third example, and watch the first:
+a batch. It is LayerNorm applied to the transposed table. Now change the third example, and watch the first:
 """
 
 # %%
@@ -132,7 +132,7 @@ plots.explore(
     "cubes",
     label="norm",
     caption="Coloured cells share one mean and one variance; the others form further sets of the same shape. "
-    "Watch two groups become three: one group would be the LayerNorm of images, over positions too; six would be InstanceNorm.",
+    "Move the slider to group-2 and group-3. One group would be the LayerNorm of images, over positions too; six would be InstanceNorm.",
 )
 
 # %% [markdown]
@@ -145,9 +145,8 @@ r"""
 | InstanceNorm ([Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022)) | $L$ | $L$ | example and channel |
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
-"LayerNorm" names two averages. Below, it averages over one token's features only; for images we say so when it averages over positions too. (It is not "InstanceNorm for text", as a
-survey has it: that would average over time.) All rows are one function with another list of axes
-(the same, drawn: [Who is averaged: books and pages](B_batch.ipynb#who-is-averaged-books-and-pages)):
+"LayerNorm" names two averages. Below, it averages over one token's features only; for images we say so when it averages over positions too. A survey calls it "InstanceNorm for text";
+that would average over time. All rows are one function with another list of axes; for GroupNorm the channel axis is first split into groups. Shelf B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
 
@@ -235,7 +234,15 @@ claim(
 r"""
 Two things are awkward in text. The padding behind short sentences counts in BatchNorm's mean unless a mask keeps it out.
 And one token alone is one value per channel, with no variance to divide by: it needs the running ones. LayerNorm notices neither.
-(How much padding and small batches do, as laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).)
+How much padding and small batches do, shelf B has as laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
+
+*By hand.* The same channel holds 1 and 6 at a second step. What are the running mean and variance then?
+
+<details><summary>Answer</summary>
+
+$0.9\cdot0.35 + 0.1\cdot3.5 = 0.665$, and $0.9\cdot2.15 + 0.1\cdot12.5 = 3.185$.
+
+</details>
 
 ## Derivation: one Jacobian for both
 
@@ -252,9 +259,17 @@ $$\frac{\partial \mu}{\partial x_j} = \frac1m, \qquad
 $$J = \frac1r\Big(I - \tfrac1m \mathbf 1\mathbf 1^\top - \tfrac1m \hat x \hat x^\top\Big), \qquad
 \frac{\partial \mathcal L}{\partial x} = \frac1r\big(\delta - \overline{\delta} - \hat x\,\overline{\delta \hat x}\big)$$
 
-for an upstream gradient $\delta$, with bars for means over the $m$ values. What would push all values the same way is removed, and
-so is what would only stretch them: the norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
+for an upstream gradient $\delta$, with bars for means over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
+the one that would only stretch them. The norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
 projection, of rank $m - 2$.
+
+*By hand.* Two values $\pm a$ about their mean, $\varepsilon = 0$. Write the bracket as a matrix.
+
+<details><summary>Answer</summary>
+
+$\hat x = (1, -1)$, and $I - \tfrac12\begin{pmatrix}1&1\\1&1\end{pmatrix} - \tfrac12\begin{pmatrix}1&-1\\-1&1\end{pmatrix} = 0$: nothing comes back.
+
+</details>
 """
 
 
@@ -313,7 +328,8 @@ channel, as gain and shift do.)
 Dividing by one's own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
-$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1.
+$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Call $y_{00} + y_{11} - y_{01} - y_{10}$ the *bend* of an output over the four points: it is 0 for every affine map,
+and XOR needs it.
 """
 
 # %%
@@ -368,14 +384,14 @@ claim(
 
 # %% [markdown]
 r"""
-BatchNorm cannot bend: for a given batch it is one affine map per channel. All its nonlinearity lies *between* examples, where LayerNorm has none.
+BatchNorm cannot bend: for a given batch it is one affine map per channel. It is nonlinear only in how one example depends on the others, and LayerNorm has no such dependence.
 
 ### What the sphere does for attention
 
-A query prefers a key if it scores it above all others. A key that lies between others, inside their convex hull, is preferred by no
-query: an average is never above everything that it averages. On a sphere nobody lies between, so after LayerNorm *each* key has a query that prefers it
-([Brody et al., 2023](https://arxiv.org/abs/2305.02582)); exercise 4 is the proof. (A head that projects to fewer dimensions can lose this. How many raw keys no query prefers, shelf B counts:
-[Keys that no query selects](B_batch.ipynb#keys-that-no-query-selects).) And one query, $\mathbf 1$, stands upright on the plane of
+A query *prefers* the key to which it gives the highest score. A key that lies between others, inside their convex hull, is preferred by no
+query: an average never exceeds all the numbers that it averages. On a sphere no point lies between others, so after LayerNorm *each* key has a query that prefers it
+([Brody et al., 2023](https://arxiv.org/abs/2305.02582)); exercise 4 is the proof. A head that projects to fewer dimensions can lose this. Shelf B counts
+[the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). And one query, $\mathbf 1$, stands upright on the plane of
 zero mean: it scores all keys alike, and returns the plain average of the values.
 
 ## Implementation: you write it
@@ -451,8 +467,8 @@ Between which two numbers do you expect each answer? Write them down before you 
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)); SGD with momentum 0.9. Every network sees
-the same number of images, about four times the training set, in batches of 128 down to 2. For each norm and each batch size seven rates over three decades compete, in
-proportion to the batch; one seed chooses, five others report.
+the same number of images, about four times the training set, in batches of 128 down to 2. For each norm and each batch size seven learning rates over three decades compete, scaled in
+proportion to the batch size; one seed chooses, five others report.
 """
 
 # %%
@@ -574,10 +590,10 @@ claim(
 
 # %% [markdown]
 r"""
-There is a gap, and evaluation is its *good* side, at two images, too: it averages over many batches.
+There is a gap, but evaluation is the *better* mode, at two images too: running statistics average over many batches. Cleared.
 
 **No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so nothing should come back through the norm. Look at the first layer of fresh networks, at the length of each channel's gradient.
-The suspect is guilty if even the *largest* is smaller at two images than at 32.
+If the suspect is guilty, even the *largest* is smaller at two images than at 32.
 """
 
 
@@ -634,9 +650,9 @@ $a^2$, so BatchNorm computes
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*, the first frame of our slider. Over a batch of two BatchNorm reports which image has more of a feature, never how
-much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: there is the promised rank 0. Where the two images happen to agree, $a \approx 0$, it is
-$1/\sqrt\varepsilon = 316$, and such slopes multiply from layer to layer.
+**A sign.** This is a smoothed *sign function*: the first figure, at $m = 2$. Over a batch of two BatchNorm reports which image has more of a feature, never how
+much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: there is the promised rank 0. Where the two images happen to agree, $a \approx 0$, the slope is
+$1/\sqrt\varepsilon = 316$, and such slopes multiply from layer to layer. One rate must serve both: small enough for the loudest channel, it hardly moves the others.
 
 An explanation should predict something new. If the step is too steep, widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
@@ -657,8 +673,8 @@ claim(
 
 # %% [markdown]
 r"""
-We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, and by an intervention that does nothing but widen the step: that speaks against
-the sign. Why it helps we cannot say. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Whether a batch's noise is good for something, shelf B asks: [The noise of a batch](B_batch.ipynb#the-noise-of-a-batch).
+We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, and by an intervention that does nothing but widen the step. That incriminates
+the sign. Why it helps we cannot say. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Shelf B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
 
 ## The same batch of two in a CNN
 
@@ -693,13 +709,13 @@ claim(
 
 # %% [markdown]
 r"""
-The failure is gone. (A CNN is another architecture, too, so this comparison changes more than $m$.) "BatchNorm fails at small batches" is too short: in our networks it fails when **few values share a mean**. But the ResNet-50 of
-[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and suffers. Where positions of one image resemble each other, 98 may be
-worth few; we shall measure it.
+The failure is gone, though a CNN is another architecture, too, so this comparison changes more than $m$. "BatchNorm fails at small batches" is too short: in our networks it fails when **few values share a mean**. But the ResNet-50 of
+[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and still suffers. If the positions of an image resemble each other, its 98 values may
+count as few. The section on fluctuations measures this.
 
 ## In a language model
 
-Now a small language model: six blocks of width 32, a norm in front of each sublayer, 20 characters of text a parameter. All chapters share these runs and call them the *ladder*. A batch has 16 windows of 32 characters, and
+Now a small language model: six blocks of width 32, a norm in front of each sublayer, trained on 20 characters of text for each of its parameters. All chapters share these runs. We call them the *ladder*, because the same recipes are trained at several sizes, its *rungs*; this is the smallest. A batch has 16 windows of 32 characters, and
 BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. LayerNorm has seven rates, BatchNorm five; one seed chooses, five report.
 """
 
@@ -754,8 +770,8 @@ claim(
 
 # %% [markdown]
 r"""
-On average BatchNorm lies a little higher. A learning rate too low by a factor of $\sqrt{10}$ costs either norm several times as much. Whoever compares at one rate measures the rate as well. (Shen
-et al. train larger models, mostly to translate, with sentences of all lengths.) So here the loss is no reason to shun BatchNorm. What is?
+On average BatchNorm lies a little higher. A learning rate too low by a factor of $\sqrt{10}$ costs either norm several times as much. A comparison at a single rate also measures how well that rate suits each norm. Shen
+et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another one.
 
 ### What leaks
 
@@ -812,8 +828,8 @@ claim(
 
 # %% [markdown]
 r"""
-No net gain: a mean over 512 tokens is a poor spy. A small gain could hide in the noise of the batch's statistics. The leak is a defect all the same: a loss in training mode cannot be
-trusted, and a model left in that mode answers according to who else was asked.
+No net gain: a mean over 512 tokens says very little about any one of them. A small gain could hide in the noise of the batch's statistics. The leak is a defect all the same: a loss in training mode cannot be
+trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
 
@@ -821,15 +837,15 @@ That is the reason that Shen et al. give for BatchNorm's trouble in language. Ta
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1; values that resemble each other within a batch give more, and then the batch is *worth* only $m / \text{fluctuation}$ of them. Values mixed more evenly than by chance give less. We
-read it in what norms average in this chapter's trained networks.
+Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. A batch that is more evenly mixed than chance gives less than 1. We
+compute it at the inputs of the norms in the networks trained above.
 """
 
 
 # %%
-def read_fluctuation(results, when="end"):
-    """Read how much batch means scatter: for each norm, a list of the runs."""
-    runs = results.values(lambda record: record.probes["fluctuation"][when])
+def read_fluctuation(results):
+    """Read how much batch means scatter after training: for each norm, a list of the runs."""
+    runs = results.values(lambda record: record.probes["fluctuation"]["end"])
     return [list(of) for of in zip(*runs, strict=True)]
 
 
@@ -838,14 +854,11 @@ cnn = final_by_cell["BatchNorm, CNN | 2"]
 in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
 claim(
     "01-text-fluctuates-after-training",
-    "Batch means fluctuate {mean:.2f} times as much as those of independent values; at the CNN's norms {first:.1f}, {second:.1f} and {cnn:.1f} times ({fresh:.1f} before): 128 values are worth {worth:.0f}.",
+    "Batch means of text fluctuate {mean:.2f} times as much as those of independent values; at the CNN's last norm {cnn:.1f} times, so there 128 values count as {worth:.0f}.",
     read_fluctuation(of_batch)[-1],
     said="After training, batch means of text fluctuate far more than those of independent values.",
-    first=in_cnn[0],
-    second=in_cnn[1],
     cnn=in_cnn[-1],
     worth=128 / in_cnn[-1],
-    fresh=fmean(read_fluctuation(cnn, "start")[-1]),
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
     criterion="> 2",
@@ -857,12 +870,12 @@ claim(
 
 # %% [markdown]
 r"""
-The strongest fluctuation sits at the *CNN's* last norm, where training has made positions of one image resemble each other. Only there are its 128 values worth far fewer, and still more than two. In a
-ResNet-50 they may be worth less. Text, cut into windows from anywhere, counts as hundreds.
+The strongest fluctuation sits at the *CNN's* last norm, where training has made positions of one image resemble each other. Only there do its 128 values count as far fewer, and that is still more than two. In a
+ResNet-50 they may count as less. In text, whose windows come from anywhere, all values count.
 
 ## Batch statistics, repaired
 
-Why would anybody still want statistics of a batch? Because in evaluation they cost nothing: BatchNorm melts into the next matrix, while LayerNorm must pass over every token. Three norms try to keep that and lose the faults.
+Why would anybody still want statistics of a batch? Because in evaluation they cost nothing: BatchNorm melts into the next matrix, while LayerNorm must pass over every token. Three norms try to keep this advantage without the faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
   (The authors' code first divides each token by its own root mean square, group by group.)
@@ -902,8 +915,8 @@ One trap: in evaluation PRepBN *is* RepBN, however large $\lambda$ still is. An 
 ## Where it goes wrong
 
 Three functions from public teaching code look right at first sight. The LayerNorm of the *Annotated Transformer* ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) calls `Tensor.std`,
-which divides by $d-1$, and adds $\varepsilon$ outside the root. The other two are retold from [labml.ai](https://github.com/labmlai/annotated_deep_learning_paper_implementations):
-$\mathbb E[x^2] - \mathbb E[x]^2$ as a variance, and a biased one in BatchNorm's buffer. What do our checks say?
+which divides by $d-1$, and adds $\varepsilon$ outside the root ([line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L326)). The other two are from labml.ai:
+$\mathbb E[x^2] - \mathbb E[x]^2$ as a variance ([line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/layer_norm/__init__.py#L121)), and a biased one in BatchNorm's buffer ([line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/batch_norm/__init__.py#L192)). What do our checks say?
 """
 
 
@@ -933,7 +946,7 @@ reports = {
 }
 plots.table(
     [
-        {"slip": name, "laws broken": len(report.failed), "the first of them": report.failed[0].name,
+        {"slip": name, "checks failed": f"{len(report.failed)} of {len(report.laws)}", "the first of them": report.failed[0].name,
          "likely cause": report.failed[0].cause}
         for name, report in reports.items()
     ]
@@ -1109,7 +1122,7 @@ the equal lengths were used: RMSNorm has the property too.
 | you see | cause | try |
 | --- | --- | --- |
 | good in training, bad in evaluation | running statistics lag, or a batch of few values | more batches before validating; LayerNorm |
-| no gradient comes back through a norm | two values share a mean: rank $m - 2 = 0$ | more values a mean |
+| most channels get hardly any gradient, a few a huge one | two values share a mean: the norm is a sign | more values a mean, a larger $\varepsilon$ |
 | a language model too good in training mode | statistics of the future | LayerNorm |
 
 ## References

@@ -12,14 +12,14 @@ r"""
 
 **Question.** Post-Norm is $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
 Post-Norm may learn next to nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful people report that it ends *better*.
-How can the place of one norm decide whether a transformer survives its first hundred steps, and what is it worth afterwards?
+How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 **In short.**
 
 - Both placements begin alike. Both then write one and the same vector into every token.
-- Pre-Norm adds that constant beside the tokens. Post-Norm divides by it and, at a high rate, divides the tokens away. Spared the constant, it
+- Pre-Norm adds that constant to the stream, beside the tokens. Post-Norm divides the sum by its size after every write, the tokens included; at a high rate little of them is left. Spared the constant, it
   keeps them and ends lower.
-- Sparing it is no full cure: at so high a rate, trained for longer, many runs get stuck all the same.
+- This is not a full cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
 - Each at its own best learning rate, the two end within 0.02 nats of each other at six blocks; at twelve Post-Norm ends above. What Pre-Norm buys besides is room above the best rate.
 """
 
@@ -155,6 +155,15 @@ through, and one more, the final norm, waits at its end.
 One example goes with us. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
+
+*By hand.* The next sublayer writes $c$ again. What do the two streams hold, and how many degrees are left between each and $c$?
+
+<details><summary>Answer</summary>
+
+Pre-Norm holds $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
+between them, at half of 45°.
+
+</details>
 
 ### The stream as a highway
 
@@ -305,9 +314,9 @@ $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
 $J_N$ divides by $r$ and deletes the direction of $\mathbf 1$, out of the $d$ of a token of width $d$. With $\epsilon = 0$ it deletes
-$\hat x$ as well; otherwise a share $\epsilon/r^2$ of that direction is left. In our example $r = \sqrt2$. Twelve such sublayers, and the
-identity inside Post-Norm's product has shrunk to $2^{-6}$; after $S$ sublayers it is $2^{-S/2}$. That is the usual story of
-why Post-Norm is hard to train, and it follows one path out of $2^S$. The factor $I + J_f$ beside $J_N$ may grow as much as
+$\hat x$ as well; otherwise a share $\epsilon/r^2$ of that direction is left. In our example $r = \sqrt2$. Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
+$2^S$ paths. On the one that skips them all, the *identity path*, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
+why Post-Norm is hard to train, and it looks at this one path only. The factor $I + J_f$ beside $J_N$ may grow as much as
 $J_N$ shrinks. A ReLU layer without biases has $f(x) = J_f\,x$: the same matrix makes its write and passes changes on, so a
 write that doubles the variance makes $I + J_f$ enlarge a typical change by $\sqrt2$, and **the two factors cancel**.
 
@@ -374,15 +383,16 @@ claim(
 
 # %% [markdown]
 r"""
-Both lose the token. But a twelfth of the stream can still be read, and a few ten-thousandths hardly. 
-Gradients fare no better. With $J_f = 0$ each norm divides them, too: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
+Both lose the token. A twelfth of the stream can still be read; a few ten-thousandths hardly can. 
+Gradients fare no better. With $J_f = 0$ each norm divides gradients as well: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
-Would a real network do anything so dull as write a constant? At first it should. The cheapest thing to learn
+Would a real network write a constant? At first, yes. The cheapest thing to learn
 about text is how frequent each letter is, and that is one vector of logits for all positions.
 
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll.
+Between which two numbers do you expect each answer? Write them down before you scroll. Three words first. A run is *stuck* when it ends near the loss of letter frequencies. The *share* is the part of the last stream's squared
+length that tells tokens apart: 0 if all tokens are one vector. The *identity path*, as a number, is the product of all $1/r$ of a Post-Norm model.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -452,8 +462,8 @@ Nothing becomes infinite: in the second figure some Post-Norm runs spike, and th
 
 ### What is it stuck in?
 
-Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream: what share of its
-squared length tells them apart? A share of 1 means that their mean is zero, 0 that they are one vector.
+Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream. Split each token of a window into the mean over
+tokens and the rest. The *share* is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
 """
 
 
@@ -502,7 +512,7 @@ plots.table([look(arm, step) for step in (sizes.then, sizes.last) for arm in tri
 
 # %% [markdown]
 r"""
-The column "identity path" is what is left of a change that goes through all norms of a Post-Norm model and through no sublayer: the product of their $1/r$.
+The column "identity path" is the product of the $1/r$ of a Post-Norm model: what is left of a change that goes through all norms and through no sublayer.
 
 In most runs the tokens become one vector, and then the model gives one answer at every position. The others keep several per cent of their
 stream and stay near the plateau all the same; we come back to them. What divides the tokens away? There are four suspects.
@@ -531,7 +541,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0**, and for a plain reason: from this initialization writes begin small, $r$ is near 1, and the law's premise, a
+**Cleared, at step 0**, and for a plain reason: this initialization, half of Xavier's gain, makes small writes, so $r$ is near 1, and the law's premise, a
 write as large as the stream, is not met yet. [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) do blame vanishing gradients, in deep translation models with cross-attention; those we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
@@ -559,7 +569,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Cleared.** No such floor exists. (In the third panel Pre-Norm's first block does keep up with the last, but by no law.)
+**Cleared.** No such floor exists. In the third panel Pre-Norm's first block does keep up with the last, but by no law.
 
 ### Suspect 3: large gradients in the last layer
 
@@ -601,7 +611,7 @@ claim(
 
 # %% [markdown]
 r"""
-But Adam divides each gradient by its own size, so a large gradient makes no large step. And is it large?
+But Adam divides each gradient by its own size, so a large gradient makes no large step. And is the last gradient large at all?
 """
 
 
@@ -630,7 +640,7 @@ claim(
 # %% [markdown]
 r"""
 **Cleared, at six blocks.** With half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so there is nothing to divide by. What the bounds
-say of deeper stacks may be true there (the paper's own deepest have 14 + 14 layers); it cannot be what stops these six. Lemma and theorem over 2 to 32 blocks, in the setting of their proofs: [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem).
+say of deeper stacks may be true there; it cannot be what stops these six. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
 
 ### Suspect 4: a first step that goes too far
 
@@ -699,12 +709,12 @@ every block divides by it, and a line that keeps falling on a logarithmic axis i
 network. Backwards, the first block's gradient, equal to the last one's at step 0, has nearly gone by step 20, as the table above
 and the second figure's lowest panel show.
 
-At step 0 the identity path was innocent, because writes were small. Now they are large. Is it guilty, then, or does $I + J_f$ still pay back what
-$J_N$ takes?
+At step 0 the identity path was innocent, because writes were small. Now they are large. Is it the culprit now, or does $I + J_f$ still make up for what
+$J_N$ takes away?
 
 ### The constant, tried by experiment
 
-A correlation is not a conviction. If the constant does it, then take away the need for it: *give* the model the letter
+A correlation proves nothing. If the constant is the cause, remove the need for it: *give* the model the letter
 frequencies, as a fixed bias of its logits, and leave everything else, the high rate and the missing warm-up included.
 """
 
@@ -779,8 +789,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Convicted of merging the tokens.** One thing was changed, and the tokens stay apart. Compare the table's first two rows: the norms have divided by
-as much in both, and yet the gradient arrives in the first block of the one, and hardly in the other. So at step 20 $I + J_f$ pays back what $J_N$ takes, as long as writes answer to
+**Convicted of merging the tokens.** One thing was changed, and the tokens stay apart. The table's second row is plain Post-Norm at step 6, where its norms have divided by
+as much as those of the other model have by step 20. Yet there the gradient hardly reaches the first block, and here it does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
 their tokens.
 
 Does that help in the end? Twenty fresh seeds of each kind say it; beside them stand a lower rate, and runs of four times the length.
@@ -849,7 +859,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Convicted of the plateau, too, but not alone.** Is it only that a model which knows the frequencies has less to learn? Pre-Norm tells: given them as well, it gains nothing worth a name, says the card's control. The count of stuck runs moves with the cut, and from ten seeds to twenty others; the rank test needs no cut, and says the same in every row.
+**Convicted of the plateau, too, but not alone.** Is it only that a model which knows the frequencies has less to learn? No: Pre-Norm, given them too, gains practically nothing, the card's control. The count of stuck runs depends on the cut, and on which seeds are counted; the rank test, on the final losses of the two kinds, needs no cut, and says the same in every row.
 But look at the longer runs. Their rate stays high for longer, and many get stuck with the frequencies given. And of the thirty short runs that were given them, these are stuck:
 """
 
@@ -870,12 +880,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-Most of them have kept their tokens apart to the last look. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block is nearly gone all the same: what $I + J_f$ paid back at step 20
-it pays no longer.
+Most of them have kept their tokens apart to the last look. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block is nearly gone all the same. At step 20 $I + J_f$ still made up for the division;
+by step 140 it no longer does.
 
-Could one have known at step 20? Three measures at step 20 are held against the end, over all thirty
-Post-Norm runs of the second figure and of the first look at the trial: how often does a run that learns have more of it than one that is stuck? Half of the time would be chance. This table was made
-after looking, and the three kinds differ from the start, which alone could make such a table. The card below it was not: it asks twenty fresh runs of one kind.
+Could one have known at step 20? Three measures at step 20 are compared with how the runs end: thirty runs of Post-Norm, ten each with warm-up, without, and with the frequencies given. For each measure, take one run that learned and one that is
+stuck: how often has the first the larger value? Half of the time would be chance. This table was made after looking, and the three kinds differ from the start, which alone could make such a table. The card below it
+asks twenty fresh runs of one kind.
 """
 
 # %%
@@ -959,10 +969,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-So dividing is not cleared. Tokens stay apart, the gradient of the first block arrives in most of these runs, and still they end the higher, the more their norms had divided:
-the larger their writes had grown. With twenty seeds this can be seen at step 20 already; the ten longer runs show it at step 140. How far tokens are apart says little at step 20, and so does the gradient. With ten seeds, at another rate
-or in longer runs, the tokens' share twice says as much as the path; ten seeds do not part the two. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
-The first is a cause, since we took it away. The second only goes with it: no run here changes the dividing and nothing else.
+So dividing is not cleared. In these runs the tokens stay apart, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher it ended;
+how far its tokens were apart then says nothing. The other two settings, another rate and longer runs, have ten seeds each and are less clear: there the tokens' share foretells the end as well as the path does, and in the longer runs the path does so from step 140 on only. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
+The first is a cause, since we took it away. The second is only a correlation: no run here changes the dividing and nothing else.
 
 ### What warm-up does
 
@@ -1008,7 +1017,7 @@ plots.table(
 # %% [markdown]
 r"""
 The table says how many steps of warm-up are enough here, and that a low rate needs none. With a full warm-up the dip comes all the same, so what warm-up
-prevents is not the dip, but the fall without return. The next cell trains one Post-Norm model in seconds. Change its warm-up.
+prevents is not the dip, but the fall without return: while the frequencies are learned the rate is still low, and writes stay shorter than the stream. The next cell trains one Post-Norm model in seconds. Change its warm-up.
 """
 
 
@@ -1087,9 +1096,9 @@ claim(
 
 # %% [markdown]
 r"""
-Would a stuck run get away in the end? Of the ladder's at this rate none has, in 3,200 steps, and the trial's longer runs without the frequencies say the same. And warm-up is no cure: at too high a rate
-Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the table of warm-ups says. [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found it
-too little in translation, where a smaller initialization was the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate.
+Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and the trial's longer runs without the frequencies say the same. And warm-up is no cure: at too high a rate
+Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the table of warm-ups says. In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
+warm-up insufficient, and a smaller initialization to be the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate.
 
 ### Each at its own rate
 
@@ -1119,8 +1128,8 @@ claim(
 
 # %% [markdown]
 r"""
-They end within the margin of each other, in models of six blocks that have learned to use their attention. Within it the smallest rung, where most seeds report, has Post-Norm a little higher:
-the card's second interval. The reports of a Post-Norm ahead speak of translation and of deeper stacks; a tie here does not refute them. What Pre-Norm buys lies to the right of the best rate in the figure.
+They end within the margin of each other, in models of six blocks that have learned to use their attention. On the smallest rung, which has the most seeds, Post-Norm ends a little higher, still within the margin:
+the card's second interval. The reports of a Post-Norm ahead speak of translation and of deeper stacks; a tie here does not refute them. What Pre-Norm buys lies to the right of the best rate, in the figure of rates.
 
 Does depth change it? The identity path is a product over all sublayers, so twice as many blocks should tell more than a wider model does.
 """
@@ -1142,7 +1151,7 @@ else:
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm is behind. Whether it is so by more than with six, the two intervals do not say: they overlap.
+With twelve blocks Post-Norm is behind. Whether the gap is larger than with six is open: the two intervals overlap.
 
 ### The price of the highway
 
@@ -1225,8 +1234,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-So Post-Norm leans on its late blocks, and less on its early ones: averaged over all blocks, leaving one out costs it a little less than it costs Pre-Norm.
-The work is shared out differently. In the figure Pre-Norm's own late blocks are no cheaper than its middle ones, and the loss shows no price at all. Mix-LN, LNS and ResiDual were made to wake late blocks: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+So Post-Norm leans on its late blocks, and less on its early ones: on S and M, averaged over all blocks, leaving one out costs it a little less than it costs Pre-Norm.
+The work is shared out differently. In the figure Pre-Norm's own late blocks are no cheaper than its middle ones, and the loss shows no price at all. Mix-LN, LNS and ResiDual were made to wake late blocks; shelf C tries them: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 
@@ -1237,7 +1246,7 @@ Many recipes want both, a highway and late blocks that count. Each changes the e
 | output norm ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | $x \leftarrow x + N(f(x))$ | a write has a size of its own, whatever the sublayer puts out |
 | Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$ | the same, and the sublayer reads a normed stream as well |
 | Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | the same, from the first write on |
-| Mix-LN | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | the stream enters the late blocks short, so that their writes count |
+| Mix-LN | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | the first quarter of the blocks keeps the stream short, so that the writes of the later ones count |
 | ResiDual | $x \leftarrow N(x + f(x))$ and beside it $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | one stream fades, the other keeps everything |
 | B2T | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is what the block read | one more skip, around all norms of the block but the last |
 | Admin | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$ | $\omega_i$ begins so large that every write is small beside the skip |
@@ -1250,13 +1259,21 @@ the shelf [Zoo](C_zoo.ipynb).
 Most wrong blocks train, so a loss curve seldom finds them. Compare with the equation instead.
 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm and
-normalizes the *input* of each sublayer. It is a good Pre-Norm model, and a trap for whoever cites it as the original.
+normalizes the *input* of each sublayer ([line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for whoever cites it as the original.
 
 **The skip carries the norm.** One variable too few, and the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
-rates its line, "normed skip", lies on Post-Norm's. Megatron-LM offers it as an option (`apply_residual_connection_post_layernorm`), so a port must copy the setting as well as the weights.
+rates its line, "normed skip", lies on Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** Switch a Post-Norm model to Pre-Norm, and the last norm is easily forgotten;
 [NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). There is a test without any training: triple what the last block puts out. If a norm follows, no logit changes.
+
+*A bug to find.* `h = norm(x); x = h + f(h)`, twelve times, then a head on `norm(x)`. The author calls it Pre-Norm. What is it, and which single test tells?
+
+<details><summary>Answer</summary>
+
+It is Post-Norm with a norm on the embedding: put $y = N(x)$. Multiply $x$ by 3 in front of a block. In Pre-Norm the skip keeps the factor; here the block's output does not change.
+
+</details>
 """
 
 # %%
@@ -1413,7 +1430,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
 - **Given the frequencies, tokens stay apart and runs end lower**, at two rates and two lengths. At the lower rate most tokens stay apart without them, too, so merging is not the whole gain. It is no full cure: among the longer runs many are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole of it.** Runs whose tokens are apart end the higher, the more their norms have divided, seen at step 20 in twenty short runs and at the last look in ten longer ones. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole of it.** Among runs whose tokens stay apart, those whose norms have divided more end higher, seen at step 20 in twenty short runs and at the last look in ten longer ones. A change of the dividing alone was not tried.
   <!-- 02-the-path-foretells-the-end -->
 - **Not at step 0.** Vanishing gradients, large last gradients, a long first step: at initialization, with 6 blocks, none tells the two apart. A floor does not exist.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->

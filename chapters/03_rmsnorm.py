@@ -11,16 +11,16 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the
-first step out; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And in bfloat16 a textbook's
-formula for the variance all but stalls training. What does subtracting the mean do, and when may a norm skip it?
+first step out; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And in bfloat16 a textbook formula for
+the variance all but stalls training. What does subtracting the mean do, and when may a norm skip it?
 
 **In short.**
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so there is little to miss: at our smallest size the two norms end level. Where tokens are mostly mean, RMSNorm wants a larger
-  learning rate, and ends higher even so.
-- In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
+- Ordinary tokens have hardly any mean, so there is little to miss: at our smallest size the two norms end level. Where tokens consist mostly of their mean, RMSNorm needs a larger
+  learning rate and still ends at a higher loss.
+- In bfloat16 it is not the norm that breaks. It is one formula, which subtracts two large rounded numbers.
 """
 
 # %% tags=["parameters"]
@@ -112,7 +112,7 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-gain and shift aside. What is lost with $P$ is an invariance. Both norms forget how *long* a token is. Only LayerNorm
+gain and shift aside. Leaving out $P$ loses an invariance. Both norms forget how *long* a token is. Only LayerNorm
 forgets where it stands along $\mathbf 1$.
 """
 
@@ -160,7 +160,7 @@ claim(
 # %% [markdown]
 r"""
 One direction of $d$: in a model of width 4096 that is one part in 4096 of a random vector's energy. So leaving it
-in should cost little, unless tokens have a large component along just this direction. Keep that *unless* in mind.
+in should cost little, unless tokens have a large component along just this direction. Remember that exception.
 
 ### Your turn
 
@@ -241,7 +241,7 @@ r"""
 Pre-Norm model *every* reader of the stream looks through a norm. If all of them are LayerNorms, the stream's
 component along $\mathbf 1$ is written, carried and never read. So take it out at the source: subtract the mean over
 channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$
-in place of $x$, always. LayerNorm of the one is RMSNorm of the other, and the model computes the same function.
+in place of $x$, always. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
 """
 
 
@@ -288,13 +288,13 @@ shares the embedding's weights must keep the old ones.
 
 </details>
 
-So one question is closed: leaving out the mean loses no function. Open is whether *training* finds it as easily. And what
+So one question is closed: without the mean no function is lost. Two are open: does *training* find the function as easily, and what
 is gained?
 
-RMSNorm saves three of seven operations on each value: a sum, a subtraction, the shift. Beside a large model's matrices that is nothing. What a norm
+Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Beside a large model's matrices that is nothing. What a norm
 costs is memory traffic: read a row, write a row. A fused kernel keeps the row on the chip in between, whichever of the
 two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
-**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels. (Who uses which norm: [a census](D_numbers.ipynb#who-uses-which-norm).)
+**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels. Shelf D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
 """
 
 # %%
@@ -357,9 +357,9 @@ Between which two numbers would you bet that each answer lies? Write them down b
 ### The loss
 
 The book's shared ladder trains every model long enough to be compared. Here that is six blocks of width 32, which read 20
-characters a parameter in 3,200 updates. Each arm tries seven learning rates or more, and the seeds that report are others
-than those that chose its rate. LayerNorm has a gain and a shift, RMSNorm a gain, so the two arms differ in the shift as well as in the mean.
-We call two norms equal if they differ by less than 0.009 nats, less than a quarter of what a rate costs that is off by a factor of $\sqrt{10}$.
+characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; the seeds that are reported are not
+those that chose the rate. LayerNorm has a gain and a shift, RMSNorm a gain, so the two arms differ in the shift as well as in the mean.
+We call two norms equal if they differ by less than 0.009 nats, less than a quarter of the cost of a rate that is off by a factor of $\sqrt{10}$.
 """
 
 # %%
@@ -458,13 +458,13 @@ claim(
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
 models. With RMSNorm the share is about what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it is smaller
-still: nobody reads that direction, so no gradient of a write ever points along it. (Adam rescales a gradient entry by
-entry, and so leaks a little into it.)
+still: it removes that direction from everything that it passes on, so the gradients of matrices that write to the stream have no component along it. Adam rescales each entry by
+itself, which brings a little back.
 
 ### When the mean is large
 
-So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. All tokens now look like
-$a + 10$, and what tells them apart reaches the matrices ten times smaller. Matrices ten times as large would make up for
+So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. Embeddings start with size 1 per channel. So a token's RMS is now
+about 10, nearly all of it mean, and what tells tokens apart reaches the matrices ten times smaller. Matrices ten times as large would make up for
 it, and so would embeddings. But Adam moves a weight by about one learning rate a step, however small the gradient, so this
 takes ten times the steps, or ten times the rate. The model should want a larger rate.
 """
@@ -554,14 +554,14 @@ claim(
 
 # %% [markdown]
 r"""
-To RMSNorm an offset works like a smaller learning rate: behind where rates are low, ahead of both norms where they are too
-high. But part of the loss stays at every rate. And "its own best rate" is a range, not a number: five seeds hardly tell
+For RMSNorm an offset acts like a smaller learning rate: it ends higher where rates are low, and lower than either norm where they are too
+high. But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range, not a number: five seeds hardly tell
 the two highest of these rates apart. So the card's interval includes what may be lost because one seed chose.
 
 ### Subtract, or outgrow?
 
 We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block. But
-a share can fall in two ways. Take the stream apart: its mean, and the rest.
+a share can fall in two ways: the mean can shrink (*subtract*), or everything else can grow (*outgrow*). Take the stream apart: its mean, and the rest.
 """
 
 
@@ -658,24 +658,31 @@ claim(
 
 # %% [markdown]
 r"""
-It is the rate that makes a stream grow; the offset makes it smaller, by little at the lowest of these rates, by far at the highest. So **the offset does not make the blocks outgrow the mean, and how much of
-it they subtract depends on the rate**: the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
+Two findings. **Blocks do not outgrow the mean:** a high rate makes the rest of the stream grow, and at the same rate it ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
+the mean they subtract depends on the rate:** the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
 stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
+
+*By hand.* A probe reports an RMS of 13 for a token, and a mean of 12. What share of its energy is mean? And how many times smaller do differences between tokens come out of RMSNorm than out of LayerNorm?
+
+<details><summary>Answer</summary>
+
+$12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNorm divides by 5, RMSNorm by 13: 2.6 times smaller.
+
+</details>
 
 ## Numbers that run out
 
 Everything so far was exact, or in float32. Now write the same numbers with fewer digits. bfloat16 keeps 8
-significant bits, of which it stores 7, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
-between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24. The two kinds of FP8 keep
-4 and 3: E4M3 stores three of them, E5M2 two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
+significant bits, 7 that it stores and a leading 1 that it need not store, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
+between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24.
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Compute it in one trip through memory, as
 many kernels and textbooks do, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
 the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
 the variance comes out as 0 or as 8, never as 5. Which of the two? 1029 itself would round to 1032. But every square is
 rounded, too, before they are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way, and
-goes to 1024. The variance of this token is 0.
+goes to the even neighbour, 1024. The variance of this token is 0.
 """
 
 # %%
@@ -694,8 +701,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The subtraction $x_i - \mu$ is innocent: two passes subtract the mean too, and here get it right. (*Transformer Anatomy*,
-part 7, accuses it, and with it every norm in bfloat16.) The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+The subtraction $x_i - \mu$, which *Transformer Anatomy*, part 7, blames, is innocent: two passes do it too, and get the variance right here. The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel.
 
 ### 900 and its neighbours
@@ -809,7 +815,7 @@ claim(
 
 # %% [markdown]
 r"""
-Where does the cliff stand in other formats? Both numbers of the difference are near $\mu^2$, and a format with $p$
+Where is the cliff in other formats? Both numbers that are subtracted are near $\mu^2$, and a format with $p$
 significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
 as the *square* of the mean, and nothing is left at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
 float16, 4096 in float32.
@@ -861,8 +867,8 @@ claim(
 r"""
 Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations.
 They have not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
-$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. Where a mean stands near a number of the format
-nothing shows; the next one falls off:
+$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean that is close to a number of the format
+shows no error; one half-way between two numbers loses everything:
 """
 
 # %%
@@ -899,8 +905,8 @@ r"""
 ### Over the cliff
 
 Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, in bfloat16 with
-two passes, and in bfloat16 with one; nothing else is rounded. Near $10^2$ bfloat16's numbers are ½ apart. A variance
-of 1 may come out as ½ or as 2, and for a few characters it comes out as 0. These leave the norm
+two passes, and in bfloat16 with one; nothing else is rounded. Near $10^2$, the squared mean, bfloat16's numbers are ½ apart. A variance
+of 1 may come out as ½ or as 2, and for a few characters as 0; their tokens leave the norm
 $1/\sqrt\epsilon \approx 316$ times too large.
 """
 
@@ -1068,10 +1074,10 @@ r"""
 
 Gemma stores the gain as its distance from 1 ([Gemma Team, 2024](https://arxiv.org/abs/2403.08295)). Two things change.
 
-**Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: with no gradient, the
-rate $10^{-3}$ and the decay $0.1$ it has lost a factor $e$ after 10,000 steps. Under Pre-Norm that does
-not even bound the function: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. Hence the custom to exempt
-gains, as [nanoGPT](https://github.com/karpathy/nanoGPT) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
+**Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: without a gradient
+it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
+not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. Hence the custom to exempt
+gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
 norm.
 
 **Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every update below
@@ -1103,7 +1109,7 @@ claim(
 r"""
 ## Where it goes wrong
 
-Where public code made one of these slips, it is named. Each returns a tensor of the right shape, and a model trained *with*
+The last two are from public code. Each returns a tensor of the right shape, and a model trained *with*
 it may well train. They bite when weights move, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
@@ -1277,14 +1283,14 @@ occurs: the mean square falls anywhere between two numbers of the format.
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
   training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one that was
-  run, the two losses are level within the margin that was set before the runs.
+  run, the two losses are level within our margin, less than a quarter of what a rate costs that is off by $\sqrt{10}$.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
   Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset is no reason to outgrow it: at one and the same
-  rate the rest of the stream is smaller with the mean than without it, by little at a low rate, by far at a high one. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+  rate the rest of the last stream is smaller with the mean than without it, by little at a low rate, by far at a high one. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
-  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the squared distance of the mean from
-  the nearest number of the format. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
+  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of what the mean loses when
+  it is rounded. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
   tokens have too little mean for the two cliffs; a stream can reach the end of float16 where the rate is high.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None

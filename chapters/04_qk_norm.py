@@ -12,7 +12,7 @@ r"""
 
 **Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
 each token looks at a single other. The cure was a norm on queries and one on keys.
-But what enters attention in this Pre-Norm model *is* normalized. Why must queries and keys be normed once more, and what does that cost?
+But what enters attention in this Pre-Norm model *is* normalized. Why must queries and keys be normalized again, and what does that cost?
 
 **In short.**
 
@@ -119,12 +119,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-Without a norm the logit follows the length of the query. Under either norm it is blind to it: only the *direction* counts.
+Without a norm the logit follows the length of the query. Under either norm the length drops out: only the *direction* counts.
 Both vectors have a mean square of $24/4 = 6$, so RMS gives $16/6/2 = 4/3$. The cosine is $16/24$, and L2 gives half of that.
 
 The *entropy* of the weights is given as a share of the largest possible, here $\log 3$: 1 for equal weights, 0 for one-hot.
 The *slope* is $\sum_j \partial p_j/\partial\ell_j$, what a small change of the logits can still do. At $\ell = 160$ the
-softmax has made a choice that no gradient can question.
+softmax has made a choice that no gradient can change.
 
 ## Why logits grow
 
@@ -134,7 +134,7 @@ Write out a logit under Pre-Norm, with the normalized stream $\hat x$ and the ga
 $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odot\hat x_j).$$
 
 Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is itself a
-normalization, but one *on credit*: it makes the variance of a logit 1 if the entries of $q$ and $k$ are independent, with
+normalization, but one by assumption: it makes the variance of a logit 1 if the entries of $q$ and $k$ are independent, with
 mean 0 and variance 1. Nothing keeps that true.
 
 Adam moves each weight by up to about the learning rate $\eta$ in each step, whatever its gradient. If steps point the
@@ -172,9 +172,9 @@ claim(
 
 # %% [markdown]
 r"""
-Two conclusions sound natural here, and do not follow. *Saturated attention explodes.* Its output cannot: it is an average of
-values. *Saturated attention is frozen, since no gradient reaches it.* Under plain gradient descent, nearly. But Adam divides a
-small gradient by its own small size: steps keep their length, and only their direction comes from the few rows not yet one-hot.
+Two natural conclusions are wrong. *Saturated attention explodes.* Its output cannot: it is an average of
+values. *Saturated attention is frozen, since no gradient reaches it.* This is nearly true of plain gradient descent. But Adam divides a
+small gradient by its own small size: steps keep their length, and the few rows that are not yet one-hot decide their direction.
 
 ## Four bounds
 
@@ -192,12 +192,12 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line will never leave the bottom right corner?
+slider: which line will still end at the bottom, whatever the gain?
 """
 
 
 # %%
-bounds = {"L2, scaled": 1 / 8, "L2, bare": 1.0, "RMS, dₖ = 8": 8**0.5, "RMS, dₖ = 64": 8.0}
+bounds = {"L2, scaled": 1 / 8, "L2, no 1/√dₖ": 1.0, "RMS, dₖ = 8": 8**0.5, "RMS, dₖ = 64": 8.0}
 
 
 def draw_bounds(gain):
@@ -274,8 +274,8 @@ A cosine lies between −1 and 1. To let a softmax choose, somebody must multipl
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
-Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3, and
-the logit is 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
+Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3: the logit grows
+$3\cdot3$ times, to 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
 happens in training" is too strong: a gain moves by about $\eta$ a step, and two gains can grow.
 
 ## The gradient of a matrix whose scale does not matter
@@ -327,9 +327,9 @@ claim(
 # %% [markdown]
 r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps at right angles to a matrix make it longer. So
-each turns it less than the one before. The norm does not stop $W_q$ from growing; it keeps the growth out of the logits, and makes a brake of it.
+each turns it less than the one before. The norm does not stop $W_q$ from growing. It keeps that growth out of the logits, where it slows the turning of $W_q$ instead.
 
-**And weight decay?** A shorter $W_q$ gives the same logits, so decay only takes the brake off. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
+**And weight decay?** A shorter $W_q$ gives the same logits, so decay cannot shrink them. All it does is keep $W_q$ short, so that each step still turns it. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
 $\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,,$$
@@ -515,8 +515,8 @@ Ours follow from the derivations. Between which two numbers do you expect each a
 ## Measure
 
 The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
-with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate; at first
-one of them, which found the same rate for both, then three, which put QK-Norm's a little higher. The next figures are at rate 0.1, ten times Pre-Norm's.
+with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate. One such seed
+found the same rate for both, 0.01; the stress below is set by it. Three such seeds later put QK-Norm's a little higher, and the comparison *each at its own rate* uses theirs. The next figures are at rate 0.1, ten times Pre-Norm's.
 
 ### One rate, three models
 """
@@ -570,13 +570,13 @@ claim(
 
 # %% [markdown]
 r"""
-(The vision transformer of the first paragraph did diverge; it is a hundred thousand times our size.) Who is to blame for the high loss? There are three suspects.
+The vision transformer of the first paragraph did diverge. It is a hundred thousand times our size; what its logits set off there we cannot say. In ours, who is to blame for the high loss? There are three suspects.
 
 1. **The rest of the network.** A rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
 3. **The logits themselves.** They are simply too large for a softmax to weigh anything.
 
-The first is cleared of most of it: QK-Norm touches nothing but queries and keys, and at the same rate the same feed-forward layers learn. What is left above the loss at the best rate may be theirs.
+The first explains little: QK-Norm changes only queries and keys, and with it the same feed-forward layers learn at the same rate. They may account for what QK-Norm still loses against its own best rate.
 
 ### Is the softmax frozen?
 
@@ -699,7 +699,8 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
-the raw logits run away as before. Beyond $c$ they all look alike, and the gradient is gone, which may be why. Gemma 2 and 3, and a cap with and without QK-Norm, each at its own rate: [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
+the raw logits run away as before. Logits beyond $c$ all come out as about $c$, so they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap mends only a part.
+Shelf C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), each at its own rate.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -710,7 +711,7 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-A rate ten times too high is nobody's choice. What is QK-Norm worth where people train? The ladder tuned both models, and a third
+Nobody would choose a rate ten times too high. What is QK-Norm worth where people train? The ladder tuned both models, and a third
 without norms.
 """
 
@@ -773,11 +774,11 @@ for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
 
 # %% [markdown]
 r"""
-Each at its own rate, the two end close together. QK-Norm's lead has one sign on every rung, but it is small beside the nat that
-attention itself is worth here. With weight decay its interval leaves the sign open: what the choice of a rate leaves there is nearly as large as the lead. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+Each at its own rate, the two end close together. QK-Norm's lead is positive on rungs S and M, but small: attention itself is worth about
+a nat here. On W, which is S with a weight decay of 0.1 on the matrices, the estimate is positive too, but its interval includes zero: there the uncertainty about the best rate alone is nearly as large as the lead. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-It does not make a high rate good: there QK-Norm too ends above its own optimum.
+It does not make high rates good: QK-Norm, too, ends higher there than at its best rate. And we swept the rates without weight decay only; how much room the norm buys beside decay, these runs do not say.
 
 ### Unit vectors
 
@@ -871,8 +872,8 @@ afterwards, $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
 head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention forms no full keys
-at inference that a norm could act on.
+$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores keys in a compressed form and never expands them
+at inference, so there is no full key for a norm to act on.
 """
 
 # %%
@@ -898,8 +899,9 @@ The page of [norms and recipes](tables.md) says which model normalizes what.
 
 ## Symptoms
 
-Five kinds of run after training, each the mean of five seeds. Could you tell them apart by the loss alone? (With a soft cap the slope
-has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out, and still no gradient passes. What fails where logits are held: [shelf C](C_zoo.ipynb#logits-held-and-another-instability).)
+Five kinds of run after training, each the mean of five seeds. Could you tell them apart by the loss alone? *Stream grows by* is
+the RMS of the stream after the last block, divided by that before the first. With a soft cap the slope has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out,
+and still no gradient passes. Shelf C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
 """
 
 
@@ -934,11 +936,11 @@ r"""
 
 ## Where it goes wrong
 
-Four slips of public code, each rebuilt by spoiling one thing in the attention of a whole block. Does the book's checker, which
+Four slips of public code, each rebuilt by breaking one thing in the attention of a correct block. Does the book's checker, which
 compares a block with its equation, notice?
 
-1. **The norm runs across heads** where per head was meant: gpt-neox ([pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
-2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, one model calls them otherwise; it served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
+1. **The norm runs across heads** where per head was meant: gpt-neox ([line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
+2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, but one model names them differently: the port skipped them and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
 3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)).
 4. **The cap is dropped**, by a kernel that knew none ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
@@ -1122,18 +1124,18 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Without weight decay nothing holds their product, and it stands in an exponent. <!-- derived -->
-- **What comes of it?** At rate 0.1, ten times the best, the logits outgrow the rate and attention becomes one-hot. None of our six runs diverged: the loss climbs, falls again late and little, and ends worse than trigram counts. The
+- **What comes of it?** At rate 0.1, ten times the best, the largest logit has grown by far more than ten times, and attention becomes one-hot. None of our six runs diverged, the five above and the one that chose the rate: the loss climbs, falls again late and little, and ends worse than trigram counts. The
   logits go on growing after the softmax is saturated. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
 - **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. With weight decay no lead was seen. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- Behind a norm a matrix gets gradients across it only: growth is a brake, and weight decay a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- Behind a norm, the gradient of a matrix is orthogonal to it. So the matrix grows and turns less with each step, and weight decay acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 
 - **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1, before the rotation.
 - **Bound.** $\lvert\ell\rvert \le \sqrt{d_k}$ times the two largest gains.
-- **Use.** At high rates or in long training without weight decay; per head.
+- **Use.** Where rates are high; per head.
 - **Cost.** Two small norms a layer; no loss that we saw.
 - **Relatives.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
 

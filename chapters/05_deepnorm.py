@@ -11,14 +11,14 @@ r"""
 # DeepNorm
 
 **Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
-Post-Norm, the placement that is hard to train, with two constants: one multiplies the skip, the other draws some weights smaller. Either makes the branch small beside the skip.
+Post-Norm, the placement that is hard to train, plus two constants: one multiplies the skip, the other draws some weights smaller. Either makes the branch small beside the skip.
 Why does DeepNorm need two constants, and is a small branch what lets 1,000 layers train?
 
 **In short.**
 
-- One demand fixes the ratio of the constants: gradient descent may move the model equally far at any depth. The even split into
+- One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
   fourth roots is a choice.
-- The promise is kept; each constant alone, at its fourth root, is not enough. It does not cover Adam, whose first step still grows with depth.
+- The two constants meet that demand; either alone, at its published value, does not. The demand says nothing about Adam, whose first step still grows with depth.
 - Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them so (α alone not from every seed), and so can ordinary small weights without any constant.
 """
 
@@ -137,8 +137,8 @@ plots.explore(
     list(exponents),
     "exponent-of-alpha",
     label="exponent a of α",
-    caption="Untrained models of growing depth, and one step of three kinds: SGD's, Adam's first, and one as long as Adam's with random signs. Move the "
-    "exponent of α; β goes along as 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
+    caption="How far one tiny step moves the output of an untrained model, beside the shallowest. A level line: depth does not matter. Three kinds of step: SGD's, Adam's first, and one as long as Adam's "
+    "with random signs. Move the exponent of α; β goes along as 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
 )
 
 # %% [markdown]
@@ -150,13 +150,21 @@ For a stack of $N$ blocks a sublayer of DeepNorm is
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
 and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm does not notice the size of its input, so
-$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. So does the second. Why fourth roots: what is it that must not grow with depth?
+$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. So does the second. Why fourth roots? What must not grow with depth?
 
 A token $x = (2, 0, -2, 0)$, and a sublayer that proposes $f = (1, 1, -1, -1)$. Post-Norm adds them to $(3, 1, -3, -1)$ and divides by
 the deviation, $\sqrt5$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(5, 1, -5, -1)$, and the norm divides by
-$\sqrt{13}$. The result lies closer to what $x$ alone would give: $f$ counts one part in $\alpha$. Nothing else has happened, since the norm cannot
-tell a heavier skip from a lighter branch.
+$\sqrt{13}$. The result lies closer to what $x$ alone would give: $f$ counts $1/\alpha$ of what it did. Nothing else has happened, since the norm cannot
+tell a heavier skip from a lighter branch. They are one function. They are not one training: on weights that are drawn smaller, a step of Adam is larger
+beside the weight.
 """
+
+# %%
+plots.turns(
+    {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
+    caption="One sublayer: a token x, and a branch f that is as long and at right angles. Grey is their sum; the norm keeps its direction alone. "
+    "A skip twice as heavy and a branch half as long turn the token by the same angle.",
+).named("one-sublayer-turns")
 
 # %%
 torch.manual_seed(seed)
@@ -180,14 +188,14 @@ r"""
 We follow one model through the chapter, a decoder of 32 blocks. Its constants are easy: $\alpha = 64^{1/4} = 2\sqrt2$ and
 $\beta = 256^{-1/4} = \frac14$. And there are two suspects. Whatever DeepNorm does, which of the two constants does it?
 
-The first thing that it does: it starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
+First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
 leaves the old $x$ the share $\alpha/\sqrt{\alpha^2 + s^2}$, and $2N$ of them
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
 Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1: exponential decay. A DeepNorm sublayer multiplies two matrices, each $\beta$ times smaller, so
 $s$ is at most about $\beta^2 = \frac1{16}$, and our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would do: $(1 + \frac{1}{8N})^{-N}$ is above
-$0.88$ at any depth. The figure shows more than these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of what it gets.
+$0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of what it gets.
 """
 
 
@@ -235,7 +243,7 @@ the function by
 
 $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 
-**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** Note how modest it is. It speaks of one step, of gradient descent, at the start.
+**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** It is modest: it concerns one step of gradient descent, at the start.
 
 ### Step 1: a sublayer has two matrices that matter
 
@@ -258,7 +266,7 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears
 squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. Each $J_iJ_i^\top$ is positive
-semidefinite: no sublayer moves the output uphill, so the $2N$ shares do not cancel. That is why we add their lengths, and not their squares. With $v = w = \beta$
+semidefinite: no sublayer moves the output uphill, so the $2N$ shares do not cancel. So we add their lengths; unrelated shares would add in squares. With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -268,11 +276,19 @@ The demand is met when this sum is 1, that is when $\beta = \alpha/\sqrt{4N}$. *
 would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits evenly, so that each carries a fourth root:
 $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. Our model has $64\cdot2\cdot\frac1{16}/8 = 1$.
 
+*By hand.* What is the sum for our 32 blocks with α alone, at its published value? With β alone?
+
+<details><summary>Answer</summary>
+
+With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$; with $\alpha = 1$ and $\beta^2 = \frac1{16}$ it is $64\cdot2/16 = 8$.
+
+</details>
+
 ### Encoder and decoder: where two odd numbers come from
 
 The 1,000-layer model translates: it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
-reads the encoder. So $3M\cdot2\beta_d^2/\alpha_d^2 = 1$, and $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. The encoder's changes arrive through $M$ such
-sublayers, each with the gain $\beta_d^2/\alpha_d$. Together they multiply by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum is to be 1 after that factor:
+reads the encoder. With $3M$ sublayers in place of $2N$, step 4 gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. The encoder's changes arrive through $M$ such
+sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together they multiply by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum is to be 1 after that factor:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
@@ -475,7 +491,7 @@ two columns may come out steeper than printed. Now yours. Between which two numb
 | How far does Adam's first step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-step-adam --> | −1 to 2 | <details><summary>show</summary>On the matrices, Adam's first step grows like the root of depth.</details> |
 | With square roots in place of fourth roots, how far does Adam's first step move the model: as what power of depth? <!-- 05-square-roots-level-adam --> | −1 to 2 | <details><summary>show</summary>With square roots in place of fourth roots Adam's first step is level.</details> |
 | Thirty-two blocks, 150 steps, each at its own rate: how far above DeepNorm does Post-Norm from Xavier's weights end? <!-- 05-deepnorm-beats-post-from-xavier --> | −0.5 to 1.5 nats | <details><summary>show</summary>Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm.</details> |
-| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Four times as many steps do not start Post-Norm from Xavier's weights, either.</details> |
+| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Nor does Post-Norm from Xavier's weights start in four times as many steps.</details> |
 | Thirty-two blocks of Post-Norm from small first weights, 150 steps, neither α nor β: how far below letter frequencies do they end? <!-- 05-small-weights-start-alone --> | −0.5 to 1.5 nats | <details><summary>show</summary>Small first weights start Post-Norm, without α and β.</details> |
 | Leave out α and keep β. What does that cost, as a share of what leaving out both costs? <!-- 05-alpha-is-not-needed-here --> | 0 to 100 % | <details><summary>show</summary>Without α, DeepNorm loses less than a tenth of what it loses without both.</details> |
 | Thirty-two blocks: how far below Pre-Norm with its usual weights does DeepNorm end? (Negative: above.) <!-- 05-deepnorm-beats-pre-each-tuned --> | −0.2 to 0.2 nats | <details><summary>show</summary>Pre-Norm with its usual weights ends above DeepNorm.</details> |
@@ -581,8 +597,8 @@ claim(
 r"""
 No. With β alone the growth is close to the predicted ½. With α alone it is faster: these are the large branches for which the table of powers promised
 nothing. So at the published fourth roots both constants are needed: either alone makes the ratio fall like $N^{-1/4}$ only. By step 4 one could do it
-alone, with a square root. The older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight,
-which starts as heavy as Pre-Norm's stream would be there.
+alone, with a square root. The older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
+which starts at the size that Pre-Norm's stream would have at that depth.
 
 ### Steps that the promise does not cover
 """
@@ -636,10 +652,10 @@ claim(
 
 # %% [markdown]
 r"""
-So "DeepNorm bounds the model update" has a small print: *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for its
-first step on the matrices needs $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in place of fourth roots**: the right end of the first slider. Somebody does
-that. What GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414)) calls DeepNorm has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines: the slider's powers are $1 - 4a$, $1 - 2a$ and $\frac12 - 2a$.
+So "DeepNorm bounds the model update" comes with small print: *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for its
+first step on the matrices needs $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in place of fourth roots**: the right end of the first slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
+does that: what it calls DeepNorm has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
+constants. No exponent levels all three lines. Along the slider, where $b = a$, SGD's step grows with the power $1 - 4a$ of depth, Adam's with $1 - 2a$, a random one with $\frac12 - 2a$: they are level at ¼, ½ and ¼.
 And no choice of α and β levels a step on the gains. How branches must shrink so that Adam's rate carries
 over to other depths is the question of depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620); [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
 CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)); [chapter 10](10_choosing_a_norm.ipynb) measures both.
@@ -651,8 +667,8 @@ of 32 characters. Three arms more: Post-Norm with its classical rescue, a warm-u
 these same weights and neither constant. *Megatron's* rule draws them all small, and divides what writes to the stream by $\sqrt{2N}$. If it is enough that branches are small,
 that arm must learn, too.
 
-Each arm has seven rates over two decades, and one seed tries them all. For the two arms from small weights, β alone and DeepNorm, two seeds more try the best of the seven and its neighbours, and the rate is
-the lowest point of a parabola through the three means: a single lucky run beside a rate that fails cannot choose it. Post-Norm from Xavier's weights and α alone keep the choice of the one seed.
+Each arm has seven rates over two decades, and one seed tries them all. Four arms get two more seeds, at the best of the seven rates and its neighbours: Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm. Their rate is
+the lowest point of a parabola through the three means, so a single lucky run beside a failing rate cannot choose it. Post-Norm from Xavier's weights and α alone keep the choice of the one seed.
 Five other seeds report.
 """
 
@@ -784,7 +800,7 @@ claim(
 # %% [markdown]
 r"""
 So small branches are enough for a start, and DeepNorm's two constants are one way of several to have them. Not all ways are equally safe: with α alone the dots of the five seeds lie far apart, and one of
-them beyond letter frequencies.
+them beyond letter frequencies. There $s$ stays near 1, so $s/\alpha$ falls like $N^{-1/4}$ only, and a start near the identity needs $N^{-1/2}$.
 
 How good are these starts? Not good enough to rank anything. 150 steps carry the best of these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
 trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So they show numbers and decide nothing.
@@ -855,8 +871,8 @@ claim(
 
 # %% [markdown]
 r"""
-What these starts do show is which rates a model stands. Is it the length of the first step that decides this? The table has both, at 32 blocks and at 12; "learns" is asked at three cuts
-below letter frequencies.
+What these starts do show is which rates a model can stand. Is it the length of the first step that decides this? The table has both, at 32 blocks and at 12. A model counts as learning if it ends at least
+0.1, 0.2 or 0.4 nats below letter frequencies; the last three columns give the highest rate at which it does.
 """
 
 # %%
@@ -894,10 +910,10 @@ plots.table(
 # %% [markdown]
 r"""
 Read only the rows of the four combinations, Post-Norm, α alone, β alone and DeepNorm: the first step gets shorter, and the highest rate never falls. That looks like a rule, and the other two rows break it.
-Pre-Norm and Post-Norm from the same small weights have first steps of about one length, at either depth, and Pre-Norm stands the higher rate. At 12 blocks Post-Norm from small weights
-moves further than β alone, and stands a rate at which β alone fails. So the length of the first step does not decide which rate a model stands. (One seed a rate, and neighbours of the grid differ by a factor of about two.)
+Pre-Norm and Post-Norm from the same small weights have first steps of about one length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks Post-Norm from small weights
+moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model can stand. (One seed a rate, and neighbours of the grid differ by a factor of about two.)
 
-**And the promise?** It is kept, and it is about one step. What made our deep Post-Norm start is less than that: branches that are small.
+**And the promise?** It is kept, and it is about one step. Our deep Post-Norm needed less than that to start: branches that are small.
 
 ### Six blocks, trained long
 
@@ -926,8 +942,8 @@ r"""
 *Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. The card compares two whole methods: DeepNorm has heavier skips *and* other
 first weights than `post`, and no arm of this table differs in α alone. What first weights do by themselves, the rows `post` and `post, xavier` show. At six blocks Post-Norm trains without
 constants. So this table says what DeepNorm costs or gives where it is not needed, and nothing about the depths for which it was made.
-[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. How 32 blocks end after
-such a training we could not afford to see.
+[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks
+that long.
 
 ### A thousand blocks at their first step
 
@@ -967,28 +983,28 @@ claim(
 
 # %% [markdown]
 r"""
-[Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients can get lost: by how much differs from seed to seed, and it is far from the even $2^{-S/2}$ that the identity path's law has
-for $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. That says that nothing is broken. It does
-not say that it trains better, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
-than a 48-layer baseline. That Pre-Norm or Post-Norm could *not* be as deep, no run of theirs or ours has shown.
+[Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients can get lost: by how much differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
+after $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. So nothing is broken. Whether it
+trains better is another matter, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
+than a 48-layer baseline. No run, theirs or ours, has shown that Pre-Norm or Post-Norm can *not* be that deep.
 
 ## Where it goes wrong
 
 DeepNorm is two lines, and public copies get both wrong.
 
-**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in the line below. It was
-[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022; the fix mended another line. By scale invariance it is $\alpha$ with its exponent's sign turned
-round.
+**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). It was
+[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022; the fix changed a different line. By scale invariance that is DeepNorm with $1/\alpha$ in place
+of $\alpha$.
 
 **β upside down.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
-([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$. Its $\alpha$ is 2.828 at every depth: $2\sqrt2$, right for our 32 blocks and no others.
+([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$ ([line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [line](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
 (Admin and KEEL, relatives of DeepNorm, at their own rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
 **Other slips.** β on all matrices in one loop; a pair's constants in a decoder alone; and the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*, where $8N = 4L$.
 
-None of these raises an error. Here is what they do to our 32 blocks, whether the loss of 150 steps notices, at a low rate and at the rate of the grid next to DeepNorm's own, and whether the two checks of the exercises do:
+None of these raises an error. Here is what they do to our 32 blocks, whether the loss of 150 steps notices, at a low rate and at the rate of the grid next to DeepNorm's own, and whether the two checks of the exercises do. *Cosine* is that of the embedding and the output, as above:
 """
 
 # %%
@@ -1124,14 +1140,14 @@ r"""
 
 - **Equation.** $x \leftarrow N(\alpha x + f(x))$; values, output and feed-forward matrices times $\beta$.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
-- **Use.** Post-Norm of many blocks.
+- **Use.** Post-Norm of many blocks. No run here has it ahead of a tuned Pre-Norm; its case rests on the authors' translations.
 - **Cost.** Nothing at run time; a rate of its own must be found.
 - **Relatives.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ upside down | compare the block with its equation, the weights with the rule |
-| deep Post-Norm learns nothing | no constant, or one of two | both |
+| deep Post-Norm learns nothing | branches too large: Xavier's weights without $\beta$ | $\beta$ or small first weights; $\alpha$ besides for a higher rate |
 | the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks; see the table of the paper |
 
 ## References

@@ -11,12 +11,12 @@ r"""
 # HybridNorm
 
 **Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. The winner, *HybridNorm*,
-changes Pre-Norm twice: it norms queries, keys and values, and it moves one norm onto the stream. Its perplexity is 20.00 against 20.30, one run each.
-Which of HybridNorm's two changes earns its lead over Pre-Norm, and would the lead be there in another setting?
+changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 against 20.30, one run each.
+Which of HybridNorm's two changes earns its lead over Pre-Norm, and would it have that lead in another setting?
 
 **In short.**
 
-- Norms on queries, keys and values make attention blind to the size of what it reads. So rows of the table that look different are one function.
+- Norms on queries, keys and values make attention blind to the size of what it reads. So some rows of the paper's table look different but compute the same functions.
 - On our smallest rung, what the norm on the stream is worth depends on how large a token enters the stream.
 - From another initialization the lead changes. A ranking ranks recipe, initialization, embeddings and rate together.
 """
@@ -113,10 +113,10 @@ The paper trains one language model of 550 million parameters and 400 billion to
 and the paper describes its first weights in more than one way.
 
 A token $x = (2, 0, 2, 0)$ stays with us. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
-$(9 + 1 + 1 + 1)/4 = 3$. The RMS norm makes $N(y) = y/\sqrt3$ of it. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
+$(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
 differ in what they do with these:
 
-- Pre-Norm: $x' = y + f$. The stream keeps all that was ever written.
+- Pre-Norm: $x' = y + f$. The stream keeps everything ever written to it.
 - Post-Norm: $x' = N(N(y) + f)$. The stream leaves the block normalized.
 - HybridNorm: $x' = N(y) + f$. The stream is normalized once a block, *between* attention and feed-forward, and then added to.
 """
@@ -128,8 +128,8 @@ plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 r"""
 Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Pre-Norm's $x' = (y + f)/10$ is small,
 and every later write of that size counts in it as much as the token. HybridNorm lifts token and first write to RMS 1: beside $N(y)$ the write
-$f/10$ is a trifle, and so are later ones. **The norm on the stream lifts what is small: later writes bury it no further.** What the first write has
-buried stays buried. Keep this; it may explain the second figure.
+$f/10$ is small, and so are later writes. **The norm on the stream lifts what is small, so later writes do not drown it.** It cannot undo what the first write,
+which came before the norm, has done.
 
 ### The equations
 
@@ -145,8 +145,8 @@ Mind the name. The paper calls HybridNorm's second half "Post-Norm in the FFN". 
 is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*; the one after the feed-forward is missing.
 In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normed stream.
 
-Two consequences can be tested at once. The second half is blind to the size of $Y$. And the first half is blind to the size of $X$ in all that
-attention computes: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. The size of $X$ only says how heavy the skip is beside attention's write.
+Two consequences follow. The second half is blind to the size of $Y$; the card below tests that. And attention computes the same for every size of
+$X$: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. That size matters in the sum $X + \mathrm{MHA}$ only, against what attention writes.
 """
 
 # %%
@@ -235,8 +235,8 @@ claim(
 r"""
 The published perplexities of the first pair are 20.13 and 20.00, of the second 19.97 and 19.96
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions; they differ only in how the gains
-train, in $\epsilon$ and in luck. So the first pair's distance, $\ln(20.13/20.00) = 0.0065$ nats a token, is one that two runs of the same functions can
-have. HybridNorm's whole lead is $\ln(20.30/20.00) = 0.0149$.
+train, in $\epsilon$ and in luck. So the first pair's distance, $\ln(20.13/20.00) = 0.0065$ nats a token, could also separate two runs of one and the
+same recipe. HybridNorm's whole lead is $\ln(20.30/20.00) = 0.0149$.
 
 ### How much of a token is left
 
@@ -248,7 +248,7 @@ $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \fr
 
 In HybridNorm only *one* write competes with the bare embedding. Then comes the first norm on the stream and lifts token and write together to
 RMS 1, and from there on writes are small beside them. HybridNorm\* lets three writes compete: the two of its first block and the second block's
-attention. An embedding of RMS 1 is large beside a write either way; a small one drowns. Here is the cosine in models that have not been trained. Move the size:
+attention. Under either recipe an embedding of RMS 1 is large beside a write. A small one drowns. Here is the cosine in models that have not been trained. Move the size:
 """
 
 # %%
@@ -389,7 +389,7 @@ Between which two numbers do you expect each answer? All losses are compared eac
 
 ### The setting, line by line
 
-Table 7 is the early version's. The released code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm), its configuration that of the
+Table 7 is the early version's. The released code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), its configuration that of the
 dense model with 1.2 billion parameters; those of the models in Table 4 are not there.
 """
 
@@ -413,7 +413,7 @@ plots.table(
 # %% [markdown]
 r"""
 One row may matter more than it looks: the size of embeddings. Theirs are drawn with RMS 0.014
-([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
+([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
 rule gives a little more, at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter at 1. We
 train with 1, a ninth and 0.014. Ours are multiplied by a fixed number to get there.
 
@@ -477,7 +477,7 @@ claim(
 r"""
 Each part of the lead is a suspect. We follow them with large tokens and with small.
 
-**Suspect 1: chance.** The twins of Table 4 end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
+**Suspect 1: chance.** The two pairs of Table 4 that are the same functions end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
 chance, $\epsilon$ and an idle gain together can be nearly half of the lead. The table alone cannot clear chance; several seeds a row can.
 
 **Suspect 2: the norms inside attention.** QKV-Pre takes no other step. Published, it has 19.96 and ends *below* plain HybridNorm
@@ -513,7 +513,7 @@ r"""
 Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
 **Suspect 3: the norm on the stream.** Published, it earns nothing: 19.96 and 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). And here?
-Give it its best case, the star, against QKV-Pre, with large tokens and with small ones.
+Give it its best case: HybridNorm\*, *the star*, against QKV-Pre. Their first blocks compute the same functions, so they differ in the norm on the stream alone. Large tokens, and small ones:
 """
 
 # %%
@@ -541,7 +541,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Suspect 4: the first block.** It is the last stretch of each line in the second figure, the star against plain HybridNorm. (Other first blocks: [shelf C](C_zoo.ipynb#first-blocks).) All steps in one table:
+**Suspect 4: the first block.** It is the last stretch of each line in the second figure, the star against plain HybridNorm. Shelf C has [other first blocks](C_zoo.ipynb#first-blocks). All steps in one table:
 """
 
 
@@ -636,7 +636,7 @@ claim(
 
 # %% [markdown]
 r"""
-One pair of recipes is thin evidence, above all where the first five seeds gave the idea; look at the card's second interval. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
+One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, the card's second interval, do not exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
 and what the two with one?
 """
 
@@ -675,8 +675,8 @@ claim(
 
 # %% [markdown]
 r"""
-The two recipes without a norm on the stream pay most. The cosine of the slider does not order the other two: the star keeps less of a small token than
-HybridNorm, and we do not see that it pays for it. Where the lead grows, it is a *repair*, and whoever multiplies embeddings by $\sqrt d$, or norms them, has less to repair. Is it so
+The two recipes without a norm on the stream pay most. The cosine of the slider does not predict the order of the other two: the star keeps less of a small token than
+HybridNorm, and yet we do not see it end higher. Where the lead grows, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair. Is it so
 at 550 million parameters? Table 4 speaks against it: by the code's rule its tokens enter small, and the norm on the stream earned nothing. One difference is that
 theirs are drawn small and can grow, ours are multiplied by a fixed number. So draw ours small, multiply them by $\sqrt d$ alone, as our tokens of RMS 1 are, and let them grow. At step 0 the network is the same.
 """
@@ -747,10 +747,10 @@ plots.table(
 # %% [markdown]
 r"""
 The tokens do grow, to the size of large ones, so nothing is drowned in the end. HybridNorm's lead is there all the same: the fixed number does not make it. And the parts move further away from the published ones.
-The step from QKV-Pre to HybridNorm, which puts a norm on the stream and earned nothing there, is most of the lead here. So this excuse is gone, and the disagreement stays. What is left of it: our tokens are
-multiplied by $\sqrt d$, so a step of Adam moves them that much further than in the paper's code.
+In the paper the step from QKV-Pre to HybridNorm, which puts a norm on the stream, earned nothing. Here it is the whole lead. So the fixed factor does not explain why our table and the paper's disagree. Other differences
+remain: theirs have the output tied to the embedding, one rate for all, and first weights that it does not name; ours are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of them.
 
-The last card is news. Drawn small and set free, HybridNorm ends lower than with tokens of RMS 1, by more than most recipes of this book differ. How tokens enter is a part of the recipe that no drawing of a block shows.
+We had not expected the last card. With tokens drawn small and free to grow, HybridNorm ends lower than with tokens of RMS 1, and the difference is larger than that between most recipes of this book. Why, we do not know. How tokens enter is a part of the recipe that no drawing of a block shows.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -763,7 +763,7 @@ r"""
 ### Other first weights
 
 Table 3 has two recipes and three initializations, one run each. *Depth-Scaled* shrinks what layer $\ell$ writes by $\sqrt{2\ell}$; Megatron's weights
-shrink all writes alike. Beside it stand ours, with Xavier's in place of Normal.
+shrink all writes alike. The next figure puts our runs beside that table, with Xavier's weights in place of the paper's Normal ones, of one deviation for all matrices.
 """
 
 # %%
@@ -819,7 +819,7 @@ r"""
 From Normal weights Pre-Norm is *ahead* in Table 3, 20.29 against 20.44. From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 says why: each
 of the two recipes got the weights that suit it, Pre-Norm Normal ones, HybridNorm Megatron's. Which weights the other rows had is not said. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may be a step of weights as well as of norms. For HybridNorm alone Megatron's weights do more than
-its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Both tables in one: [Table 3: first weights](E_hybridnorm.ipynb#table-3-first-weights).
+its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Shelf E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
@@ -930,13 +930,13 @@ claim(
 # %% [markdown]
 r"""
 So a deep HybridNorm starts late from Xavier's weights; it is not stuck for good, as the longer runs show, and at a hundred steps the two look the same. Post-Norm is the control: with as many steps it hardly gets going at this rate, and how many of its runs count as stuck depends on the cut. QKV-Pre,
-which differs from HybridNorm in the norm on the stream alone, starts in time. All this is at one rate. Whether a deep HybridNorm stays stable, a few hundred steps cannot say.
+which differs from HybridNorm in the norm on the stream alone, starts in time. All this is at one rate. Late is not unstable, and whether a deep HybridNorm stays stable, a few hundred steps cannot say.
 
 ### The paper's own explanation: gradients
 
 It takes one head, which writes $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$, and asks
-how large the derivative of $H$ is by each matrix. Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. `labkit` has both in `labkit.attention.jacobians`, and autograd agrees
-(its Figure 5, gradients block by block, is on [shelf E](E_hybridnorm.ipynb#figure-5-gradients-block-by-block)):
+how large the derivative of $H$ is by each matrix. Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. Its Figure 5, gradients block by block, is on [shelf E](E_hybridnorm.ipynb#figure-5-gradients-block-by-block).
+`labkit` has both lemmas in `labkit.attention.jacobians`, and autograd agrees:
 """
 
 
@@ -984,8 +984,10 @@ as they are. Version 4 of December 2025 takes the smallest singular value of $W$
 | $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
 
 The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No hidden constant saves the row, since what is lost grows with $d_k$. The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, sends some $x$
-to zero, so of a model with several heads they say nothing.
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No constant inside the $\mathcal O(\cdot)$ saves the row: the lost factor grows with $d_k$.
+
+The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, sends some $x$
+to zero, so they say nothing about a model with several heads.
 Our bounds are sharp: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first.
 """
 
@@ -1060,7 +1062,7 @@ many heads, mask and rotation,
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
-The size of these matrices is no property of the function. It is a learning rate: a large $W$ turns slowly. This is one reason why a
+The size of these matrices does not change the function. It acts as a learning rate: a large $W$ turns slowly. This is one reason why a
 ranking depends on initialization and rate.
 """
 
@@ -1290,20 +1292,20 @@ r"""
 ## What you now know
 
 - **Which change earns the lead?** In the published table: the norms inside attention, $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
-  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the first weights, too. The other two steps are of the size by which twins differ. <!-- derived -->
-- In our small models QKV-Pre, which has these norms alone, ends below Pre-Norm on both rungs. That the norm on the values has a part in it, we could not show. With large
+  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the first weights, too. The other two steps are no larger than the distance of two rows that are the same functions. <!-- derived -->
+- In our small models with large tokens: the norms on queries and keys. QKV-Pre, which has all three and no norm on the stream, ends below Pre-Norm on both rungs, and we could not show that the norm on the values has a part in it. With large
   tokens HybridNorm's lead is seen on rung M; on S the interval leaves its sign open. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With small tokens the norm on the stream saves a part of what they cost. Both small sizes say so, on rung S alone; a larger rung was not trained with small tokens. One can also repair the embedding.
+- With small tokens: the norm on the stream, which saves a part of what they cost. Both small sizes say so, on rung S alone; a larger rung was not trained with small tokens. One can also repair the embedding.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Tokens that are drawn small and can grow do so, and HybridNorm's lead is there all the same, on S. It then ends below its own run with large tokens: how tokens enter is a part of the recipe. One size was tried.
+- Tokens that are drawn small and may grow do grow, and on S HybridNorm keeps its lead. It then ends below its own run with large tokens: how tokens enter is a part of the recipe. One size was tried.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
-- **Why?** We think that a norm on the stream lifts a small token before later writes bury it. But the star buries more of it, and we did not see it pay for that; so this may not be all. <!-- derived -->
-- **Would it be there in another setting?** Published, and here from Xavier's weights on rung S, the initialization moves the lead by more than HybridNorm's lead from Megatron's. One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
+- **Why?** We think that a norm on the stream lifts a small token before later writes drown it. But the star keeps less of it, and we did not see it end higher; so this may not be all. <!-- derived -->
+- **Would it be there in another setting?** Not from every initialization: from Xavier's weights on rung S HybridNorm ends above Pre-Norm, and in the paper's Table 3, too, the sign changes with the weights. One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
   with which embeddings, at which rates, how many runs a row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Attention with its own norms is blind to the size of what it reads. So some rows of the table are one function, and show what one run a row can tell. <!-- 06-rows-that-are-one-function -->
 - Both lemmas are right; the early version of the theorem lost a factor. Exactly true is that the gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix.
   <!-- 06-lemma-a1 06-lemma-a2 06-theorem-a3-fails-for-v 06-gradient-is-orthogonal -->
-- From Xavier's weights twelve blocks of HybridNorm start late. After 100 steps that looks like being stuck; after 400 it does not. Train longer before you say so. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
+- From Xavier's weights twelve blocks of HybridNorm start late. After 100 steps that looks like being stuck; after 400 it does not. Train longer before you call it stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
@@ -1317,7 +1319,7 @@ r"""
 | --- | --- | --- |
 | it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normed stream |
 | deep, and on letter frequencies for long | Xavier's weights | Megatron's |
-| its lead over Pre-Norm is gone | embeddings of RMS 1 | report the embeddings' size beside the lead |
+| its lead over Pre-Norm shrinks or turns | large embeddings, or Xavier's weights | report first weights and the embeddings' size beside the lead |
 
 ## References
 

@@ -10,14 +10,14 @@
 r"""
 # Dynamic Tanh
 
-**Question.** [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what the layer norms of trained transformers do, and saw
-the letter S. So they put a $\tanh$ in their place, without any statistic, and report parity. But layer norm of one token is a *straight line*.
-Where does the S come from, and can a fixed curve do the work of a norm?
+**Question.** [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what trained layer norms do, and saw
+curves shaped like an S. They put a $\tanh$, without any statistic, in place of each norm, and report equal quality. But on one token layer norm is a *straight line*.
+Where does the S come from, and can one curve for all tokens do the work of a norm?
 
 **In short.**
 
 - The S comes from the tokens. Each has a straight line of its own; tokens of different size have lines of different slope, and many lines look like an S.
-- A fixed curve keeps half of what a norm does: nothing leaves its bounds. The other half is gone: it is not blind to the size of its input.
+- A curve that is the same for all tokens keeps half of what a norm does: nothing leaves its bounds. The other half is gone: it is not blind to the size of its input.
 - On text, at the one small size that we trained, DyT ends behind a norm, and behind no norm at all. On images it still trains at a rate at which our model fails without norms.
 """
 
@@ -79,15 +79,15 @@ plots.explore(
     "spread-of-wild-tokens",
     start=8,
     label="spread of the wild tokens",
-    caption="One layer norm, always. The wilder one token in ten, the flatter the ends of its map; at 1 it is a line. Lines: three single "
-    "tokens. Here and below we draw as many extreme entries as ordinary ones, so that the ends can be seen. The bend is the slope far out over the slope in the middle: 1 for a line, less for an S.",
+    caption="One layer norm on a batch in which one token in ten is larger: move its size. Over all tokens the map flattens at the ends; with size 1 it is a line. Lines: three single "
+    "tokens. Extreme entries are drawn as often as ordinary ones, so that the ends can be seen. The bend is the slope far out over the slope in the middle: 1 for a line, less for an S.",
 )
 
 # %% [markdown]
 r"""
 ## The idea: one number in, one number out
 
-In place of a norm stands a curve,
+DyT replaces a norm by a curve,
 
 $$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
 
@@ -115,20 +115,20 @@ plots.table(
 # %% [markdown]
 r"""
 Layer norm is blind to the factor ten. DyT is not: of the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), of the large one little more than the
-signs. But both are **bounded**. No entry of DyT exceeds 1, and none of layer norm's $\sqrt{d-1}$, for $d$ channels. That
-extreme values are squashed is what matters, say DyT's authors. (Derf and BHyT come below.)
+signs. But both are **bounded**. No entry of DyT exceeds 1, and none of layer norm's $\sqrt{d-1}$, for $d$ channels. DyT's
+authors say that what matters is that extreme values are squashed.
 
 ## Where the S comes from
 
-For one token, layer norm is $y_i = (x_i - \mu)/\sigma$ with the *same* $\mu$ and $\sigma$ for all $i$: a line of slope $1/\sigma$.
-Another token has another $\sigma$, hence another line. Now forget which token an entry came from and plot all entries. (Means are
-small, chapter 03; set $\mu = 0$.) At the input $x$ the average output is
+By the size of a token we mean its standard deviation $\sigma$, here nearly its RMS. For one token, layer norm is $y_i = (x_i - \mu)/\sigma$ with the *same* $\mu$ and $\sigma$ for all $i$: a line of slope $1/\sigma$.
+Another token has another $\sigma$, hence another line. Now forget which token an entry came from and plot all entries. Means are
+small (chapter 03), so set $\mu = 0$. At the input $x$ the average output is
 
 $$\mathbb E[\,y \mid x\,] = x\cdot \mathbb E[\,1/\sigma \mid x\,].$$
 
 The second factor averages over the tokens *that have an entry at $x$*. Near zero every token has entries. Far out only tokens with a large
 $\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. It needs one thing: tokens of
-**different** spread. That is the slider above, with nine calm tokens in ten and a wild one.
+**different** size. That is the slider above, where one token in ten is larger.
 
 For a number, let the **bend** be the slope of the far entries, the largest hundredth, over the slope of the middle, the smaller half. A
 line has bend 1, an S less.
@@ -217,9 +217,18 @@ Layer norm's Jacobian is a dense matrix: it removes the mean and the component a
 $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x_i), \qquad \frac{\partial y}{\partial\alpha} = \gamma\odot x\odot\mathrm{sech}^2(\alpha x).$$
 
 Both factors $\mathrm{sech}^2$ vanish where $|\alpha x|$ is large. An entry out there is **flat**: it passes hardly any gradient to what lies
-below, *and hardly any to $\alpha$*. If most entries sit on the flat ends, only the few others send $\alpha$ a gradient: the number that could
-repair the layer, by shrinking, is steered by the exceptions. In a norm one huge entry is flat as well, since it divides by itself; but its
+below, *and hardly any to $\alpha$*. If most entries sit on the flat ends, only the few others send $\alpha$ a gradient. Shrinking $\alpha$ would
+repair the layer, but a few exceptional entries decide whether it shrinks. In a norm one huge entry is flat as well, since it divides by itself; but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them goes flat.
+
+*By hand.* A token has the entries ½ and 4; $\alpha = \gamma = 1$. What share of the gradient passes each entry of DyT? What does RMSNorm pass to the small one?
+
+<details><summary>Answer</summary>
+
+$\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. RMSNorm has $r = \sqrt{65/8} \approx 2.85$ and passes $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
+costs the small entry a factor of about three, and does not silence it.
+
+</details>
 """
 
 # %%
@@ -311,8 +320,8 @@ r"""
 learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh a fifth steeper, whose tail is flat sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
-$\kappa = 10$. Read it from the inside out: it *is* an RMSNorm, then a tanh at arguments of about a tenth, where tanh is a line. (For
-$\lambda = 1$; its authors start it at 1 to 5.) So it does not do without statistics: of the two that a block needs it computes one and estimates the other.
+$\kappa = 10$. Read it from the inside out: it *is* an RMSNorm, then a tanh at arguments of about a tenth, where tanh is a line, if
+$\lambda = 1$; its authors start it at 1 to 5. So BHyT does not do without statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
 """
 
 # %%
@@ -398,9 +407,9 @@ show(dynamic_tanh)
 # %% [markdown]
 r"""
 In a model, the recipe `dyt` is Pre-Norm with DyT for every norm, as in the authors' LLaMA: no shift, a learned factor on the embedding, and
-*two* first values $\alpha_0$, for attention's norms and for all others. For language models they sink with the width: 1 and 1 at width
+*two* values $\alpha_0$ from which training starts, for attention's norms and for all others. For language models they sink with the width: 1 and 1 at width
 1024, 0.8 and 0.2 at 4096, 0.2 and 0.05 at 8192.
-Ours are narrower than any of these and start at 1 and 1. `derf` is built alike, and keeps its shift.
+Ours are narrower than any of these and start at 1 and 1. `derf` is built the same way, but keeps its shift $\beta$.
 """
 
 # %% [markdown]
@@ -531,8 +540,8 @@ claim(
 
 # %% [markdown]
 r"""
-On digits depth does nothing of the kind. So depth alone makes no S. Tokens of different size did, drawn or planted; on text, we think, depth works through them. And note what layer
-norm's S is *for*. Each token got its own line. A fixed curve through the middle of the cloud treats the small token and the large one alike.
+On digits depth does nothing of the kind, so depth alone makes no S. What made an S in every case was tokens of different size: those of the first figure, and the planted spaces. On text, we think, depth makes an S because it makes tokens
+differ in size. And note how layer norm gets its S: each token has its own line. One curve through the middle of the cloud treats the small token and the large one alike.
 
 ### The race on text, each tuned
 
@@ -607,18 +616,18 @@ claim(
 
 # %% [markdown]
 r"""
-*No norm at all* is the control that a paper about living without norms needs most.
+A paper about doing without norms needs one control above all: *no norm*, and nothing in its place.
 Six blocks train well without any norm, if the rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can be in the way. The paper's parity is that of stacks that *need* their norms, trained on billions of tokens, with
-$\alpha_0$ chosen by a sweep; our result says nothing about it. The nearest public evidence at our end is the log of
-[nanochat](https://github.com/karpathy/nanochat/blob/master/dev/LOG.md): in its twelve layers no variant of DyT beat the baseline.
+to protect, and can be in the way. The paper's parity is that of far deeper stacks, trained on billions of tokens, with
+$\alpha_0$ chosen by a sweep; our result says nothing about it. The public evidence nearest to our size is the log of
+[nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
-Now read the figure to the right; most of its points are one run. At three times its best rate the stack without norms diverges. At three times theirs DyT and Derf
-still train: what grows in the stream does not pass the curve. At ten times only RMSNorm gets far past the frequencies of letters.
+Now look at the right half of the figure, where most points are one run. At three times its best rate the stack without norms diverges. At three times theirs DyT and Derf
+still train, presumably because the curve is bounded: however large the stream grows, no sublayer reads large numbers. At ten times only RMSNorm gets far past the frequencies of letters.
 
 ### Why is it behind? Three suspicions
 
-We have three, and can test each of them a little; none of the tests names the reason.
+We have three, and can test each of them a little; none of the tests names the reason. A fourth, that branches start smaller under DyT, we did not test.
 
 **One: $\alpha$ does not follow.** The stream grows as sublayers write into it. A norm divides by what has grown. For DyT to do so, $\alpha$
 would have to track $1/\mathrm{RMS}$ of what enters, norm by norm. **Two: flat entries.** What has outgrown $1/\alpha$ sits on the
@@ -699,7 +708,7 @@ claim(
 
 # %% [markdown]
 r"""
-So much for the first suspicion: $\alpha$ has come down from 1 everywhere, and yet, from norm to norm of our small models, it does not follow the stream. That this costs anything is not shown.
+So much for the first suspicion: $\alpha$ has come down from 1 in every norm. But over the norms of a model it is not smaller where the stream is larger. We have not shown that this costs anything.
 
 The second suspicion has a test. Start $\alpha$ at a quarter: fewer entries should be flat, *if the stream stays as it was*. Start it at four, and more should be. Predict the three panels.
 """
@@ -766,10 +775,10 @@ r"""
 From a quarter, training comes back: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four only
 the last norms come back. In the others nearly all entries stay flat, and the few that are left on the slope steer $\alpha$. Both other starts end higher at the rate that was tuned for 1, the large one by far.
 
-So where nearly all entries are flat the loss is high; that is what the second suspicion says. But the quarter ends higher than 1 without more flat entries, so they are not the whole reason. And the last column
-speaks against the first suspicion as a reason: $\alpha$ follows the stream best where DyT is worst.
-[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % flat in models of 64 million parameters, *more* of it where DyT wins, and a
-smaller penalty with a *larger* $\alpha$; ours was four times as large, and cost more.
+So where nearly all entries are flat the loss is high; that is what the second suspicion says. But a first $\alpha$ of ¼ ends higher than 1 with no more flat entries, so flat entries are not the whole reason. And the last column
+speaks against the first suspicion: $\alpha$ follows the stream best where DyT is worst. So the mechanism is real in the formula, and not shown to be the reason.
+[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries flat in models of 64 million parameters, *more* on little text, where DyT wins. There a
+larger $\alpha$ lowers the penalty. Our fourfold first $\alpha$ raised it.
 
 The third suspicion is the simplest to test: GELU in place of SwiGLU, with as many parameters, DyT and the model without norms each at the rate that it had.
 """
@@ -836,7 +845,7 @@ claim(
 
 # %% [markdown]
 r"""
-With GELU DyT is behind, too, though one seed decides this verdict. Look at the last row of the table: one run of the model without norms ends far above its others, and makes both intervals wide. So the second card cannot
+DyT is behind with GELU, too, but the verdict hangs on one seed. Look at the last row of the table: one run of the model without norms ends far above its others, and makes both intervals wide. So the second card cannot
 say how much of the distance is SwiGLU's. Both models kept the rate that was chosen for them with SwiGLU; without norms GELU may want a lower one, which was not tried.
 
 ### Images, and a rate that is too high
@@ -906,9 +915,9 @@ claim(
 
 # %% [markdown]
 r"""
-For DyT's parity with layer norm the first card is no test: ImageNet is another task. At the high
+The first card does not test the published parity: ImageNet is another task. At the high
 rate bare blocks do little better than guess, and DyT keeps up with layer norm. At the next rate DyT guesses, too, as the last rows show (one run). Is it the bound that helps? The bare blocks start from Xavier's rule, and
-with small branches they stand more (chapter 00); a first $\alpha$ of ½ makes branches smaller as well. No arm here has small branches and no bound. One caution: the arm *no norm* still has the ViT's last layer norm, as all arms do.
+with small branches they can stand more (chapter 00); a first $\alpha$ of ½ makes branches smaller as well. No arm here has small branches and no bound. One caution: the arm *no norm* still has the ViT's last layer norm, as all arms do.
 
 ### Very little text
 
@@ -964,7 +973,7 @@ claim(
 # %% [markdown]
 r"""
 Compare the card's two numbers. At 0.01 layer norm is far past its minimum; a lower rate
-does for it what DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
+does as much for it as DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
 
 ### PRepBN: the other road
 
@@ -1004,12 +1013,12 @@ claim(
 
 # %% [markdown]
 r"""
-[Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over 300,000 steps
-([code](https://github.com/xinghaochen/SLAB)). Our hundreds of steps cannot test that; [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains it for 3,200. What folding saves is chapter 09's question.
+[Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over 60,000 calls
+([code](https://github.com/xinghaochen/SLAB/tree/f58db00b9db3959b5de03986f454aa5ff064279a)). Our hundreds of steps cannot test that; [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains it for 3,200. What folding saves is chapter 09's question.
 
 ## Where it goes wrong
 
-**$\alpha$ outside** runs: $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is a gain. **A shortcut for tanh**, $2\sigma(2u) - 1$, is the
+Three slips, of our own invention. **$\alpha$ outside** runs: $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is a gain. **A shortcut for tanh**, $2\sigma(2u) - 1$, is the
 same function on paper; near zero it cancels, and small activations lose their digits. **The shift inside**: $\tanh(\alpha x + \beta)$.
 None crashes; the check of exercise 1 notices:
 """
@@ -1053,9 +1062,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**A field that is none.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
+**A field that is not one.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
 type. So it is no field, and a program that passes `norm_type=` stops with a `TypeError`.
-**PRepBN looked at too early.** In evaluation the published module returns RepBN *alone*, however large $\lambda$ still is. Validate before it
+**PRepBN, evaluated too early.** In evaluation the published module returns RepBN *alone*, however large $\lambda$ still is. Validate before it
 has reached 0, and you measure one half of a blend. The schedule counts *forward calls*: gradient accumulation makes it faster.
 
 | you see | cause | look at | try |
@@ -1063,7 +1072,7 @@ has reached 0, and you measure one half of a blend. The schedule counts *forward
 | DyT is behind from the first steps in a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
 | DyT is behind at the end | a suspicion: entries are flat, the stream has outgrown $1/\alpha$ | `norm-maps`: share flat, RMS | a sweep of $\alpha_0$; watch the stream |
 | a "DyT wins" on little data | at that rate the norm overfits first | each arm at its own rate | tune both |
-| PRepBN validates badly, its training loss is fine | $\lambda$ is not 0 yet | `share` of each PRepBN module | wait until it is |
+| PRepBN's validation loss is bad, its training loss fine | $\lambda$ is not 0 yet | `share` of each PRepBN module | wait until it is |
 
 ## Exercises
 
@@ -1133,11 +1142,11 @@ r"""
 
 - **Where does the S come from?** From the tokens. Each has a straight line, with the slope of its own spread; where spreads differ, the lines pile up to an
   S. Plant one outlier, and you draw it yourself. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **How can a map of single entries do the work of a norm?** By half. DyT kept our image model learning at one rate at which bare blocks fail, by its bound or by its smaller branches; in one run at the next rate it failed, too. Blindness to scale no
-  continuous map of single entries has: $\alpha$ and the stream are one knob. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
+- **Can one curve do the work of a norm?** Half of it. DyT kept our image model learning at one rate at which bare blocks fail, by its bound or by its smaller branches; in one run at the next rate it failed, too. No continuous map of single entries is blind to scale:
+  $\alpha$ and the stream are one knob. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
 - On text, at the one size that we trained, DyT ends behind a norm and behind no norm at all. The parity that is reported is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
-- Why it is behind stays open. A first $\alpha$ of 4 leaves nearly every entry flat and costs much; but a first $\alpha$ of a quarter costs, too, at the rate tuned for 1, and the share of flat entries was not seen to fall.
+- Why it is behind stays open. At the rate tuned for 1, a first $\alpha$ of 4 leaves nearly every entry flat and costs much; a first $\alpha$ of a quarter costs, too, and the share of flat entries was not seen to fall.
   With GELU in place of SwiGLU, at one rate each, DyT ends behind no norm as well, though one seed decides it. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - A lead on little data must survive the tuning of both sides; ours did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT has a norm inside. PRepBN has one while it trains, and none after. <!-- 07-bhyt-is-a-small-rms-norm 07-folding-changes-nothing -->
@@ -1145,7 +1154,7 @@ r"""
 ## To carry away
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry; one learned $\alpha$ a layer.
-- **Use.** Where a statistic over a token is expensive or impossible, and $\alpha$ can be tuned.
+- **Use.** Where a statistic over a token is not to be had, and $\alpha$ can be tuned. What it saves in time is chapter 09's question.
 - **Cost.** Blindness to scale is given up: flat entries pass no gradient, and the rate that suits it is another.
 - **Relatives.** Derf (erf for tanh), BHyT, RepBN that becomes a fixed map.
 

@@ -16,8 +16,8 @@ and what is left of its lead beside a well-tuned GPT?
 
 **In short.**
 
-- Where every length is 1, a model has directions only. A few learned scales give back the three things that directions cannot do.
-- It has no warm-up, and that is its fast start. A GPT without one starts faster still.
+- Where every length is 1, a model has directions only. A few learned scales give back what directions cannot do, in the logits, in attention and in the feed-forward layer.
+- Its fast start comes from having no warm-up. A GPT without one starts faster still.
 - At the size of our ladder a tuned GPT ends ahead, and one with QK-Norm further.
 """
 
@@ -50,52 +50,6 @@ lab = Lab(
 )
 
 # %%
-rung = "smoke" if size == "smoke" else "S"
-racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
-starts, overwritten = "ngpt, published starts", "overwritten"
-climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])
-
-
-def on_the_ladder(arm):
-    """Five runs of an arm at its own rate, on the rung that this chapter looks into."""
-    return climbed.where(arm=arm, rung=rung, stage="first")
-
-
-def behind_the_gpt(arm):
-    """Subtract the GPT's training loss from an arm's, step by step, for each seed."""
-    losses = (on_the_ladder(name).values(lambda r: np.array(r.losses)) for name in (arm, "pre"))
-    return [own - gpt for own, gpt in zip(*losses, strict=True)]
-
-
-plots.loss_curves(
-    {name: behind_the_gpt(arm) for name, arm in racers.items() if arm != "pre"},
-    ylabel="training loss minus the GPT's (nats)",
-    logx=True,
-    smooth=40,
-    ylim=(-0.4, 0.15),
-    reference={"Pre-Norm GPT": 0.0},
-    caption="Three models of one size, each at the best rate of a first search, five seeds. Below the line: ahead of the Pre-Norm GPT at the same step. "
-    "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
-    provenance=lab.provenance(*map(on_the_ladder, racers.values())),
-).named("race")
-
-# %% [markdown]
-r"""
-## The idea: a step on the sphere
-
-Take two channels, a stream $h = (1, 0)$, and a sublayer whose output, divided by its length, is $b = (0, 1)$. nGPT goes the
-*share* $\alpha$ of the way from $h$ to $b$ and divides by the length again:
-
-$$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(x) = x/\|x\|.$$
-
-With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. There are no units left in which a
-sublayer could shout: $b$ has length 1 whatever it computes. Only the share says how much it counts.
-
-In three dimensions the stream walks on a ball. The shortest way is the great circle (*slerp*: turn by the share of the angle). Move
-the share: which of the ways leaves the great circle?
-"""
-
-# %% tags=["mechanism"]
 h = unit(torch.tensor([0.9, -0.5, 0.15]).double())
 b = unit(torch.tensor([-0.3, 0.9, 0.75]).double())
 theta = torch.arccos(h @ b)
@@ -133,12 +87,24 @@ plots.explore(
     formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
-    caption="Four ways from the stream h towards the sublayer's b. The chord runs through the ball. Brought back to the sphere "
-    "it is on the great circle, only at another speed. With a share for each channel the way leaves the great circle.",
+    caption="The stream is a vector h of length 1; a sublayer's output, brought to length 1, is b. nGPT moves h towards b by a share α of the way. Move the share. Along the chord (lerp) the stream "
+    "leaves the sphere; brought back to length 1 it is on the great circle from h to b, only not at the even pace of slerp. With a share for each channel the path leaves the great circle.",
 )
 
 # %% [markdown]
 r"""
+## The idea: a step on the sphere
+
+Take two channels, a stream $h = (1, 0)$, and a sublayer whose output, divided by its length, is $b = (0, 1)$. nGPT goes the
+*share* $\alpha$ of the way from $h$ to $b$ and divides by the length again:
+
+$$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(x) = x/\|x\|.$$
+
+With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. A sublayer cannot shout: $b$ has length 1 whatever it computes. Only the share says how much it counts.
+
+In three dimensions the stream walks on a ball: that is the first figure. The shortest way is the great circle (*slerp*: turn by the share
+of the angle). With one share for all channels, nGPT's straight step (*lerp*), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, and then it may leave the circle.
+
 How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
 $h + \alpha(b-h) = (1 - \alpha + \alpha\cos\theta)\,h + \alpha\sin\theta\,e$, so the angle is
 
@@ -165,15 +131,25 @@ claim(
 
 # %% [markdown]
 r"""
-Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. For a fixed $b$, the difference $h - b$ is the gradient of
+From here on $\alpha$ has an entry for each channel, and $\odot$ multiplies entry by entry. Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. For a fixed $b$, the difference $h - b$ is the gradient of
 $\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it. The share is a
 learning rate. nGPT learns one for every channel, takes its absolute value, and calls it an *eigen learning rate*.
 
 ## What a length of 1 takes away
 
-Along which axis do the vectors of a matrix have length 1? Along the stream's. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
-`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. A matrix that *writes* (`out` and `down`) has unit
+Every matrix is cut into vectors as wide as the stream, and these get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
+`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. So has the embedding, whose rows are the first streams. A matrix that *writes* (`out` and `down`) has unit
 columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so readers are divided along axis 1, writers along axis 0.
+
+*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? Of its columns, if
+somebody divides the rows instead?
+
+<details><summary>Answer</summary>
+
+The squares of 256 unit columns sum to 256, over 64 rows: $\sqrt{256/64} = 2$. With unit rows the columns have $\sqrt{64/256} = \tfrac12$. So print the lengths
+along axis 0: all must be 1.
+
+</details>
 """
 
 # %%
@@ -210,13 +186,13 @@ claim(
 r"""
 So weight decay has nothing to do here. In a GPT it has: where a norm follows a matrix, as QK-Norm follows $W_q$ and
 $W_k$, a matrix first grows or shrinks to the length at which growth and decay balance; only then does the *angle* by which it turns in a step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. Is that why nGPT starts so fast? Keep it as the first suspect. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
+On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast. Is that why? It is the first suspect. Our race cannot test it, because our GPT has no weight decay. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
 
 ## What gives it back
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
-**Logits.** No output is better than a cosine of 1 for the right token and −1 for all others. With a scale $s_z$ on the cosines, the loss
+**Logits.** No output is better than a cosine of 1 for the right token and −1 for all others, and no three rows that differ can reach that. With a scale $s_z$ on the cosines, the loss
 of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale says how sure the model may be**, and nGPT learns one for each token.
 """
 
@@ -241,16 +217,16 @@ claim(
 r"""
 **Attention.** Queries and keys are divided by their lengths, per head and after the rotation, and multiplied by one learned vector $s_{qk}$.
 Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the softmax scale flips: logits are
-*multiplied* by $\sqrt{d_k}$. Values are not normalized.
+*multiplied* by $\sqrt{d_k}$. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
 
-**Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear. So $v$ is
+**Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate selects nothing. So $v$ is
 multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
 matter: the output is linear in $u$ and divided by its length.)
 
 **How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ a step, however
-large the number is. nGPT stores most scales at the size of an entry of a unit vector, $1/\sqrt d$, and multiplies in the forward pass:
+large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies in the forward pass:
 
-$$\text{value} = \text{stored}\cdot\frac{\text{initial}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{initial}}{\text{stored size}}.$$
+$$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
 """
 
 # %%
@@ -287,8 +263,8 @@ claim(
 
 # %% [markdown]
 r"""
-A scale can be stored in another way without being another model. Code that multiplies $s_{qk}$ on the queries alone has an $s$ that is our
-$s^2$: the same functions while it is positive, at another speed under Adam.
+A scale can be stored in another way without being another model. Code that applies the scale to the queries alone must learn our $s_{qk}^2$. It can
+compute the same functions, while that scale is positive, but Adam moves it at another speed.
 
 ## Implementation: you write it
 
@@ -420,7 +396,7 @@ plots.table(rows, digits=3)
 
 # %% [markdown]
 r"""
-The block learns, and all that is long in it stays at 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT: remove every norm layer, the final one too; turn decay
+The block learns, and every length in it stays 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT: remove every norm layer, the final one too; turn decay
 and warm-up off; normalize queries and keys; put in the scales; call `normalize_weights` at the start and after every step of the optimizer.
 """
 
@@ -463,7 +439,7 @@ Between which two numbers do you expect each answer? Write them down before you 
 | --- | --- | --- |
 | After a tenth of the steps, how far below the GPT's training loss is nGPT's? <!-- 08-falls-faster-at-first --> | −0.2 to 0.2 nats | <details><summary>show</summary>After a tenth of the steps nGPT is ahead of the GPT.</details> |
 | After a tenth of the steps, how far below the training loss of a GPT without warm-up is nGPT's? <!-- 08-first-lap-without-warm-up --> | −0.2 to 0.2 nats | <details><summary>show</summary>A GPT without warm-up is behind nGPT, too.</details> |
-| nGPT trains without warm-up. How far above nGPT with one does it end? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>nGPT loses nothing without warm-up, the GPT does.</details> |
+| nGPT trains without warm-up. How far above an nGPT with a warm-up does it end? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>nGPT loses nothing without warm-up, the GPT does.</details> |
 | At the end, how far below a tuned GPT is nGPT? <!-- 08-ladder-against-gpt --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT is below a tuned GPT.</details> |
 | At the end, how far below a tuned GPT with QK-Norm is nGPT? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>nGPT ends above a tuned GPT with QK-Norm.</details> |
 | What do the published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks, against ours? <!-- 08-ladder-starting-values --> | −0.05 to 0.05 nats | <details><summary>show</summary>The published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks.</details> |
@@ -471,13 +447,43 @@ Between which two numbers do you expect each answer? Write them down before you 
 
 ## Measure
 
-The runs are those of the *ladder* that the book's chapters share, 20 characters a parameter. Rung S has six blocks of width 32 and 3,200 steps, rung M width 64 and 6,000. On S three seeds that never report chose the rates of Pre-Norm
-and QK-Norm, and twenty others report; one chose nGPT's, and five report. The curves of the first lap are of a first look: five seeds each, at the best of seven rates. nGPT has no warm-up there, as
+The runs are those of the *ladder* that the book's chapters share, 20 characters a parameter. Rung S has six blocks of width 32 and 3,200 steps, rung M width 64 and 6,000. Seeds that choose a learning rate never report a result. On S three seeds chose the rates of Pre-Norm
+and QK-Norm, and twenty others report; for nGPT one seed chose and five report. The curves of the first lap come from an earlier, smaller search: five seeds each, at the best of seven rates. nGPT has no warm-up there, as
 published, and first values of our choice: shares of 1/12, one over the number of sublayers, and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps; neither side has weight decay.
 
 ### The first lap
 """
+
+# %%
+rung = "smoke" if size == "smoke" else "S"
+racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
+starts, overwritten = "ngpt, published starts", "overwritten"
+climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])
+
+
+def on_the_ladder(arm):
+    """Five runs of an arm at its own rate, on the rung that this chapter looks into."""
+    return climbed.where(arm=arm, rung=rung, stage="first")
+
+
+def behind_the_gpt(arm):
+    """Subtract the GPT's training loss from an arm's, step by step, for each seed."""
+    losses = (on_the_ladder(name).values(lambda r: np.array(r.losses)) for name in (arm, "pre"))
+    return [own - gpt for own, gpt in zip(*losses, strict=True)]
+
+
+plots.loss_curves(
+    {name: behind_the_gpt(arm) for name, arm in racers.items() if arm != "pre"},
+    ylabel="training loss minus the GPT's (nats)",
+    logx=True,
+    smooth=40,
+    ylim=(-0.4, 0.15),
+    reference={"Pre-Norm GPT": 0.0},
+    caption="Three models of one size, each at the best rate of a first search, five seeds. Below the line: ahead of the Pre-Norm GPT at the same step. "
+    "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
+    provenance=lab.provenance(*map(on_the_ladder, racers.values())),
+).named("race")
 
 # %%
 base = ladder.configure_run(
@@ -543,9 +549,8 @@ claim(
 
 # %% [markdown]
 r"""
-The second suspect is convicted. Take the warm-up from the GPT, and it is ahead of nGPT from the first steps on. Give one to nGPT, and it starts more slowly than
-the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast. (The first suspect was about weight decay. Our GPT has none, so this race does
-not test it.)
+The second suspect it was. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast.
 """
 
 # %%
@@ -579,7 +584,7 @@ claim(
 # %% [markdown]
 r"""
 Does the sphere make a start without warm-up safer, then? The cards say too little. nGPT ends about where it ends with a warm-up, though one seed decides whether that is within
-0.01 nats. The GPT ends higher by its mean, at the edge of what five seeds can see, and still below nGPT. (Each model keeps the rate that was tuned with its own schedule.)
+0.01 nats. The GPT's mean is higher without its warm-up, by about as much as five seeds can just detect, and still below nGPT's. (Each model keeps the rate that was tuned with its own schedule.)
 
 ### The finish
 """
@@ -637,20 +642,20 @@ plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-*Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best.
+*Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. W is rung S with weight decay.
 
 At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. On the larger rung it is behind by less: compare
-the two columns *lead*. With the published first values it ends a little higher still, on rung S alone, and one seed decides whether the interval leaves out zero. Two things differ there,
+the two columns *lead*. Two rungs are no trend. With the published first values it ends a little higher still, on rung S alone, and one seed decides whether the interval leaves out zero. Two things differ there,
 the share and $s_z$; we did not separate them.
 
 Does that contradict the paper? No. Its models have 24 layers and more, contexts thirty times as long and longer, and a baseline without QK-Norm. Nor
 does the paper's factor belong to a short run: the notes of the [official code](https://github.com/NVIDIA/ngpt) have nGPT reach in 200,000 steps what
-the GPT has after 800,000, and expect less of shorter runs. With the stronger opponent the factor shrinks there, too: an
+the GPT has after 800,000, and expect less of shorter runs. In larger models, too, the factor shrinks against the stronger opponent: an
 *approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
 ([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best rate moves with the width and the number of steps
 ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so a rate tuned once decides such a race by accident; here it is tuned for each rung.
 
-What our run says is small, as its models are. At such a size take the strongest opponent, and do not read a race off its first lap.
+Our runs speak of small models only. At such a size take the strongest opponent, and do not read a race off its first lap.
 
 ### What a step costs
 
@@ -690,7 +695,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Divide a factor in steps by this number before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
+The factor grows with the context; ours is 32 characters. Divide a factor in steps by what a step takes before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
 should be traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
 takes them apart. On a GPU fused kernels take some of it away (`labkit.fused`).
 
@@ -747,7 +752,7 @@ The scale $s_z$ has left its start as well: see the row *right* of the next tabl
 
 ### What the final loss does not see
 
-Each arm below is nGPT with one mistake, at nGPT's own rate, for all of the steps. Which of them would you notice from the loss?
+Each run below is nGPT with one mistake, at nGPT's best rate, trained to the end. Which of them would you notice from the loss?
 
 1. **no outer norm**: the step is taken, the way back to the sphere is left out;
 2. **wrong axis**: `out` and `down` are divided along their rows;
@@ -804,12 +809,13 @@ claim(
 # %% [markdown]
 r"""
 The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of
-letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. That they cost nothing is more than five seeds can say: the card allows
-the missing norm 0.01 nats, a quarter of nGPT's distance to the QK-Norm GPT, and its verdict would change if one seed were left out.
+letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. Five seeds cannot show that they cost nothing. The card asks whether the missing norm costs less than
+0.01 nats, a quarter of nGPT's distance to the QK-Norm GPT, and even that verdict hangs on one seed.
 
-If a mistake ends about level, is it a mistake? As a method it may be an idea. But a table that calls it nGPT reports something else. So look
+If a mistake costs nothing, it may be a method of its own. But a table that calls it nGPT is wrong. So look
 at a quantity that the mistake is about. A weight's length sees the wrong axis. The stream's length sees the missing norm, and the
-next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown.
+next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown. Multiply the two in each row: the product, the range of the logits, is nearly that of the right model. Queries, keys and branches
+are divided by their own lengths and hardly notice.
 
 What sits inside a block, the checker finds without training; it reads the block and compares it with the equations:
 """
@@ -835,9 +841,9 @@ r"""
 A lead is measured from somewhere. Two things about the GPT that was released beside nGPT:
 
 - At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
-  Its author says there that the paper's own code did not have it. The same commit that mended it raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm, but for one norm more on the tokens. With five seeds its cost at its best rate cannot be seen (figure of the finish); with twenty, in
-  chapter 05, Post-Norm ends a little above. What it costs besides is room: compare its column *lost* with the GPT's, of one run a rate.
+  Its author says there that the paper's own code did not have it. The [commit that mended it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
+  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best rate five seeds show no cost, in the figure of the finish; in
+  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare its column *lost* with the GPT's, where each rate had one run.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
   bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
 
@@ -940,21 +946,21 @@ r"""
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
 - A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, on one rung at one rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Readers have rows of length 1, writers columns. Scale is gone, and the work of weight decay with it. <!-- 08-constants-are-forgotten -->
-- $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. Where a scale is stored decides how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
+- $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. The size at which a scale is stored decides how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
 - Two of three mistakes cost less than runs of this size can tell (five seeds, one rate; for one of them a single seed decides). Lengths and cosines show all three. And look at what a baseline is not given. <!-- 08-loss-hides-the-outer-norm -->
 
 ## To carry away
 
 - **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$; after each step every row that reads the stream and every column that writes to it has length 1.
 - **Scales.** Logits times $s_z$; $q$, $k$ times $s_{qk}$ and $\sqrt{d_k}$; feed-forward entries times $s_u$, $s_v$ and $\sqrt d$.
-- **Use.** Where warm-up and weight decay should go; compare with a GPT that has QK-Norm.
+- **Use.** To do without warm-up and weight decay; compare with a GPT that has QK-Norm.
 - **Cost.** A longer step in time, and first values of the scales that must fit the depth.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger first $s_z$ |
 | scales learn too fast or not at all | the size at which they are stored | $1/\sqrt d$, and a factor in the forward pass |
-| half of it works and the lead is gone | matrices normalized along the wrong axis, or only at the start | compare lengths after a step |
+| the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | print lengths after a step |
 
 ## References
 

@@ -16,8 +16,8 @@ per cent of a decoding step. Do norms take a quarter of the time or half a per c
 
 **In short.**
 
-- A norm computes little and moves much. A large one waits for memory, a small one for its own start.
-- So the program decides, not the formula. In steps it goes to memory many times, in one kernel once; and with many rows LayerNorm in one kernel moves the bytes of RMSNorm.
+- A norm computes little and moves much. A large norm waits for memory; a small one takes as long as it takes to start a kernel.
+- So the program decides, not the formula. Operation by operation a norm goes to memory many times, in one kernel once. In one kernel LayerNorm moves as many bytes as RMSNorm, if there are many rows.
 - Bytes, instructions and registers can be counted without a GPU. Times cannot: those of whole models are estimates here, and say so.
 """
 
@@ -91,19 +91,20 @@ plots.explore(
 r"""
 ## The idea: count the bytes
 
-How can an operation that computes next to nothing take a quarter of the time? The blog's number is $0.52\,\mu\mathrm s$ for a layer norm on an H100. Both stories are about the same few lines of algebra.
+How can an operation that computes next to nothing take a quarter of the time? Both numbers above are about the same few lines of algebra, so the difference must lie in how they run.
 
-One row goes with us to the end: a token of that model, $d = 4096$ values in bfloat16, at an RMSNorm. The **kernel**, which is what a
+One row goes with us to the end: a token of the first figure's model, $d = 4096$ values in bfloat16, at an RMSNorm. The **kernel**, which is what a
 GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many; its gain, which many rows share, is left out. In between it squares, adds,
 scales and multiplies by a gain: four operations a value, $16{,}384$ in all.
 
 The data sheet of an H100 promises $3.35\cdot10^{12}$ bytes a second from memory and $67\cdot10^{12}$ float32 operations a second
 ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/3.35\cdot10^{12}$ seconds of the whole chip,
-4.9 ns, and the arithmetic 0.24 ns. Memory takes twenty times as long. The data sheet counts a multiplication with its addition as two operations; where ours cannot be paired, it is ten times.
+4.9 ns, and the arithmetic 0.24 ns. Memory takes twenty times as long. That processors compute faster than memory can supply them is called the *memory wall*. The data sheet counts a multiplication and an addition
+done together as two operations. Ours cannot always be paired; then memory takes ten times as long.
 
 What decides is the **arithmetic intensity**: operations for each byte. Our row has $4/4 = 1$. The device has such a number, too:
-$67/3.35 = 20$ operations could be done while one byte arrives. It is called the **ridge**, and whoever has fewer operations
-for a byte waits for memory. [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) drew this as a **roofline**:
+$67/3.35 = 20$ operations could be done while one byte arrives. It is called the **ridge**, and a program with fewer operations
+for each byte waits for memory. [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) drew this as a **roofline**:
 
 $$\text{operations a second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
 
@@ -131,13 +132,14 @@ r"""
 A batch does not help a norm: tokens multiply its bytes and its operations alike, while a matrix is read once for all.
 
 So who decides what a norm costs? There are **four suspects**: its arithmetic; its passes over the row, of which LayerNorm makes
-two; its trips to memory; and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as the blog has it,
-or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 cost anything: norms never use the matrix units.
+two; its trips to memory; and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as *Transformer Anatomy* has it,
+or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 cost anything: norms never use the matrix units, and all other arithmetic of the chip runs in float32 anyway.
 
 ### One formula, eight kernels
 
 This is RMSNorm as the `transformers` library has it for Llama. Each operation reads its inputs from memory and
-writes its result back. One kernel needs four bytes a value. How many are these?
+writes its result back. One kernel moves four bytes a value: two read, two written. How many do the lines below
+move? Count before you look; float32 has four bytes, bfloat16 two. PyTorch's word for running each operation by itself is *eager*.
 """
 
 
@@ -205,7 +207,7 @@ To write one kernel, forward *and* backward must be known in closed form. For a 
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
-Let $\nabla_y$ be the gradient of the loss with respect to $y$. Then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ acts on two
+Let $\nabla_y$ be the gradient of the loss with respect to $y$. Then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ acts in two
 ways: by itself, and through $r$, where $\partial r/\partial x_j = x_j/(d\,r) = \hat x_j/d$. So
 
 $$\nabla_{x_j} = \frac{u_j}{r} - \sum_i \frac{u_i x_i}{r^2}\,\frac{\hat x_j}{d}
@@ -317,7 +319,7 @@ claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-The gradient of $x$ belongs to a row, and rows go to different programs. The gain's is a sum over *all* rows. Three
+A kernel runs as many small *programs* at once, each for a few rows; the next section has one line by line. The gradient of $x$ belongs to a row, and rows go to different programs. The gain's is a sum over *all* rows. Three
 ways, with $s$ for the bytes of a value:
 
 | way | bytes a value | price |
@@ -350,7 +352,7 @@ r"""
 | `for start in range(…)` | rows above 32,768 values do not fit: beyond the first chunk of 16,384 they are read twice |
 
 LayerNorm takes the mean, then the squares of what is left: the two-pass variance
-which a fused kernel is said to avoid. Both passes run over registers. Backward is one kernel for both norms. Open the listing, and find the box.
+which, one reads, a fused kernel avoids. It need not: both passes run over registers. Backward is one kernel for both norms. Open the listing, and find the boxed formula in it.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -384,8 +386,8 @@ Between which two numbers do you expect each answer? A negative distance *below*
 
 ### Bytes, in an interpreter
 
-Triton can interpret a kernel with NumPy, slowly. Each load and store then passes through Python, where a small program counts. Only activations count here, in values moved
-for each value; all programs read the same few kilobytes of gain.
+Triton can interpret a kernel with NumPy, slowly. Each load and store then passes through Python, where it is counted. The table has activations only: how many numbers a kernel reads and writes
+for each entry of its input. The few kilobytes of gain, which all programs read, are left out. Backward a row of more than 8,192 values does not fit and is read twice: 5 in place of 3. Forward that happens beyond 32,768.
 """
 
 # %%
@@ -448,12 +450,12 @@ claim(
 r"""
 The second suspect is cleared: passes over a row that stays on the chip cost no traffic. "LayerNorm needs three passes over memory, BatchNorm
 one" is true of unfused code only. Look at
-`add_rms_norm`, too, which has the sum of stream and branch inside: 4 and 4, where two kernels
-move 5 and 6.
+`add_rms_norm`, too, which has the sum of stream and branch inside: 4 and 4. Two kernels move 5 forward (the sum reads two and
+writes one, the norm reads one and writes one), and 6 backward (the norm 3, and 3 to add the gradient that came along the skip).
 
 ### Instructions, without a GPU
 
-A kernel can be *compiled* for a GPU that is not there. Our row gets 8 warps, 256 threads of 16 values each. So a thread loads its values in
+A kernel can be *compiled* for a GPU that is not there: the H100, which compilers call sm_90. Our row gets 8 warps, 256 threads of 16 values each. So a thread loads its values in
 $16\cdot2/16 = 2$ instructions of 16 bytes, the widest on an H100, the gain in 2 more, and stores in 2. The sum takes $\log_2 32 = 5$ exchanges
 in a warp and $\log_2 8 = 3$ over the warps. Results are rounded to bfloat16 two at a time.
 """
@@ -549,8 +551,8 @@ claim(
 r"""
 ### The sum over rows
 
-Why not keep the gain's gradient in bfloat16, and save registers? A public kernel once added up the rows of each block so
-([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. Take that to its end, 8,192 rows of random terms for 64
+Why not keep the gain's gradient in bfloat16, and save registers? A public kernel once did that within each block of rows
+([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. Here is the extreme case: 8,192 rows of random terms for 64
 gains, added one after another.
 """
 
@@ -638,14 +640,14 @@ claim(
 
 # %% [markdown]
 r"""
-Both are guilty, each at its own size. (By how much depends on the machine, so the cards count turns.) On a GPU a start is commonly taken to cost microseconds, where our row takes nanoseconds.
+Both suspects are real: memory for large tensors, the start for small ones. By how much depends on the machine, so the cards count turns. On a GPU a start is commonly taken to cost microseconds, where our row takes nanoseconds.
 
 ### What the bytes buy
 
 A recipe chooses how many norms there are. If a norm costs bytes, it should buy something. A lower loss? The book's shared
 *ladder* trains recipes at growing sizes, its *rungs*, each recipe at its own rate. The smallest, S, has six blocks of width 32 and reads 20 characters a
-parameter; five seeds report that did not tune. Sandwich
-([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) norms each sublayer's output, too, Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732))
+parameter; five seeds report, none of which chose a rate. Sandwich
+([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output, too, Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732))
 also the embedding, QK-Norm queries and keys.
 """
 
@@ -684,7 +686,7 @@ claim(
 # %% [markdown]
 r"""
 Where norms stand seems to matter more than their bytes: QK-Norm moves what Sandwich moves, and its lead over Pre-Norm has a card in [chapter 04](04_qk_norm.ipynb).
-(Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters; what output norms do to the stream: [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written).) A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
+Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters; shelf C shows what output norms do to the stream: [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). A model with no norm at all, at its best rate, ends above Pre-Norm, but not far above:
 [chapter 10](10_choosing_a_norm.ipynb) has the card. So what else do Pre-Norm's norms buy? Room:
 """
 
@@ -722,7 +724,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-Counts are not times. `make bench-kernels` takes those of our kernels on a GPU, and what it has recorded is drawn here. All other times on this page are estimates, and say so, or were printed by others.
+Counts are not times. `make bench-kernels` takes those of our kernels on a GPU. A figure appears here once that has been done on a released machine. All other times on this page are estimates, and say so, or were printed by others.
 """
 
 # %%
@@ -765,11 +767,11 @@ claim(
 # %% [markdown]
 r"""
 Forward, good kernels come near what the memory can do: see the column *ours*. Backward the spread is wide. PyTorch's backward pass has a separate kernel for the gain's gradient, which
-reads everything again. That explains a factor of $5/3$ between it and a good kernel, and the table shows a larger one.
+reads everything again. That explains a factor of $5/3$ between it and a good kernel. The table shows a larger one, and what makes the rest we do not know.
 
 ## A whole model
 
-Now the quarter and the half per cent. Behind the first figure is a list of the kernels in one step of a Llama-like model. Each takes the largest of three
+Now the quarter and the half per cent. In *decoding* a model makes one token a step, from all that came before; reading a prompt at once is *prefill*. Behind the first figure is a list of the kernels in one step of a Llama-like model. Each takes the largest of three
 times: bytes over bandwidth, operations over peak, and the shortest time that any kernel takes.
 """
 
@@ -783,6 +785,14 @@ and $5\,\mu\mathrm s$ where Python starts it. Communication between GPUs is left
 
 Decoding one sequence, our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Its 65 norms are eight operations each and a sum:
 $65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms in steps, more than a third of all. In one kernel with the sum they are $65\cdot2 = 130\,\mu\mathrm s$, under three per cent.
+
+*By hand.* How short would one of these 65 norms have to be for all to take 0.6 per cent of 4.5 ms? Could a kernel be that short?
+
+<details><summary>Answer</summary>
+
+$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, over 65 norms $0.42\,\mu\mathrm s$. No: a start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has as many kernels, so the share comes near: see the next table.
+
+</details>
 """
 
 # %%
@@ -830,8 +840,8 @@ plots.table(
 # %% [markdown]
 r"""
 *What* is slow differs. Decoding one sequence, it is the start of kernels; prompts and training, their bytes. In decoding a graph helps; in training only fusing does.
-(BERT's quarter has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$.) With many
-sequences at once, reading their keys and values takes the time: move the first slider. The same estimate for three sizes, LayerNorm against RMSNorm: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+BERT's quarter has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$. With many
+sequences at once, reading their keys and values takes the time: move the first slider. Shelf D has the same estimate for three sizes, LayerNorm against RMSNorm: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
 ## What the sources say, and what we measured
 
@@ -905,16 +915,16 @@ claim(
 
 # %% [markdown]
 r"""
-Two more corrections: a batch shares each kernel's start, which divides; and every GPU that shares a model computes every norm, which multiplies. From LayerNorm
-to RMSNorm the series counts $22.4\,\mu\mathrm s$ a token. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the model's 161 norms
+Two more corrections. The sequences of a batch share each kernel's start, so the saving per token is smaller. And when several GPUs share a model, each of them computes every norm, so it is larger. *Transformer Anatomy*
+counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the model's 161 norms
 $161\cdot16\,\mu\mathrm s \approx 2.6$ ms; started one by one, at $5\,\mu\mathrm s$ each, 6.4 ms. **First fuse,
 then choose the formula.**
 
 ## Where it goes wrong
 
-Kernels have bugs of their own. One is the slip of whoever derives in a hurry: $r$ taken for a constant. Four were reported of public code: a gain without a
-gradient ([unsloth 4550](https://github.com/unslothai/unsloth/issues/4550)); a $\nabla_y$ overwritten in place ([Liger 370](https://github.com/linkedin/Liger-Kernel/issues/370));
-$\hat x$ computed back from $y/g$ to save memory ([apex 1715](https://github.com/NVIDIA/apex/issues/1715)); padded columns in the variance
+Kernels have bugs of their own. One is a slip in the derivation: $r$ taken for a constant. Four were reported in public code: a gain without a
+gradient ([line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [unsloth 4550](https://github.com/unslothai/unsloth/issues/4550)); a $\nabla_y$ overwritten in place ([line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [Liger 370](https://github.com/linkedin/Liger-Kernel/issues/370));
+$\hat x$ computed back from $y/g$ to save memory ([line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416), [apex 1715](https://github.com/NVIDIA/apex/issues/1715)); padded columns in the variance
 ([triton 9838](https://github.com/triton-lang/triton/issues/9838)). One is always near: the last row left out. Which of them does a check notice?
 """
 
@@ -1069,9 +1079,9 @@ What does a tanh have to read and write? What it need not do is wait for a sum, 
 ## To carry away
 
 - **Forward.** Read $x$, write $y$: 4 bytes a value in bfloat16, with the statistics in float32.
-- **Backward of RMSNorm.** $\nabla_x = \big(\gamma\nabla_y - \hat x\,\mathrm{mean}(\hat x\,\gamma\nabla_y)\big)/r$; $\nabla_\gamma$ sums over all rows.
-- **Law.** Time = bytes / bandwidth, plus the call; operations do not count.
-- **Use.** A fused kernel where norms run one operation after another; none where the program fuses already.
+- **Backward of RMSNorm.** $\nabla_x = \big(u - \hat x\,\mathrm{mean}(u\hat x)\big)/r$ with $u = g\odot\nabla_y$; $\nabla_g$ sums over all rows.
+- **Law.** A kernel takes at least the largest of bytes over bandwidth, operations over peak, and the shortest time of any kernel. For a norm the second never decides.
+- **Use.** A fused kernel where norms run one operation after another; where the compiler has fused them already there is nothing to gain.
 
 | you see | cause | try |
 | --- | --- | --- |

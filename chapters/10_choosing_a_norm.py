@@ -16,8 +16,8 @@ Would the list look different if all recipes were equally good, and which should
 
 **In short.**
 
-- At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too.
-- What differs more is the price of a wrong rate, over two decades of rates on the smallest rung. A large model gets one try.
+- At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too, but not one in which so many pairs differ.
+- On the smallest rung, over a hundredfold range of rates, recipes differ more in the price of a wrong rate. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -186,7 +186,7 @@ Before we compare recipes: what would a comparison show if there were nothing to
 
 ### A ranking of equals
 
-Seeds report for our pair, each recipe at its own best rate. None of them chose that rate.
+How much do single runs scatter? Here is each of the eleven recipes at its own best rate, with seeds that did not choose it.
 """
 
 # %%
@@ -216,20 +216,20 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays where a seed that is hard for one is hard
-for the other. The second line above says how much of a run's scatter its seed explains: next to nothing. A pair would then cost degrees of freedom and save no noise.
+for the other. The second line above says how much of a run's scatter its seed explains: almost nothing. Pairing would therefore lose degrees of freedom and remove no noise.
 So we compare two samples, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-An arm that scatters otherwise (DyT does) has its own $s^2/n$. $u$ is what the choice of a rate leaves: tuning runs scatter, too, and the rate
-that looked best need not be. It falls where three seeds chose the rate, at the vertex of a parabola, and is largest where one seed took the best of a grid.
+An arm whose runs scatter more than the others', like DyT, uses its own $s^2/n$. $u$ is what the choice of a rate leaves: tuning runs scatter, too, and the rate
+that looked best need not be. It is smaller where three seeds chose: the rate is then the lowest point of a parabola through their mean losses. It is largest where one seed took the best of a grid.
 
 How many runs does a difference need? To see a margin $\Delta$ in four cases of five takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs a recipe; the last line
 above has it for 0.005 nats.
 
 Here is the trap. Eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
-we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries have the luck of
-a run, as large as in our own runs, and nothing else. Which of them would you have published?
+we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries differ by
+chance alone, as much as our own runs scatter. Which of them would you have published?
 """
 
 # %% tags=["mechanism"]
@@ -323,13 +323,21 @@ claim(
 r"""
 ### Letters instead of ranks
 
-Whoever asks 55 questions must pay for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
+If you ask 55 questions, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
 $p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Put the
 other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$. Exercise 2 asks you to write it.
 What is left are verdicts on pairs, and "not told apart" is no order: A may equal B, B equal C, and A and C differ. So
 a rank says too much. Letters say what is known: **two entries share a letter exactly where they were not told apart**
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, the middle one is told apart
 from neither.
+
+*By hand.* Four recipes A to D, best first. A and D have $p = 0.004$, A and C $0.012$, B and D $0.03$; the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
+
+<details><summary>Answer</summary>
+
+$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are told apart: A a, B ab, C ab, D b. Without a correction three pairs would differ.
+
+</details>
 """
 
 # %%
@@ -364,7 +372,7 @@ claim(
 
 # %% [markdown]
 r"""
-The price has a second side. After it, five seeds see large differences only, so "not told apart" is not "equal". If *one* pair
+This has a price. After the correction five seeds see only large differences, so "not told apart" is not "equal". If *one* pair
 matters to you, name it before the run: with five seeds of eleven recipes $t = 2.02$ is then enough, where the smallest of 55 p-values needs $3.56$.
 That is why earlier chapters compare pairs, a card each, and why the board below is a summary.
 
@@ -384,12 +392,14 @@ Between which two numbers do you expect each answer? A negative distance *below*
 
 ## Measure
 
-Losses rest on seeds that tuned nothing. Sensitivities rest on the seeds that tried every coarse rate: the one that tuned, and two more where they were trained.
+Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates: one seed for every recipe, three for some. In the formula the mean
+runs over these five, the minimum over all rates that were tried.
 
 ### The board
 
 Every arm reads 20 characters a parameter. The board has eleven recipes, those that the chapters before
-this one discuss most, and [LNS](placements.md), which leads the recipes on the page of [every arm](arms.md). In all of them tokens enter with an RMS of 1. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
+this one discuss most, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and larger first output matrices. Shelf C
+leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). In all of them tokens enter with an RMS of 1. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
 from rung to rung is no finding.
 """
 
@@ -408,10 +418,10 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. Whoever shares one with the first was not told apart from it, which does not mean that it may be first next time. A recipe
-with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. (The table's intervals are for one pair each; the letters
-pay for all 55.) RealFormer adds a block's attention logits to those of the block before
-([He et al., 2021](https://arxiv.org/abs/2012.11747)). What each recipe was made against, row by row: [The table](C_zoo.ipynb#the-table).
+Read the letters before the ranks. A recipe that shares a letter with the first was not told apart from it. That does not say they are equal, only that these runs cannot tell. A recipe
+with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. The table's intervals are for one pair each; the letters
+pay for all 55. *± tuned* is what the choice of the rate leaves. RealFormer adds a block's attention logits to those of the block before
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). Shelf C says what each recipe was made against: [The table](C_zoo.ipynb#the-table).
 """
 
 # %%
@@ -435,7 +445,7 @@ r"""
 The last two lines are a warning. A recipe is compared here with one way of drawing its tokens, one norm and one rule for its weights, the same for all; arms that change these stand on the page of every
 arm, with a comma in their names. Chapter 06 has one that changes more than most recipes do.
 
-Pair by pair the letters say little. But one question can be put to all at once, and it pays for one test only: are those that share a letter with the first
+Between neighbours the letters say little. But one question can be put to all at once, and it pays for one test only: are those that share a letter with the first
 *all* equal? The means of equals lie close together. Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
 """
 
@@ -499,9 +509,9 @@ claim(
 r"""
 ### Does the small rung predict a larger one?
 
-Why believe models of 80,000 parameters? Because the question can be put to the ladder itself: of the pairs of arms that have reported on two rungs, how many have the same
+Why believe models of 80,000 parameters? Because the ladder can answer that itself: of the pairs of arms that have reported on two rungs, how many have the same
 order on both? In a study of training texts about four pairs of five keep their order from 150 million parameters to a billion
-([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Lines that cross are pairs that turn.
+([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines cross, the pair has changed its order.
 """
 
 # %%
@@ -543,7 +553,7 @@ for lock in read_locks(project_root()):
 
 # %% [markdown]
 r"""
-The footprint at the right of the table is counted, not timed. A block of width $d$ with a feed-forward of width $h$ multiplies and adds
+The board's last two columns are counted, not timed: the norms' share of the operations, and the bytes that training keeps. A block of width $d$ with a feed-forward of width $h$ multiplies and adds
 $8d^2 + 6dh + 4Td$ times for a token among $T$. Norms are a small part of that, and a larger part of the bytes that are kept.
 """
 
@@ -585,7 +595,7 @@ r"""
 ### What a wrong rate costs
 
 Now the rows of the map. Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
-adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins norm queries, keys and values *in place of* attention's
+adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins normalize queries, keys and values *in place of* attention's
 input, at two sizes of the embedding. What does that do to the sensitivity?
 """
 
@@ -638,10 +648,10 @@ claim(
 
 # %% [markdown]
 r"""
-This is what a norm buys first: **a wider range of rates**. In a large run nobody tunes the rate ten times. Then range *is* loss.
+This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss. Mind that a sensitivity contains rates at which runs diverge, so it scatters more than a best loss, and most recipes have one seed a rate.
 
-There are two limits. For QK-Norm nearly all of it comes from the last column of the map. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand
-below Pre-Norm in the map. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
+There are two limits. For QK-Norm nearly all of it comes from the last column of the map. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
+sensitivity is higher than Pre-Norm's. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
 
 ### A rate that transfers
 
@@ -735,13 +745,13 @@ claim(
 # %% [markdown]
 r"""
 The slopes lie a little below $1$ and $0$, since blocks agree in most signs and not in all. The criterion lies half-way to the next rule: divided by $\sqrt L$, the slope would be one half.
-They are the rules in use. **μP** divides the rate of hidden matrices by the width and leaves that of gains alone
+From this arithmetic come the rules in use. **μP** divides the rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). In depth there are two answers. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more;
-that tuned rates follow it is those papers' finding. nGPT, which has norms everywhere, still does not
+that tuned rates follow it is those papers' finding. nGPT, which normalizes everything, still does not
 carry its rate from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
-How the largest rate that trains falls with depth, with norms and without, shelf A measures: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
+Shelf A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
 Does the ladder agree? Its second rung is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """
@@ -773,7 +783,7 @@ transfer can be seen anyway. Where the curve is flat, it matters little that the
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation. The author chose the situations, and not how well the rows stand. A row lists evidence of three
+Each row is advice for a situation. The author chose the situations; how strong each row is, the runs decide. A row lists evidence of three
 grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
 correction in its chapter, at the scale that is named. Sentences and verdicts are read from the book's ledger while this page is made. What did not
 survive is no reason here, and as a limit it is called *not settled*. (Cards of *this* chapter are left out, so that the table does not quote itself.)
@@ -805,8 +815,10 @@ How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
 But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth.
 
-**What would change it?** Latent attention forms no full keys at inference: QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
-rate, with QK-Norm in the baseline and a lead outside the noise: then that recipe. Hundreds of blocks: another scale of the branches comes
+Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on the smallest rung; and here it was not combined with QK-Norm.
+
+**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
+rate, with QK-Norm in the baseline and a lead outside the noise, would: then take that recipe. For hundreds of blocks, another scale of the branches comes
 before another norm. And if a larger rung of our own ladder turns a sign, that line of the table goes.
 
 ### Other situations
@@ -989,15 +1001,15 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
 
 ## What you now know
 
-- **How would the list look if all were equal?** It would have a winner, too, and pairs that seem to differ; we drew boards of one size only, eleven
-  entries of five runs. Holm's correction is the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
+- **Would the list look different if all were equal?** At the top we cannot say. Below, yes: after Holm's correction most of our pairs differ, where a board of equals hardly ever shows one. A winner it has either way. We drew boards of one size only,
+  eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What is left of ours?** Letters: those that share one were not told apart, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, on rung S and over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
 - **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width, and it goes about
   equally far at every depth where branches are divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
-- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and that is not the loss here. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
+- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and the loss here is the smallest part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 

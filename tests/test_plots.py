@@ -86,6 +86,9 @@ PICTURES = {
         {"in steps": [("square", 4, 4), ("mean", 4, 0)], "one kernel": [("norm", 2, 2)]},
         **CAPTION,
     ),
+    "turns": lambda: plots.turns(
+        {"post": (1, 1), "heavy skip": (2, 1), "light branch": (1, 0.5)}, **CAPTION
+    ),
     "shadow": lambda: plots.shadow(
         {"a": [3, 1, -1, 5], "b": [1, 3, 5, -1]}, {"as it is": 0, "plus 10": 10}, caption="Drop it."
     ),
@@ -259,6 +262,12 @@ def test_a_shadow_is_the_mean_and_rms_norm_keeps_the_arrows_direction():
     assert np.hypot(*ends.T) == pytest.approx(np.ones(8))
 
 
+def test_a_heavier_skip_turns_a_token_as_a_lighter_branch_does():
+    rows = np.reshape(drawn("turns").data, (3, 3))
+    assert rows[:, 2] == pytest.approx([45, *[np.degrees(np.arctan(1 / 2))] * 2], abs=1e-3)
+    assert drawn("turns").alt.count("turned by 27 degrees") == 2
+
+
 def test_a_panel_is_logarithmic_where_it_is_asked_for():
     assert [ax.get_yscale() for ax in drawn("panels").fig.axes] == ["linear", "log"]
 
@@ -381,6 +390,7 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
         (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
         (plots.share_bars, [{"a": {"x": 1}, "b": {"y": 1}}], CAPTION | {"notes": {}}, "same parts"),
         (plots.shadow, [SKEW, {"as it is": 0}], CAPTION, "'b' does not; take x and"),
+        (plots.turns, [{"post": (0, 1)}], CAPTION, "both above 0; got"),
         (plots.trips, [{"in steps": []}], CAPTION, "every program has an operation"),
         (plots.attention_maps, [MAP, "xy"], CAPTION | {"notes": MAP}, r"columns, got \(1, 1\)"),
         (plots.attention_maps, [MAP, "x"], CAPTION | {"notes": {}}, "a note for each"),

@@ -3,6 +3,22 @@
 const KEY = "labkit-code";
 const CHOICES = ["none", "essential", "all"];
 
+function readChoice() {
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return null; // a browser that stores nothing for this site
+  }
+}
+
+function keepChoice(choice) {
+  try {
+    localStorage.setItem(KEY, choice);
+  } catch {
+    // the choice holds for this page alone
+  }
+}
+
 function showCode(choice) {
   document.documentElement.dataset.code = choice;
   const folds = "div.cell > details.hide, .labkit-claim:has(.highlight)"; // a claim's code is in its card
@@ -11,7 +27,7 @@ function showCode(choice) {
 
 document.addEventListener("DOMContentLoaded", () => {
   if (!document.querySelector("div.cell > details.hide")) return; // a page without folded code
-  const stored = localStorage.getItem(KEY);
+  const stored = readChoice();
   const chosen = CHOICES.includes(stored) ? stored : "essential";
   const choice = document.createElement("fieldset");
   choice.className = "labkit-code";
@@ -19,7 +35,7 @@ document.addEventListener("DOMContentLoaded", () => {
     `<label><input type="radio" name="code" value="${name}"${name === chosen ? " checked" : ""}> ${name}</label>`
   ).join("");
   choice.addEventListener("change", ({ target }) => {
-    localStorage.setItem(KEY, target.value);
+    keepChoice(target.value);
     showCode(target.value);
   });
   document.querySelector(".labkit-facts").append(choice);

@@ -15,6 +15,7 @@ from .slider import ClosedForm, Slider, explore
 from .spheres import sphere_paths
 from .table import Table, table
 from .trips import trips
+from .turns import turns
 
 __all__ = [
     "ClosedForm",
@@ -42,5 +43,6 @@ __all__ = [
     "sphere_paths",
     "table",
     "trips",
+    "turns",
     "xor_points",
 ]
