@@ -10,7 +10,7 @@
 r"""
 # Dynamic Tanh
 
-**Question.** [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what trained layer norms do, and saw
+**Question.** [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted trained layer norms and saw
 curves shaped like an S. They put a $\tanh$, without any statistic, in place of each norm, and report equal quality. But on one token layer norm is a *straight line*.
 Where does the S come from, and can one curve for all tokens do the work of a norm?
 
