@@ -516,7 +516,7 @@ Ours follow from the derivations. Between which two numbers do you expect each a
 
 The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate. One such seed
-found the same rate for both, 0.01; the stress below is set by it. Three such seeds later put QK-Norm's a little higher, and the comparison *each at its own rate* uses theirs. The next figures are at rate 0.1, ten times Pre-Norm's.
+found the same rate for both, 0.01; the stress below is set by it. Three such seeds later put QK-Norm's a little higher, and on S and W the comparison *each at its own rate* uses theirs; on M one seed chose. The next figures are at rate 0.1, ten times Pre-Norm's.
 
 ### One rate, three models
 """
