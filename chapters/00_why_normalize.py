@@ -96,7 +96,7 @@ r"""
 ## The idea: one factor, ninety-six times
 
 Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ makes $8\cdot10^{16}$ of a whisper.
-At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16, which has float32's range with fewer digits, would overflow at layer 219.
+At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16 would overflow at layer 219: it has float32's range, with fewer digits.
 
 Three repairs are known: draw the first weights with care, let the signal skip layers, normalize it on the way. Each is said to solve the problem,
 and nearly every large model uses all three.
@@ -104,7 +104,7 @@ and nearly every large model uses all three.
 ### How to read this book
 
 Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or a prediction of ours,
-with a run, it states a **claim**. A claim is one line, and the line opens:
+with a run, it states a **claim**. A claim is one line:
 """
 
 # %%
@@ -121,8 +121,8 @@ claim(
 
 # %% [markdown]
 r"""
-The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, or our runs cannot tell. A card that says *locked, then run* had its criterion and our forecast $p$
-on file before its runs began. *Seen first* means that we had already looked at some of the runs: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
+The line opens into a **card**. The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, or our runs cannot tell. A card that says *locked, then run* had its criterion and our forecast $p$
+on file before its runs began. *Seen first* means that some of its runs are older than that, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
 is *weak*, are on the page [What a claim is](claims.md).
 
 ### The row, twice
@@ -250,7 +250,7 @@ vanished, and everything is lost.
 A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the **stream**. The step's Jacobian is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
-He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) sees it again, with highways and other shortcuts.
+He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
 
 Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. After 48 such steps the
 RMS has grown by $\sqrt2^{\,48} = 2^{24}$, nearly 17 million. The skip has turned vanishing into explosion. The cure is to keep the **branches** $f$
@@ -278,7 +278,7 @@ scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that
 
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
-The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets a gradient $c$ times as small, so a step of the same rate turns it $c^2$ times less. (With an $\varepsilon$ this is true
+The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets a gradient $c$ times as small, so a step of gradient descent at the same rate turns it $c^2$ times less. (With an $\varepsilon$ this is true
 as long as the variance of $Wx$ is far larger. Make $W$ small enough, and the norm no longer repairs it.)
 """
 
@@ -523,10 +523,10 @@ what a wrong rate costs. How 96 blocks without norms fare: [Ninety-six blocks wi
 
 So let us train what we can afford: deep perceptrons on handwritten digits, two matrices to a residual step, 400 steps of SGD with
 momentum. Five designs, at three depths: *neither* (plain layers), *norms* (BatchNorm after each matrix), *skips*, *small branches* (skips, with the last matrix of each of the $S$ branches divided
-by $\sqrt S$), and *norms and skips* (ResNet v2 with BatchNorm). All start from He's rule. Each is trained at nine learning rates from 0.0001 to 1. One seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. Five
-other seeds are then trained at that rate, and only they are reported.
+by $\sqrt S$), and *norms and skips* (ResNet v2 with BatchNorm). All start from He's rule. Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
+never reported: five others are trained at the own rate.
 
-At forty-eight layers skips alone get ten more rates, down to $10^{-9}$. Forty-eight matrices are 24 steps. By He's rule a step here does not double the variance but triples it: no rectifier follows the branch's second matrix, so the branch puts out twice the variance
+At forty-eight layers skips alone get ten more rates, down to $10^{-9}$, and there the five seeds run at every rate. Forty-eight matrices are 24 steps. By He's rule a step here does not double the variance but triples it: no rectifier follows the branch's second matrix, so the branch puts out twice the variance
 that it reads. The stream ends $3^{12} \approx 530{,}000$ times as large, and the first logits with it.
 """
 
@@ -756,7 +756,7 @@ puts out is the same for all of them, and BatchNorm subtracts that part and divi
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
 ten; the check-up below has their ratio. That is probably what stops BatchNorm alone; to be sure one would have to mend it alone, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
-subtract, so it divides by the second moment, $\frac12 n\sigma^2$. That half cancels the half that the rectifier takes from the gradient, and the factor is 1. We did not train it alone.
+subtract, so it divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that the rectifier takes, and the factor is 1. We did not train it alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
@@ -968,8 +968,8 @@ The first card is the fair test, and it does not find the lead that we predicted
 both. One seed chose the rates. Over all five the shaken network does best at the next rate up, and would lead there; but that is chosen afterwards. By the table's means the noise costs about as much as the norm had gained. But noise has a price of its own, so this does not prove that BatchNorm helps by keeping inputs still.
 
 The other two cards look at two rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the bare network is in trouble, and a
-violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* do not cause the trouble at high
-rates; about low rates this says nothing.
+violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* alone do not make the trouble at high
+rates. At the low rate there is no trouble to explain, and there the shaking only costs.
 
 Wandering *gradients* remain a suspect. How far does the gradient of a matrix move when only the matrices below it make their step? Santurkar et al. found it no less with
 BatchNorm, in other networks and by another measure. In our network, and by our measure, it is less:
@@ -1121,7 +1121,7 @@ A step of the skips here triples the variance, $3^{1/4} \approx 1.32$ a matrix.
 
 <details><summary>Answer</summary>
 
-A: BatchNorm without skips; add skips. B: Xavier's rule under a rectifier, without skips; He's rule mends the size, skips the cosine. C: skips whose branches are as large as the stream,
+A: BatchNorm without skips; add skips. B: Xavier's rule under a rectifier, without skips; He's rule mends the size, and skips with BatchNorm or with small branches mend the cosine. C: skips whose branches are as large as the stream,
 so that each step of two matrices doubles the variance; divide the branches by $\sqrt S$, or norm them.
 
 </details>

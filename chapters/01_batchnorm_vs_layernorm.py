@@ -145,7 +145,7 @@ r"""
 | InstanceNorm ([Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022)) | $L$ | $L$ | example and channel |
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
-"LayerNorm" names two averages. Below, it averages over one token's features only; for images we say so when it averages over positions too. A survey calls it "InstanceNorm for text";
+"LayerNorm" names two averages. Below, it averages over one token's features only; for images we say so when it averages over positions too. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
 that would average over time. All rows are one function with another list of axes; for GroupNorm the channel axis is first split into groups. Shelf B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
@@ -234,9 +234,9 @@ claim(
 r"""
 Two things are awkward in text. The padding behind short sentences counts in BatchNorm's mean unless a mask keeps it out.
 And one token alone is one value per channel, with no variance to divide by: it needs the running ones. LayerNorm notices neither.
-How much padding and small batches do, shelf B has as laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
+Shelf B has laws for what padding and small batches do: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
 
-*By hand.* The same channel holds 1 and 6 at a second step. What are the running mean and variance then?
+*By hand.* At the next step the channel holds 1 and 6 again. What are the running mean and variance then?
 
 <details><summary>Answer</summary>
 
@@ -384,7 +384,7 @@ claim(
 
 # %% [markdown]
 r"""
-BatchNorm cannot bend: for a given batch it is one affine map per channel. It is nonlinear only in how one example depends on the others, and LayerNorm has no such dependence.
+BatchNorm cannot bend: for a given batch it is one affine map per channel. All that is nonlinear in it goes through the statistics, which the examples of a batch share; LayerNorm's belong to the token.
 
 ### What the sphere does for attention
 
@@ -652,7 +652,7 @@ $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 
 **A sign.** This is a smoothed *sign function*: the first figure, at $m = 2$. Over a batch of two BatchNorm reports which image has more of a feature, never how
 much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: there is the promised rank 0. Where the two images happen to agree, $a \approx 0$, the slope is
-$1/\sqrt\varepsilon = 316$, and such slopes multiply from layer to layer. One rate must serve both: small enough for the loudest channel, it hardly moves the others.
+$1/\sqrt\varepsilon = 316$, and such slopes multiply from layer to layer. One rate must serve both: one that is small enough for the loudest channel may hardly move the others.
 
 An explanation should predict something new. If the step is too steep, widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
@@ -710,8 +710,8 @@ claim(
 # %% [markdown]
 r"""
 The failure is gone, though a CNN is another architecture, too, so this comparison changes more than $m$. "BatchNorm fails at small batches" is too short: in our networks it fails when **few values share a mean**. But the ResNet-50 of
-[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and still suffers. If the positions of an image resemble each other, its 98 values may
-count as few. The section on fluctuations measures this.
+[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and still suffers. If the positions of an image resemble each other, those 98 values may
+count as few. The section on fluctuations measures this in our CNN.
 
 ## In a language model
 
@@ -854,9 +854,11 @@ cnn = final_by_cell["BatchNorm, CNN | 2"]
 in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
 claim(
     "01-text-fluctuates-after-training",
-    "Batch means of text fluctuate {mean:.2f} times as much as those of independent values; at the CNN's last norm {cnn:.1f} times, so there 128 values count as {worth:.0f}.",
+    "Batch means of text fluctuate {mean:.2f} times as independent values' would; of images, at the CNN's norms {first:.1f}, {second:.1f}, {cnn:.1f} times: the last 128 count as {worth:.0f}.",
     read_fluctuation(of_batch)[-1],
     said="After training, batch means of text fluctuate far more than those of independent values.",
+    first=in_cnn[0],
+    second=in_cnn[1],
     cnn=in_cnn[-1],
     worth=128 / in_cnn[-1],
     source="Shen et al. 2020, arXiv 2003.07845",
@@ -870,7 +872,7 @@ claim(
 
 # %% [markdown]
 r"""
-The strongest fluctuation sits at the *CNN's* last norm, where training has made positions of one image resemble each other. Only there do its 128 values count as far fewer, and that is still more than two. In a
+The strongest fluctuation sits at the *CNN's* last norm, where positions of one image resemble each other. Only there do its 128 values count as far fewer, and that is still more than two. In a
 ResNet-50 they may count as less. In text, whose windows come from anywhere, all values count.
 
 ## Batch statistics, repaired
@@ -1122,7 +1124,7 @@ the equal lengths were used: RMSNorm has the property too.
 | you see | cause | try |
 | --- | --- | --- |
 | good in training, bad in evaluation | running statistics lag, or a batch of few values | more batches before validating; LayerNorm |
-| most channels get hardly any gradient, a few a huge one | two values share a mean: the norm is a sign | more values a mean, a larger $\varepsilon$ |
+| most channels get hardly any gradient, a few a huge one | two values share a mean: the norm is a sign | more values per mean, or a larger $\varepsilon$ |
 | a language model too good in training mode | statistics of the future | LayerNorm |
 
 ## References

@@ -161,7 +161,7 @@ Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller
 <details><summary>Answer</summary>
 
 Pre-Norm holds $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
-between them, at half of 45°.
+between them, at half of 45°. Over its size, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
 
 </details>
 
@@ -386,7 +386,7 @@ r"""
 Both lose the token. A twelfth of the stream can still be read; a few ten-thousandths hardly can. 
 Gradients fare no better. With $J_f = 0$ each norm divides gradients as well: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
-Would a real network write a constant? At first, yes. The cheapest thing to learn
+Would a real network write a constant? At first it should. The cheapest thing to learn
 about text is how frequent each letter is, and that is one vector of logits for all positions.
 
 ## Predict
@@ -462,8 +462,8 @@ Nothing becomes infinite: in the second figure some Post-Norm runs spike, and th
 
 ### What is it stuck in?
 
-Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream. Split each token of a window into the mean over
-tokens and the rest. The *share* is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
+Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream. Take the mean over all tokens of a batch, and split
+each token into this mean and the rest. The *share* is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
 """
 
 
@@ -640,7 +640,7 @@ claim(
 # %% [markdown]
 r"""
 **Cleared, at six blocks.** With half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so there is nothing to divide by. What the bounds
-say of deeper stacks may be true there; it cannot be what stops these six. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
+say of deeper stacks may be true there (the paper's own deepest have 14 + 14 layers); it cannot be what stops these six. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
 
 ### Suspect 4: a first step that goes too far
 
@@ -789,8 +789,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Convicted of merging the tokens.** One thing was changed, and the tokens stay apart. The table's second row is plain Post-Norm at step 6, where its norms have divided by
-as much as those of the other model have by step 20. Yet there the gradient hardly reaches the first block, and here it does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
+**Convicted of merging the tokens.** One thing was changed, and the tokens stay apart. The table's second row is plain Post-Norm at an earlier step, the first at which its norms have divided by
+as much as those of the first row. In the second row the gradient hardly reaches the first block; in the first row it does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
 their tokens.
 
 Does that help in the end? Twenty fresh seeds of each kind say it; beside them stand a lower rate, and runs of four times the length.
@@ -881,10 +881,10 @@ plots.table(
 # %% [markdown]
 r"""
 Most of them have kept their tokens apart to the last look. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block is nearly gone all the same. At step 20 $I + J_f$ still made up for the division;
-by step 140 it no longer does.
+by step 140 it no longer did.
 
 Could one have known at step 20? Three measures at step 20 are compared with how the runs end: thirty runs of Post-Norm, ten each with warm-up, without, and with the frequencies given. For each measure, take one run that learned and one that is
-stuck: how often has the first the larger value? Half of the time would be chance. This table was made after looking, and the three kinds differ from the start, which alone could make such a table. The card below it
+stuck: how often does the first have the larger value? Half of the time would be chance. This table was made after looking, and the three kinds differ from the start, which alone could make such a table. The card below it
 asks twenty fresh runs of one kind.
 """
 
@@ -969,8 +969,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-So dividing is not cleared. In these runs the tokens stay apart, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher it ended;
-how far its tokens were apart then says nothing. The other two settings, another rate and longer runs, have ten seeds each and are less clear: there the tokens' share foretells the end as well as the path does, and in the longer runs the path does so from step 140 on only. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
+So dividing is not cleared. In these runs the tokens stay apart, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher it ended;
+how far its tokens were apart then shows no such link. The other two settings, another rate and longer runs, have ten seeds each and are less clear: at one step of each the tokens' share foretells the end better than the path does, at other steps it hardly does or leans the other way; and in the longer runs the path says nothing yet at step 20. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
 The first is a cause, since we took it away. The second is only a correlation: no run here changes the dividing and nothing else.
 
 ### What warm-up does
@@ -1017,7 +1017,7 @@ plots.table(
 # %% [markdown]
 r"""
 The table says how many steps of warm-up are enough here, and that a low rate needs none. With a full warm-up the dip comes all the same, so what warm-up
-prevents is not the dip, but the fall without return: while the frequencies are learned the rate is still low, and writes stay shorter than the stream. The next cell trains one Post-Norm model in seconds. Change its warm-up.
+prevents is not the dip, but the fall without return. At step 20, says the table of the three kinds, its norms have divided by far less: the rate is still low, and probably the writes are shorter. The next cell trains one Post-Norm model in seconds. Change its warm-up.
 """
 
 
@@ -1129,7 +1129,7 @@ claim(
 # %% [markdown]
 r"""
 They end within the margin of each other, in models of six blocks that have learned to use their attention. On the smallest rung, which has the most seeds, Post-Norm ends a little higher, still within the margin:
-the card's second interval. The reports of a Post-Norm ahead speak of translation and of deeper stacks; a tie here does not refute them. What Pre-Norm buys lies to the right of the best rate, in the figure of rates.
+that is the interval inside the card's sentence. The reports of a Post-Norm ahead speak of translation and of deeper stacks; a tie here does not refute them. What Pre-Norm buys lies to the right of the best rate, in the figure of rates.
 
 Does depth change it? The identity path is a product over all sublayers, so twice as many blocks should tell more than a wider model does.
 """
@@ -1430,7 +1430,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
 - **Given the frequencies, tokens stay apart and runs end lower**, at two rates and two lengths. At the lower rate most tokens stay apart without them, too, so merging is not the whole gain. It is no full cure: among the longer runs many are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole of it.** Among runs whose tokens stay apart, those whose norms have divided more end higher, seen at step 20 in twenty short runs and at the last look in ten longer ones. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole of it.** Among runs that were given the frequencies, those whose norms have divided more end higher, seen at step 20 in twenty short runs, whose tokens all stay apart, and at the last look in ten longer ones. A change of the dividing alone was not tried.
   <!-- 02-the-path-foretells-the-end -->
 - **Not at step 0.** Vanishing gradients, large last gradients, a long first step: at initialization, with 6 blocks, none tells the two apart. A floor does not exist.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->

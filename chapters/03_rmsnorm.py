@@ -20,7 +20,7 @@ the variance all but stalls training. What does subtracting the mean do, and whe
   other weights.
 - Ordinary tokens have hardly any mean, so there is little to miss: at our smallest size the two norms end level. Where tokens consist mostly of their mean, RMSNorm needs a larger
   learning rate and still ends at a higher loss.
-- In bfloat16 it is not the norm that breaks. It is one formula, which subtracts two large rounded numbers.
+- In bfloat16 it is not the norm that breaks. It is one formula, which subtracts one large rounded number from another.
 """
 
 # %% tags=["parameters"]
@@ -554,7 +554,7 @@ claim(
 
 # %% [markdown]
 r"""
-For RMSNorm an offset acts like a smaller learning rate: it ends higher where rates are low, and lower than either norm where they are too
+For RMSNorm an offset acts like a smaller learning rate: with it the model ends higher where rates are low, and lower than either norm without it where they are too
 high. But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range, not a number: five seeds hardly tell
 the two highest of these rates apart. So the card's interval includes what may be lost because one seed chose.
 
@@ -658,7 +658,7 @@ claim(
 
 # %% [markdown]
 r"""
-Two findings. **Blocks do not outgrow the mean:** a high rate makes the rest of the stream grow, and at the same rate it ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
+Two findings. **The offset does not make the blocks outgrow the mean.** Everything else does grow, but by the rate: at the same rate the rest of the stream ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
 the mean they subtract depends on the rate:** the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
 stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
@@ -675,7 +675,8 @@ $12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNo
 
 Everything so far was exact, or in float32. Now write the same numbers with fewer digits. bfloat16 keeps 8
 significant bits, 7 that it stores and a leading 1 that it need not store, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
-between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24.
+between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24. The two kinds of FP8 keep
+4 and 3: E4M3 stores three of them, E5M2 two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Compute it in one trip through memory, as
 many kernels and textbooks do, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
@@ -815,7 +816,7 @@ claim(
 
 # %% [markdown]
 r"""
-Where is the cliff in other formats? Both numbers that are subtracted are near $\mu^2$, and a format with $p$
+Where is the cliff in other formats? Both terms of the difference are near $\mu^2$, and a format with $p$
 significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
 as the *square* of the mean, and nothing is left at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
 float16, 4096 in float32.
@@ -868,7 +869,7 @@ r"""
 Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations.
 They have not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
 $2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean that is close to a number of the format
-shows no error; one half-way between two numbers loses everything:
+shows next to no error. One half-way between two numbers shows the most, and far enough out it loses nearly everything:
 """
 
 # %%
@@ -1109,7 +1110,7 @@ claim(
 r"""
 ## Where it goes wrong
 
-The last two are from public code. Each returns a tensor of the right shape, and a model trained *with*
+Six slips; the last two are from public code. Each of the six returns a tensor of the right shape, and a model trained *with*
 it may well train. They bite when weights move, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
@@ -1283,7 +1284,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
   training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one that was
-  run, the two losses are level within our margin, less than a quarter of what a rate costs that is off by $\sqrt{10}$.
+  run, the two losses are level within our margin, which is less than a quarter of what it costs to be off by $\sqrt{10}$ in the rate.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
   Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset is no reason to outgrow it: at one and the same

@@ -192,7 +192,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line will still end at the bottom, whatever the gain?
+slider: which line will still end at the bottom, at every gain that the slider has?
 """
 
 
@@ -274,8 +274,8 @@ A cosine lies between −1 and 1. To let a softmax choose, somebody must multipl
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
-Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3: the logit grows
-$3\cdot3$ times, to 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
+Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3: the logit becomes
+$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
 happens in training" is too strong: a gain moves by about $\eta$ a step, and two gains can grow.
 
 ## The gradient of a matrix whose scale does not matter
@@ -327,7 +327,7 @@ claim(
 # %% [markdown]
 r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps at right angles to a matrix make it longer. So
-each turns it less than the one before. The norm does not stop $W_q$ from growing. It keeps that growth out of the logits, where it slows the turning of $W_q$ instead.
+each turns it less than the one before. The norm does not stop $W_q$ from growing. It keeps that growth out of the logits; all the growth does is slow the turning of $W_q$.
 
 **And weight decay?** A shorter $W_q$ gives the same logits, so decay cannot shrink them. All it does is keep $W_q$ short, so that each step still turns it. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
 $\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
@@ -516,7 +516,7 @@ Ours follow from the derivations. Between which two numbers do you expect each a
 
 The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate. One such seed
-found the same rate for both, 0.01; the stress below is set by it. Three such seeds later put QK-Norm's a little higher, and on S and W the comparison *each at its own rate* uses theirs; on M one seed chose. The next figures are at rate 0.1, ten times Pre-Norm's.
+found the same rate for both, and the next figures are at ten times that rate, 0.1. Three such seeds later put QK-Norm's a little higher, and on S and W the comparison *each at its own rate* uses theirs; on M one seed chose.
 
 ### One rate, three models
 """
@@ -699,7 +699,7 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
-the raw logits run away as before. Logits beyond $c$ all come out as about $c$, so they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap mends only a part.
+the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap mends only a part.
 Shelf C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), each at its own rate.
 """
 
@@ -872,7 +872,7 @@ afterwards, $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
 head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores keys in a compressed form and never expands them
+$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores keys in a compressed form and does not expand them in full
 at inference, so there is no full key for a norm to act on.
 """
 
@@ -1124,12 +1124,12 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Without weight decay nothing holds their product, and it stands in an exponent. <!-- derived -->
-- **What comes of it?** At rate 0.1, ten times the best, the largest logit has grown by far more than ten times, and attention becomes one-hot. None of our six runs diverged, the five above and the one that chose the rate: the loss climbs, falls again late and little, and ends worse than trigram counts. The
+- **What comes of it?** At rate 0.1, ten times the best, the largest logit ends far more than ten times as large as at the best rate, and attention becomes one-hot. None of our six runs diverged, the five above and the one that chose the rate: the loss climbs, falls again late and little, and ends worse than trigram counts. The
   logits go on growing after the softmax is saturated. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
 - **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. With weight decay no lead was seen. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- Behind a norm, the gradient of a matrix is orthogonal to it. So the matrix grows and turns less with each step, and weight decay acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- With a norm behind it, a matrix gets a gradient at right angles to itself. So it grows, and turns less with each step, and weight decay acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 

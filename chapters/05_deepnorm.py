@@ -601,26 +601,13 @@ alone, with a square root. The older relative is **Admin** ([Liu et al., 2020](h
 which starts at the size that Pre-Norm's stream would have at that depth.
 
 ### Steps that the promise does not cover
+
+The bound is for SGD on the matrices. The first slider, at $a = \frac14$, has DeepNorm under two other kinds of step; the card adds steps on the norms' own gains.
 """
 
 # %%
 kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam", "SGD with gains": "sgd-all"}
 moved = {name: read_response("DeepNorm", key) for name, key in kinds.items()}
-plots.curves(
-    {
-        name: {n: [y / fmean(points[min(points)]) for y in ys] for n, ys in points.items()}
-        for name, points in moved.items()
-    },
-    xlabel="depth N (blocks)",
-    ylabel="‖ΔF‖ / η, relative to the shallowest",
-    logx=True,
-    logy=True,
-    caption="DeepNorm under four kinds of step. The bound holds for SGD on the matrices, and for random signs. Adam's first step and steps on the "
-    "norms' own gains outgrow it.",
-    provenance=lab.provenance(responses.where(arm="DeepNorm")),
-).named("kinds-of-step")
-
-# %%
 grown = {name: fmean(fit_powers(points)) for name, points in moved.items()}
 low, high = grid[0], grid[-1]
 levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in five]
