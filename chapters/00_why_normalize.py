@@ -1047,7 +1047,7 @@ the figure cannot say.
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models it left *after* norm and
 rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The rectifier reaches back.** `nn.ReLU(inplace=True)`
 at the head of a branch overwrites its input. Behind a norm, which has made a copy, this is harmless. Take the norm away, and the *skip* is rectified too: it happened in a
-VQ-VAE ([line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes. The check of exercise 1 notices:
+VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes. The check of exercise 1 notices:
 """
 
 

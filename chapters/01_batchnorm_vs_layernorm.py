@@ -917,8 +917,8 @@ One trap: in evaluation PRepBN *is* RepBN, however large $\lambda$ still is. An 
 ## Where it goes wrong
 
 Three functions from public teaching code look right at first sight. The LayerNorm of the *Annotated Transformer* ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) calls `Tensor.std`,
-which divides by $d-1$, and adds $\varepsilon$ outside the root ([line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L326)). The other two are from labml.ai:
-$\mathbb E[x^2] - \mathbb E[x]^2$ as a variance ([line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/layer_norm/__init__.py#L121)), and a biased one in BatchNorm's buffer ([line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/batch_norm/__init__.py#L192)). What do our checks say?
+which divides by $d-1$, and adds $\varepsilon$ outside the root ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L326)). The other two are from labml.ai:
+$\mathbb E[x^2] - \mathbb E[x]^2$ as a variance ([LayerNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/layer_norm/__init__.py#L121)), and a biased one in BatchNorm's buffer ([BatchNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/batch_norm/__init__.py#L192)). What do our checks say?
 """
 
 

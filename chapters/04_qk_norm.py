@@ -939,7 +939,7 @@ r"""
 Four slips of public code, each rebuilt by breaking one thing in the attention of a correct block. Does the book's checker, which
 compares a block with its equation, notice?
 
-1. **The norm runs across heads** where per head was meant: gpt-neox ([line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
+1. **The norm runs across heads** where per head was meant: gpt-neox ([its line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
 2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, but one model names them differently: the port skipped them and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
 3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)).
 4. **The cap is dropped**, by a kernel that knew none ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).

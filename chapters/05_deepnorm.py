@@ -155,14 +155,14 @@ $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant
 A token $x = (2, 0, -2, 0)$, and a sublayer that proposes $f = (1, 1, -1, -1)$. Post-Norm adds them to $(3, 1, -3, -1)$ and divides by
 the deviation, $\sqrt5$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(5, 1, -5, -1)$, and the norm divides by
 $\sqrt{13}$. The result lies closer to what $x$ alone would give: $f$ counts $1/\alpha$ of what it did. Nothing else has happened, since the norm cannot
-tell a heavier skip from a lighter branch. They are one function. They are not one training: on weights that are drawn smaller, a step of Adam is larger
-beside the weight.
+tell a heavier skip from a lighter branch. They are one function of the same weights, so they train alike, too. Drawing the weights smaller, as β does, also makes the branch
+small, but it is not the same training: beside a smaller weight a step of Adam is larger.
 """
 
 # %%
 plots.turns(
     {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
-    caption="One sublayer: a token x, and a branch f that is as long and at right angles. Grey is their sum; the norm keeps its direction alone. "
+    caption="One sublayer: a token x, and a branch f as long as x and at right angles to it. Grey is their sum; the norm keeps its direction alone. "
     "A skip twice as heavy and a branch half as long turn the token by the same angle.",
 ).named("one-sublayer-turns")
 
@@ -491,7 +491,7 @@ two columns may come out steeper than printed. Now yours. Between which two numb
 | How far does Adam's first step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-step-adam --> | −1 to 2 | <details><summary>show</summary>On the matrices, Adam's first step grows like the root of depth.</details> |
 | With square roots in place of fourth roots, how far does Adam's first step move the model: as what power of depth? <!-- 05-square-roots-level-adam --> | −1 to 2 | <details><summary>show</summary>With square roots in place of fourth roots Adam's first step is level.</details> |
 | Thirty-two blocks, 150 steps, each at its own rate: how far above DeepNorm does Post-Norm from Xavier's weights end? <!-- 05-deepnorm-beats-post-from-xavier --> | −0.5 to 1.5 nats | <details><summary>show</summary>Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm.</details> |
-| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Nor does Post-Norm from Xavier's weights start in four times as many steps.</details> |
+| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Post-Norm from Xavier's weights does not start in four times as many steps, either.</details> |
 | Thirty-two blocks of Post-Norm from small first weights, 150 steps, neither α nor β: how far below letter frequencies do they end? <!-- 05-small-weights-start-alone --> | −0.5 to 1.5 nats | <details><summary>show</summary>Small first weights start Post-Norm, without α and β.</details> |
 | Leave out α and keep β. What does that cost, as a share of what leaving out both costs? <!-- 05-alpha-is-not-needed-here --> | 0 to 100 % | <details><summary>show</summary>Without α, DeepNorm loses less than a tenth of what it loses without both.</details> |
 | Thirty-two blocks: how far below Pre-Norm with its usual weights does DeepNorm end? (Negative: above.) <!-- 05-deepnorm-beats-pre-each-tuned --> | −0.2 to 0.2 nats | <details><summary>show</summary>Pre-Norm with its usual weights ends above DeepNorm.</details> |
@@ -787,7 +787,7 @@ claim(
 # %% [markdown]
 r"""
 So small branches are enough for a start, and DeepNorm's two constants are one way of several to have them. Not all ways are equally safe: with α alone the dots of the five seeds lie far apart, and one of
-them beyond letter frequencies. There $s$ stays near 1, so $s/\alpha$ falls like $N^{-1/4}$ only, and a start near the identity needs $N^{-1/2}$.
+them beyond letter frequencies. There $s$ does not shrink with depth, so $s/\alpha$ falls like $N^{-1/4}$ only; a start near the identity needs $N^{-1/2}$. That may be why.
 
 How good are these starts? Not good enough to rank anything. 150 steps carry the best of these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
 trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So they show numbers and decide nothing.
@@ -971,8 +971,8 @@ claim(
 # %% [markdown]
 r"""
 [Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients can get lost: by how much differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
-after $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. So nothing is broken. Whether it
-trains better is another matter, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
+after $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. So no gradient is lost at the first step. That
+does not say that it trains better, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
 than a 48-layer baseline. No run, theirs or ours, has shown that Pre-Norm or Post-Norm can *not* be that deep.
 
 ## Where it goes wrong
@@ -984,7 +984,7 @@ DeepNorm is two lines, and public copies get both wrong.
 of $\alpha$.
 
 **β upside down.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
-([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$ ([line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [line](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
+([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([as typed in](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
 (Admin and KEEL, relatives of DeepNorm, at their own rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
@@ -1127,14 +1127,14 @@ r"""
 
 - **Equation.** $x \leftarrow N(\alpha x + f(x))$; values, output and feed-forward matrices times $\beta$.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
-- **Use.** Post-Norm of many blocks. No run here has it ahead of a tuned Pre-Norm; its case rests on the authors' translations.
+- **Use.** Post-Norm of many blocks. On average no comparison here has it ahead of a tuned Pre-Norm; its case rests on the authors' translations.
 - **Cost.** Nothing at run time; a rate of its own must be found.
 - **Relatives.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ upside down | compare the block with its equation, the weights with the rule |
-| deep Post-Norm learns nothing | branches too large: Xavier's weights without $\beta$ | $\beta$ or small first weights; $\alpha$ besides for a higher rate |
+| deep Post-Norm learns nothing | branches too large: Xavier's weights, without constants or with $\alpha$ alone | $\beta$ or small first weights; $\alpha$ besides for a higher rate |
 | the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks; see the table of the paper |
 
 ## References

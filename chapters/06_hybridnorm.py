@@ -235,8 +235,8 @@ claim(
 r"""
 The published perplexities of the first pair are 20.13 and 20.00, of the second 19.97 and 19.96
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions; they differ only in how the gains
-train, in $\epsilon$ and in luck. So the first pair's distance, $\ln(20.13/20.00) = 0.0065$ nats a token, could also separate two runs of one and the
-same recipe. HybridNorm's whole lead is $\ln(20.30/20.00) = 0.0149$.
+train, in $\epsilon$ and in luck. So two runs that can compute the same functions can lie $\ln(20.13/20.00) = 0.0065$ nats a
+token apart. HybridNorm's whole lead is $\ln(20.30/20.00) = 0.0149$.
 
 ### How much of a token is left
 
@@ -248,7 +248,7 @@ $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \fr
 
 In HybridNorm only *one* write competes with the bare embedding. Then comes the first norm on the stream and lifts token and write together to
 RMS 1, and from there on writes are small beside them. HybridNorm\* lets three writes compete: the two of its first block and the second block's
-attention. Under either recipe an embedding of RMS 1 is large beside a write. A small one drowns. Here is the cosine in models that have not been trained. Move the size:
+attention. Under all three an embedding of RMS 1 is large beside a write. A small one drowns. Here is the cosine in models that have not been trained. Move the size:
 """
 
 # %%
@@ -477,7 +477,7 @@ claim(
 r"""
 Each part of the lead is a suspect. We follow them with large tokens and with small.
 
-**Suspect 1: chance.** The two pairs of Table 4 that are the same functions end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
+**Suspect 1: chance.** The two pairs of rows in Table 4 that can compute the same functions end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
 chance, $\epsilon$ and an idle gain together can be nearly half of the lead. The table alone cannot clear chance; several seeds a row can.
 
 **Suspect 2: the norms inside attention.** QKV-Pre takes no other step. Published, it has 19.96 and ends *below* plain HybridNorm
@@ -636,7 +636,7 @@ claim(
 
 # %% [markdown]
 r"""
-One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, the card's second interval, do not exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
+One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, whose interval stands in the card's sentence, do not exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
 and what the two with one?
 """
 
@@ -747,8 +747,8 @@ plots.table(
 # %% [markdown]
 r"""
 The tokens do grow, to the size of large ones, so nothing is drowned in the end. HybridNorm's lead is there all the same: the fixed number does not make it. And the parts move further away from the published ones.
-In the paper the step from QKV-Pre to HybridNorm, which puts a norm on the stream, earned nothing. Here it is the whole lead. So the fixed factor does not explain why our table and the paper's disagree. Other differences
-remain: theirs have the output tied to the embedding, one rate for all, and first weights that it does not name; ours are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of them.
+In the paper the step from QKV-Pre to HybridNorm, which puts a norm on the stream, earned nothing. Here, by the means, it is the whole lead. So the fixed factor does not explain why our table and the paper's disagree. Other differences
+remain: the released code ties the output to the embedding, Table 4 has one rate for all, and for most of its rows the first weights are not named; our tokens are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. With tokens that grow we tested none of these.
 
 We had not expected the last card. With tokens drawn small and free to grow, HybridNorm ends lower than with tokens of RMS 1, and the difference is larger than that between most recipes of this book. Why, we do not know. How tokens enter is a part of the recipe that no drawing of a block shows.
 """
@@ -763,7 +763,7 @@ r"""
 ### Other first weights
 
 Table 3 has two recipes and three initializations, one run each. *Depth-Scaled* shrinks what layer $\ell$ writes by $\sqrt{2\ell}$; Megatron's weights
-shrink all writes alike. The next figure puts our runs beside that table, with Xavier's weights in place of the paper's Normal ones, of one deviation for all matrices.
+shrink all writes alike. The next figure puts our runs beside that table, with Xavier's weights in place of the paper's Normal ones, which draw all matrices with one deviation.
 """
 
 # %%
@@ -1292,10 +1292,10 @@ r"""
 ## What you now know
 
 - **Which change earns the lead?** In the published table: the norms inside attention, $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
-  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the first weights, too. The other two steps are no larger than the distance of two rows that are the same functions. <!-- derived -->
-- In our small models with large tokens: the norms on queries and keys. QKV-Pre, which has all three and no norm on the stream, ends below Pre-Norm on both rungs, and we could not show that the norm on the values has a part in it. With large
+  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the first weights, too. The other two steps are about as small as the distance between two rows that can compute the same functions. <!-- derived -->
+- With large tokens, in our small models: the norms inside attention. QKV-Pre, which has all three and no norm on the stream, ends below Pre-Norm on both rungs; that the norm on the values has a part in it, we could not show. With large
   tokens HybridNorm's lead is seen on rung M; on S the interval leaves its sign open. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With small tokens: the norm on the stream, which saves a part of what they cost. Both small sizes say so, on rung S alone; a larger rung was not trained with small tokens. One can also repair the embedding.
+- With small tokens the norm on the stream earns a part of it: it saves some of what they cost. Which step earns how much, the runs do not settle. Both small sizes say so, on rung S alone; a larger rung was not trained with small tokens. One can also repair the embedding.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Tokens that are drawn small and may grow do grow, and on S HybridNorm keeps its lead. It then ends below its own run with large tokens: how tokens enter is a part of the recipe. One size was tried.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
@@ -1319,7 +1319,7 @@ r"""
 | --- | --- | --- |
 | it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normed stream |
 | deep, and on letter frequencies for long | Xavier's weights | Megatron's |
-| its lead over Pre-Norm shrinks or turns | large embeddings, or Xavier's weights | report first weights and the embeddings' size beside the lead |
+| its lead over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report first weights and the embeddings' size beside the lead |
 
 ## References
 

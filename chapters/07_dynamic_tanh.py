@@ -78,9 +78,9 @@ plots.explore(
     [1, 2, 4, 8],
     "spread-of-wild-tokens",
     start=8,
-    label="spread of the wild tokens",
+    label="size of one token in ten",
     caption="One layer norm on a batch in which one token in ten is larger: move its size. Over all tokens the map flattens at the ends; with size 1 it is a line. Lines: three single "
-    "tokens. Extreme entries are drawn as often as ordinary ones, so that the ends can be seen. The bend is the slope far out over the slope in the middle: 1 for a line, less for an S.",
+    "tokens. Here and below extreme entries are drawn as often as ordinary ones, so that the ends can be seen. The bend is the slope far out over the slope in the middle: 1 for a line, less for an S.",
 )
 
 # %% [markdown]
@@ -116,11 +116,11 @@ plots.table(
 r"""
 Layer norm is blind to the factor ten. DyT is not: of the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), of the large one little more than the
 signs. But both are **bounded**. No entry of DyT exceeds 1, and none of layer norm's $\sqrt{d-1}$, for $d$ channels. DyT's
-authors say that what matters is that extreme values are squashed.
+authors say that what matters is that extreme values are squashed. Derf and BHyT, the table's last rows, come below.
 
 ## Where the S comes from
 
-By the size of a token we mean its standard deviation $\sigma$, here nearly its RMS. For one token, layer norm is $y_i = (x_i - \mu)/\sigma$ with the *same* $\mu$ and $\sigma$ for all $i$: a line of slope $1/\sigma$.
+By the size of a token we mean its standard deviation $\sigma$, here nearly its RMS; cards and figures call it its *spread*. For one token, layer norm is $y_i = (x_i - \mu)/\sigma$ with the *same* $\mu$ and $\sigma$ for all $i$: a line of slope $1/\sigma$.
 Another token has another $\sigma$, hence another line. Now forget which token an entry came from and plot all entries. Means are
 small (chapter 03), so set $\mu = 0$. At the input $x$ the average output is
 
@@ -540,7 +540,7 @@ claim(
 
 # %% [markdown]
 r"""
-On digits depth does nothing of the kind, so depth alone makes no S. What made an S in every case was tokens of different size: those of the first figure, and the planted spaces. On text, we think, depth makes an S because it makes tokens
+On digits depth does nothing of the kind, so depth alone makes no S. What we made an S with, both times, was tokens of different size: those of the first figure, and the planted spaces, which made half of one. On text, we think, depth makes an S because it makes tokens
 differ in size. And note how layer norm gets its S: each token has its own line. One curve through the middle of the cloud treats the small token and the large one alike.
 
 ### The race on text, each tuned
@@ -708,7 +708,7 @@ claim(
 
 # %% [markdown]
 r"""
-So much for the first suspicion: $\alpha$ has come down from 1 in every norm. But over the norms of a model it is not smaller where the stream is larger. We have not shown that this costs anything.
+So much for the first suspicion: $\alpha$ has come down from 1 in every norm. But over the norms of a model we do not see it smaller where the stream is larger. We have not shown that this costs anything.
 
 The second suspicion has a test. Start $\alpha$ at a quarter: fewer entries should be flat, *if the stream stays as it was*. Start it at four, and more should be. Predict the three panels.
 """
@@ -775,10 +775,10 @@ r"""
 From a quarter, training comes back: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four only
 the last norms come back. In the others nearly all entries stay flat, and the few that are left on the slope steer $\alpha$. Both other starts end higher at the rate that was tuned for 1, the large one by far.
 
-So where nearly all entries are flat the loss is high; that is what the second suspicion says. But a first $\alpha$ of ¼ ends higher than 1 with no more flat entries, so flat entries are not the whole reason. And the last column
-speaks against the first suspicion: $\alpha$ follows the stream best where DyT is worst. So the mechanism is real in the formula, and not shown to be the reason.
-[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries flat in models of 64 million parameters, *more* on little text, where DyT wins. There a
-larger $\alpha$ lowers the penalty. Our fourfold first $\alpha$ raised it.
+So where nearly all entries are flat the loss is high; that is what the second suspicion says. But from a first $\alpha$ of ¼ the loss ends higher than from 1, and we saw no more flat entries there; so flat entries seem not to be the whole reason. And the last column
+speaks against the first suspicion: $\alpha$ follows the stream best where DyT is worst. So both mechanisms are real in the formulas, and neither is shown to be the reason.
+[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries flat in models of 64 million parameters, *more* on little text, where DyT wins. On much text, where it loses, a
+larger $\alpha$ lowers its penalty. Our fourfold first $\alpha$ raised it.
 
 The third suspicion is the simplest to test: GELU in place of SwiGLU, with as many parameters, DyT and the model without norms each at the rate that it had.
 """
@@ -973,7 +973,7 @@ claim(
 # %% [markdown]
 r"""
 Compare the card's two numbers. At 0.01 layer norm is far past its minimum; a lower rate
-does as much for it as DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
+does about as much for it as DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
 
 ### PRepBN: the other road
 

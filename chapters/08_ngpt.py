@@ -88,7 +88,7 @@ plots.explore(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
     caption="The stream is a vector h of length 1; a sublayer's output, brought to length 1, is b. nGPT moves h towards b by a share α of the way. Move the share. Along the chord (lerp) the stream "
-    "leaves the sphere; brought back to length 1 it is on the great circle from h to b, only not at the even pace of slerp. With a share for each channel the path leaves the great circle.",
+    "leaves the sphere; brought back to length 1 it is on the great circle from h to b, only not at the even pace of slerp. With a share of its own for each channel, as here, the path leaves the great circle.",
 )
 
 # %% [markdown]
@@ -192,7 +192,7 @@ On the sphere that phase is skipped: the length is given, so the learning rate s
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
-**Logits.** No output is better than a cosine of 1 for the right token and −1 for all others, and no three rows that differ can reach that. With a scale $s_z$ on the cosines, the loss
+**Logits.** No output is better than a cosine of 1 for the right token and −1 for all others, and three rows that all differ can never reach that. With a scale $s_z$ on the cosines, the loss
 of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale says how sure the model may be**, and nGPT learns one for each token.
 """
 
@@ -219,7 +219,7 @@ r"""
 Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the softmax scale flips: logits are
 *multiplied* by $\sqrt{d_k}$. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
 
-**Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate selects nothing. So $v$ is
+**Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate hardly selects. So $v$ is
 multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
 matter: the output is linear in $u$ and divided by its length.)
 
@@ -549,7 +549,7 @@ claim(
 
 # %% [markdown]
 r"""
-The second suspect it was. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+It was the second suspect. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
 the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast.
 """
 
@@ -695,7 +695,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The factor grows with the context; ours is 32 characters. Divide a factor in steps by what a step takes before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
+The published factor in steps grows with the context; here a context is 32 characters, on rung M 64. Divide a factor in steps by what a step takes before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
 should be traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
 takes them apart. On a GPU fused kernels take some of it away (`labkit.fused`).
 
@@ -809,13 +809,13 @@ claim(
 # %% [markdown]
 r"""
 The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of
-letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. Five seeds cannot show that they cost nothing. The card asks whether the missing norm costs less than
-0.01 nats, a quarter of nGPT's distance to the QK-Norm GPT, and even that verdict hangs on one seed.
+letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. Five seeds cannot show that they cost nothing. The card asks whether the missing norm moves the loss by less than
+0.01 nats either way, a quarter of nGPT's distance to the QK-Norm GPT, and even that verdict hangs on one seed.
 
 If a mistake costs nothing, it may be a method of its own. But a table that calls it nGPT is wrong. So look
 at a quantity that the mistake is about. A weight's length sees the wrong axis. The stream's length sees the missing norm, and the
-next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown. Multiply the two in each row: the product, the range of the logits, is nearly that of the right model. Queries, keys and branches
-are divided by their own lengths and hardly notice.
+next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown. Multiply the two for the missing norm: the product, the largest logit possible, is within a tenth of the right model's. Queries and keys
+are divided by their own lengths and do not notice.
 
 What sits inside a block, the checker finds without training; it reads the block and compares it with the equations:
 """
@@ -843,7 +843,7 @@ A lead is measured from somewhere. Two things about the GPT that was released be
 - At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   Its author says there that the paper's own code did not have it. The [commit that mended it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
   paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best rate five seeds show no cost, in the figure of the finish; in
-  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare its column *lost* with the GPT's, where each rate had one run.
+  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare its column *lost* with the GPT's; in both each rate had one run.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
   bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
 
@@ -960,7 +960,7 @@ r"""
 | --- | --- | --- |
 | the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger first $s_z$ |
 | scales learn too fast or not at all | the size at which they are stored | $1/\sqrt d$, and a factor in the forward pass |
-| the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | print lengths after a step |
+| the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | readers along axis 1, writers along axis 0, after every step |
 
 ## References
 

@@ -91,7 +91,7 @@ plots.explore(
 r"""
 ## The idea: count the bytes
 
-How can an operation that computes next to nothing take a quarter of the time? Both numbers above are about the same few lines of algebra, so the difference must lie in how they run.
+How can an operation that computes next to nothing take a quarter of the time? Both numbers above are about a few lines of algebra. They come from different models, and one of them includes the softmax; but most of the difference, we will see, can lie in how the lines run.
 
 One row goes with us to the end: a token of the first figure's model, $d = 4096$ values in bfloat16, at an RMSNorm. The **kernel**, which is what a
 GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many; its gain, which many rows share, is left out. In between it squares, adds,
@@ -133,7 +133,7 @@ A batch does not help a norm: tokens multiply its bytes and its operations alike
 
 So who decides what a norm costs? There are **four suspects**: its arithmetic; its passes over the row, of which LayerNorm makes
 two; its trips to memory; and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as *Transformer Anatomy* has it,
-or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 cost anything: norms never use the matrix units, and all other arithmetic of the chip runs in float32 anyway.
+or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 cost anything: norms never use the matrix units, and at the float32 rate, by the count above, the arithmetic is done long before the bytes have come.
 
 ### One formula, eight kernels
 
@@ -319,7 +319,7 @@ claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-A kernel runs as many small *programs* at once, each for a few rows; the next section has one line by line. The gradient of $x$ belongs to a row, and rows go to different programs. The gain's is a sum over *all* rows. Three
+A kernel is run by many small *programs* at once, each for a few rows; the next section has one line by line. The gradient of $x$ belongs to a row, and rows go to different programs. The gain's is a sum over *all* rows. Three
 ways, with $s$ for the bytes of a value:
 
 | way | bytes a value | price |
@@ -646,7 +646,7 @@ Both suspects are real: memory for large tensors, the start for small ones. By h
 
 A recipe chooses how many norms there are. If a norm costs bytes, it should buy something. A lower loss? The book's shared
 *ladder* trains recipes at growing sizes, its *rungs*, each recipe at its own rate. The smallest, S, has six blocks of width 32 and reads 20 characters a
-parameter; five seeds report, none of which chose a rate. Sandwich
+parameter; five to twenty seeds report, none of which chose a rate. Sandwich
 ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output, too, Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732))
 also the embedding, QK-Norm queries and keys.
 """
@@ -724,7 +724,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-Counts are not times. `make bench-kernels` takes those of our kernels on a GPU. A figure appears here once that has been done on a released machine. All other times on this page are estimates, and say so, or were printed by others.
+Counts are not times. `make bench-kernels` takes those of our kernels on a GPU. Where somebody has recorded them, a figure stands here. All other times on this page are estimates, and say so, or were printed by others.
 """
 
 # %%
@@ -922,9 +922,9 @@ then choose the formula.**
 
 ## Where it goes wrong
 
-Kernels have bugs of their own. One is a slip in the derivation: $r$ taken for a constant. Four were reported in public code: a gain without a
-gradient ([line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [unsloth 4550](https://github.com/unslothai/unsloth/issues/4550)); a $\nabla_y$ overwritten in place ([line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [Liger 370](https://github.com/linkedin/Liger-Kernel/issues/370));
-$\hat x$ computed back from $y/g$ to save memory ([line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416), [apex 1715](https://github.com/NVIDIA/apex/issues/1715)); padded columns in the variance
+Kernels have bugs of their own. One is a slip in the derivation: $r$ taken for a constant. Four stand or stood in public code: a gain without a
+gradient ([unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [unsloth 4550](https://github.com/unslothai/unsloth/issues/4550)); a $\nabla_y$ overwritten in place ([Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [Liger 370](https://github.com/linkedin/Liger-Kernel/issues/370));
+$\hat x$ computed back from $y/g$ to save memory (added by [apex 1715](https://github.com/NVIDIA/apex/pull/1715), whose [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) keeps a small $g$ away from 0: then nothing is NaN, and the gradient is wrong); padded columns in the variance
 ([triton 9838](https://github.com/triton-lang/triton/issues/9838)). One is always near: the last row left out. Which of them does a check notice?
 """
 

@@ -17,7 +17,7 @@ Would the list look different if all recipes were equally good, and which should
 **In short.**
 
 - At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too, but not one in which so many pairs differ.
-- On the smallest rung, over a hundredfold range of rates, recipes differ more in the price of a wrong rate. A large model gets one try.
+- On the smallest rung, over a hundredfold range of rates, recipes differ more in the price of a wrong rate than in their best loss. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -216,7 +216,7 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays where a seed that is hard for one is hard
-for the other. The second line above says how much of a run's scatter its seed explains: almost nothing. Pairing would therefore lose degrees of freedom and remove no noise.
+for the other. The second line above says how much of a run's scatter its seed explains: almost nothing. Pairing would therefore lose degrees of freedom and remove next to no noise.
 So we compare two samples, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
@@ -392,13 +392,13 @@ Between which two numbers do you expect each answer? A negative distance *below*
 
 ## Measure
 
-Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates: one seed for every recipe, three for some. In the formula the mean
+Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates; so far that is one seed for every recipe. In the formula the mean
 runs over these five, the minimum over all rates that were tried.
 
 ### The board
 
 Every arm reads 20 characters a parameter. The board has eleven recipes, those that the chapters before
-this one discuss most, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and larger first output matrices. Shelf C
+this one discuss most, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
 leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). In all of them tokens enter with an RMS of 1. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
 from rung to rung is no finding.
 """
@@ -648,7 +648,7 @@ claim(
 
 # %% [markdown]
 r"""
-This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss. Mind that a sensitivity contains rates at which runs diverge, so it scatters more than a best loss, and most recipes have one seed a rate.
+This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss. Mind that a sensitivity contains rates at which runs diverge, and that every recipe has one seed a rate so far: how much it scatters, we do not know.
 
 There are two limits. For QK-Norm nearly all of it comes from the last column of the map. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
 sensitivity is higher than Pre-Norm's. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
@@ -783,7 +783,7 @@ transfer can be seen anyway. Where the curve is flat, it matters little that the
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation. The author chose the situations; how strong each row is, the runs decide. A row lists evidence of three
+Each row is advice for a situation. The author chose the situations, but not how strong each row is: laws, reports and runs decide that. A row lists evidence of three
 grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
 correction in its chapter, at the scale that is named. Sentences and verdicts are read from the book's ledger while this page is made. What did not
 survive is no reason here, and as a limit it is called *not settled*. (Cards of *this* chapter are left out, so that the table does not quote itself.)
@@ -817,8 +817,8 @@ But that many agree is adoption, not a measurement. That the choice is *best* re
 
 Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on the smallest rung; and here it was not combined with QK-Norm.
 
-**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
-rate, with QK-Norm in the baseline and a lead outside the noise, would: then take that recipe. For hundreds of blocks, another scale of the branches comes
+**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, each recipe at its own
+rate and QK-Norm in the baseline, finds a lead outside the noise, take that recipe. For hundreds of blocks, another scale of the branches comes
 before another norm. And if a larger rung of our own ladder turns a sign, that line of the table goes.
 
 ### Other situations
@@ -1001,7 +1001,7 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
 
 ## What you now know
 
-- **Would the list look different if all were equal?** At the top we cannot say. Below, yes: after Holm's correction most of our pairs differ, where a board of equals hardly ever shows one. A winner it has either way. We drew boards of one size only,
+- **Would the list look different if all were equal?** At the top we cannot say. Below, yes: after Holm's correction most of our pairs differ, where a board of equals hardly ever shows one. Either way it has a winner. We drew boards of one size only,
   eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What is left of ours?** Letters: those that share one were not told apart, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
@@ -1009,7 +1009,7 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
 - **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width, and it goes about
   equally far at every depth where branches are divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
-- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and the loss here is the smallest part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
+- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and the loss here is only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 

@@ -209,7 +209,9 @@ def test_two_hues_stay_two_in_a_png():
 
 @pytest.mark.parametrize("name", few_quick(PICTURES, "curves", "axes_cube"))
 def test_the_same_numbers_make_the_same_bytes_whatever_a_readers_settings(name):
-    plain = PICTURES[name]().png()  # not the shared one, whose drawing another test may have laid out
+    plain = PICTURES[
+        name
+    ]().png()  # not the shared one, whose drawing another test may have laid out
     with plt.rc_context({"font.size": 30, "axes.facecolor": "red", "lines.linewidth": 9}):
         assert PICTURES[name]().png() == plain
 

@@ -78,7 +78,7 @@ class PowerNorm(LastAxis):
     """Own the gain and shift of PowerNorm, its running φ, the error e and the number of `calls`.
 
     `groups` is the number of attention heads in the paper's models; their recipe sets `warmup` to
-    1,000 calls. In evaluation φ is used alone.
+    8,000 calls in its layers, as many as the learning rate's. In evaluation φ is used alone.
     """
 
     equation = "y = weight · x / sqrt(φ + eps) + bias, φ the running mean of x² per feature"

@@ -36,7 +36,7 @@ def turns(
     high = (3.3 if is_narrow() else 6.4) / across * shape
     picture = make_canvas(height=high * (len(sublayers) // across) + 0.1)
     panels = picture.subplots(len(sublayers) // across, across, squeeze=False).ravel()
-    marks = Marks("α and length of the branch", of="sublayer", runs="values")
+    marks = Marks("token", of="sublayer", runs="values")
     parts, data = [], []
     for ax, (name, (alpha, s)) in zip(panels, sublayers.items(), strict=True):
         ax.set(xlim=(-ROOM, wide + ROOM), ylim=(-ROOM, tall + 1.4 * ROOM), aspect="equal")
@@ -46,10 +46,10 @@ def turns(
         write_text(ax, name, (-ROOM, tall + 1.3 * ROOM), (0, 0), color=INK, va="top", weight="bold")
         write_text(ax, f"{angle:.0f}°", (0.42, 0.08 * s / alpha), (0, 0), color=INK)
         at = [(float(alpha), float(s))]
-        marks.add(
-            name, ax, "turn in degrees", [f"{alpha:g}, {s:g}"], [[angle]], places=at, panel=name
-        )
-        data.append([alpha, s, angle])
+        row = {"α": float(alpha), "length of the branch": float(s), "turn in degrees": angle}
+        for quantity, value in row.items():
+            marks.add(name, ax, quantity, ["x"], [[value]], places=at, panel=name)
+        data.append([*row.values()])
         parts.append(
             f"{name}: a skip of {format_number(alpha)}, a branch of {format_number(s)}, "
             f"turned by {angle:.0f} degrees"
