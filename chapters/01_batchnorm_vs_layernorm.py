@@ -854,7 +854,7 @@ cnn = final_by_cell["BatchNorm, CNN | 2"]
 in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
 claim(
     "01-text-fluctuates-after-training",
-    "Batch means of text fluctuate {mean:.2f} times as independent values' would; of images, at the CNN's norms {first:.1f}, {second:.1f}, {cnn:.1f} times: the last 128 count as {worth:.0f}.",
+    "Batch means of text fluctuate {mean:.2f} times as independent ones; of images, at the CNN's norms, {first:.1f}, {second:.1f}, {cnn:.1f}: its last 128 count as {worth:.0f}.",
     read_fluctuation(of_batch)[-1],
     said="After training, batch means of text fluctuate far more than those of independent values.",
     first=in_cnn[0],

@@ -454,7 +454,7 @@ claim(
 )
 
 # %%
-plots.table([{"": arm, **count_stuck(arms[arm])} for arm in trio])
+plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
@@ -482,7 +482,7 @@ def look(arm, step):
     """Sum up an arm at a step, in medians; a row of a table."""
     shares = at(arm, share, step)
     return {
-        "": arm,
+        "runs": arm,
         "step": step,
         "share that tells tokens apart": float(np.median(shares)),
         "runs below 0.001": f"{sum(value < 1e-3 for value in shares)} of {len(shares)}",
@@ -819,7 +819,7 @@ def compare_ends(name, results):
     plain, told_it = results.where(arm="Post-Norm"), results.where(arm="frequencies given")
     without, given_it = count_stuck(plain), count_stuck(told_it)
     return {
-        "": name,
+        "runs": name,
         **{cut: f"{without[cut]}, given {given_it[cut]}" for cut in without},
         "p of the rank test": mannwhitneyu(end(results, "Post-Norm"), end(results)).pvalue,
     }
@@ -951,7 +951,7 @@ claim(
 plots.table(
     [
         {
-            "": f"{name}, {of}",
+            "correlation with the end": f"{name}, {of}",
             **{
                 f"step {step}": ranks_ends(results, measure, step)
                 for step in (sizes.dip, sizes.then, sizes.later, sizes.last)

@@ -268,7 +268,7 @@ saturation, together with any sharp choice. RMSNorm allows a hard choice; with g
 
 A cosine lies between −1 and 1. To let a softmax choose, somebody must multiply it. Who?
 
-| | the multiplier | at the start |
+| where | the multiplier | at the start |
 | --- | --- | --- |
 | [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, with 97.5 % of the training texts shorter than $T$: 22 for $T=2048$ |
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |

@@ -36,7 +36,6 @@ from torch.nn import functional as F
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.attention import Attention, attention_norms, rotary_angles, rotate
-from labkit.attention.jacobians import attention_jacobians
 from labkit.context import Context
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
@@ -934,129 +933,8 @@ which differs from HybridNorm in the norm on the stream alone, starts in time. A
 
 ### The paper's own explanation: gradients
 
-It takes one head, which writes $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$, and asks
-how large the derivative of $H$ is by each matrix. Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. Its Figure 5, gradients block by block, is on [shelf E](E_hybridnorm.ipynb#figure-5-gradients-block-by-block).
-`labkit` has both lemmas in `labkit.attention.jacobians`, and autograd agrees:
-"""
-
-
-# %%
-def head(x, weights, normed):
-    """Compute one head, without rotation or mask."""
-    norm = (lambda z: rms_norm(z, eps=0.0)) if normed else (lambda z: z)
-    q, k, v = (norm(x @ weights[name]) for name in "qkv")
-    return (q @ k.T / q.shape[1] ** 0.5).softmax(-1) @ v @ weights["out"]
-
-
-def furthest(normed):
-    """Compare the written-out derivatives with autograd: the largest difference."""
-    torch.manual_seed(seed)
-    x, gaps = torch.randn(5, 4).double(), []
-    weights = {name: torch.randn(4, 4).double() for name in ("q", "k", "v", "out")}
-    for name, written in attention_jacobians(x, weights, qkv_norm=normed).items():
-        moved = lambda w: head(x, {**weights, name: w}, normed)  # noqa: B023, E731
-        found = torch.autograd.functional.jacobian(moved, weights[name])
-        gaps.append((found.flatten(2).flatten(0, 1) - written).abs().max().item())
-    return max(gaps)
-
-
-exactly = {"criterion": "< 1e-10", "kind": "exact", "tolerance": 1e-10}
-lemma = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Lemma A."
-claim(
-    "06-lemma-a1", "The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.", furthest(False),
-    said="Lemma A.1 gives the derivatives that autograd gives.", source=lemma + "1", **exactly,
-)  # fmt: skip
-claim(
-    "06-lemma-a2", "The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.", furthest(True),
-    said="Lemma A.2 gives the derivatives that autograd gives.", source=lemma + "2", **exactly,
-)  # fmt: skip
-
-# %% [markdown]
-r"""
-From the lemmas follow bounds (Theorem A.3), printed inside an $\mathcal O(\cdot)$. The early version of the paper, which its tables here are
-from, divides by the smallest singular value $\sigma$ of $XW$. That bounds nothing: a larger $X$ lowers the bound and leaves the derivatives
-as they are. Version 4 of December 2025 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With that $\sigma$, for $s$ tokens:
-
-| derivative by | early version | sharp |
-| --- | --- | --- |
-| $W_O$ | $sd$, if $d_k \le sd$ | $\sqrt{s\,d\,d_k}$ |
-| $W_V$ | $s\sqrt{d_k}\,\Vert W_O\Vert_2/\sigma$, fails if $d_k > s + 1$ | $\sqrt{s\,d_k(d_k-1)}\,\Vert W_O\Vert_2/\sigma$ |
-| $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
-
-The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No constant inside the $\mathcal O(\cdot)$ saves the row: the lost factor grows with $d_k$.
-
-The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, sends some $x$
-to zero, so they say nothing about a model with several heads.
-Our bounds are sharp: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first.
-"""
-
-
-# %%
-def draw(s, d, d_k):
-    """Draw an input of s tokens and the four matrices of a head."""
-    shapes = {"q": (d, d_k), "k": (d, d_k), "v": (d, d_k), "out": (d_k, d)}
-    return torch.randn(s, d).double(), {n: torch.randn(*of).double() for n, of in shapes.items()}
-
-
-def shares(x, weights):
-    """Divide each derivative's norm by its sharp bound."""
-    (s, d), d_k = x.shape, weights["q"].shape[1]
-    found = {n: J.norm().item() for n, J in attention_jacobians(x, weights, qkv_norm=True).items()}
-    out = torch.linalg.matrix_norm(weights["out"], 2).item()
-    low = {n: torch.linalg.svdvals(weights[n]).min().item() for n in "qkv"}
-    bounds = {n: s**0.5 * d_k * out / low[n] for n in "qk"}
-    bounds |= {"v": (s * d_k * (d_k - 1)) ** 0.5 * out / low["v"], "out": (s * d * d_k) ** 0.5}
-    return {n: found[n] / bounds[n] for n in found}
-
-
-# %%
-n = 16
-eye = torch.eye(n).double()
-alike = {"q": eye, "k": eye, "v": eye, "out": eye}
-crossed = {**alike, "k": eye.roll(1, 1)}  # keys at right angles to their queries
-# %%
-norm_v = attention_jacobians(eye[:1], alike, qkv_norm=True)["v"].norm().item()
-printed = 1 * n**0.5 / 1  # s √d_k ‖W_O‖ / σ, and both factors are 1
-claim(
-    "06-theorem-a3-fails-for-v",
-    "The derivative by W_V has the norm {norm:.2f}, {mean:.2f} above the printed bound of {bound:.0f} (one token, d = d_k = 16).",
-    norm_v - printed, norm=norm_v, bound=printed,
-    said="The early version's bound of Theorem A.3 holds for the value matrix.",
-    source="Zhuo et al. 2025, arXiv 2503.04598, early version (version 4 has another), Theorem A.3, equation 31",
-    published="bounded by s √d_k ‖W_O‖ / σ_min",
-    criterion="<= 0", kind="exact", tolerance=0.001,
-)  # fmt: skip
-
-# %%
-random = [
-    shares(*draw(*of))
-    for of in ((5, 4, 4), (3, 4, 7), (6, 8, 8), (1, 3, 6), (8, 2, 5))
-    for _ in range(20)
-]
-rows = {n: max(of[n] for of in random) for n in random[0]}
-claim(
-    "06-corrected-bounds-hold",
-    "Over 100 random heads the derivatives by W_Q, W_K, W_V and W_O reach {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} of their bounds at most.",
-    max(rows.values()), **rows,
-    said="No derivative exceeds its sharp bound.",
-    source="this chapter, after Zhuo et al. 2025, Theorem A.3",
-    criterion="<= 1.000001", kind="exact", tolerance=0.3,
-)  # fmt: skip
-reached = shares(torch.stack((eye[0], -eye[0])), crossed)  # two opposite tokens
-reached |= {n: shares(torch.stack((eye[0], eye[0])), alike)[n] for n in ("v", "out")}
-claim(
-    "06-corrected-bounds-are-reached",
-    "In two chosen heads those by W_Q, W_K, W_V and W_O reach {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} of theirs.",
-    min(reached.values()), **reached,
-    said="None of the four bounds can be lowered.",
-    source="this chapter",
-    criterion=">= 0.999999", kind="exact", tolerance=1e-6,
-)  # fmt: skip
-
-# %% [markdown]
-r"""
-The paper reads its bounds as: under QKV-norm a gradient depends on its own matrix and $W_O$ alone. That is true of the bounds. The gradient itself contains $A$,
+The paper takes one head and bounds its derivative by each matrix. Shelf E has its two lemmas and its theorem, whose early version lost a factor:
+[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as: under QKV-norm a gradient depends on its own matrix and $W_O$ alone. That is true of the bounds. The gradient itself contains $A$,
 and $A$ contains both $W_Q$ and $W_K$. But the output does not notice the *scale* of $W_Q$, $W_K$ or $W_V$, and so, as chapter 04 derives for queries, with
 many heads, mask and rotation,
 
@@ -1228,50 +1106,20 @@ as large.
 
 </details>
 
-**3 (proof).** Show that under QKV-norm, for $d_k \ge d$ and one head, $\|\partial H/\partial W_Q\|_F \le \sqrt s\,d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$. First find a head
-that reaches it: two tokens, $d = d_k = 4$, and four matrices.
-"""
+**3 (proof).** (a) Show that HybridNorm\*'s first block and a QKV-Pre block can compute the same functions, if $\epsilon = 0$. (b) Pre-QK-Pre has norms on queries and keys only, behind an
+input norm. Show that without its input norm it is another function.
 
-# %% tags=["exercise"]
-my_head = {"x": ..., "q": ..., "k": ..., "v": ..., "out": ...}  # lists of rows
-
-
-# %%
-def check_head(given):
-    """Say what share of the bound for W_Q a head reaches."""
-    if any(value is ... for value in given.values()):
-        return check.answer(..., 1.0, name="3")
-    tensors = {n: torch.tensor(value).double() for n, value in given.items()}
-    share = shares(tensors.pop("x"), tensors)["q"]
-    hint = "opposite tokens, keys at right angles to queries"
-    return check.answer(share, 1.0, name="3", hint=hint, rtol=1e-6)
-
-
-check_head(my_head)
-
-# %% [markdown]
-r"""
 <details><summary>Hint</summary>
 
-A covariance of values and keys is largest when both take two opposite values, half of the time each. When does the projection in $\partial N(q)/\partial q$ take nothing away?
+(a) What is left of $1/\mathrm{rms}(X)$ behind a norm, and where can the gain go? (b) Take one token, and double it.
 
 </details>
-"""
-
-# %% tags=["solution"]
-one = torch.eye(4).tolist()
-turned = torch.eye(4).roll(1, 1).tolist()
-solved_head = {"x": [[1.0, 0, 0, 0], [-1.0, 0, 0, 0]], "q": one, "k": turned, "v": one, "out": one}
-assert check_head(solved_head).ok
-
-# %% [markdown]
-r"""
 <details><summary>Solution</summary>
 
-Let $a$ be the weights of token $i$. A change $dq$ of its normed query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
-covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by Cauchy and Schwarz $\|C\|_F \le d_k$. The norm's derivative is
-$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection makes no Frobenius norm larger. Together with $dq = dW_Q^\top x_i$ the row $i$ has at most
-$\|W_O\|_2\,d_k\,\|x_i\|/\|q_i\| \le d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$, since $\|W_Q^\top x\| \ge \sigma_{\min}\|x\|$ for $d_k \ge d$. Sum the squares over $s$ tokens. $\square$
+(a) The star reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query forgets the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
+the same normed queries without the input norm; keys and values likewise. The second halves are equal. $\square$
+
+(b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. Double $X$: the first write stays as it is, the second doubles. $\square$
 
 </details>
 
@@ -1303,8 +1151,7 @@ r"""
 - **Would it be there in another setting?** Not from every initialization: from Xavier's weights on rung S HybridNorm ends above Pre-Norm, and in the paper's Table 3, too, the sign changes with the weights. One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
   with which embeddings, at which rates, how many runs a row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Attention with its own norms is blind to the size of what it reads. So some rows of the table are one function, and show what one run a row can tell. <!-- 06-rows-that-are-one-function -->
-- Both lemmas are right; the early version of the theorem lost a factor. Exactly true is that the gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix.
-  <!-- 06-lemma-a1 06-lemma-a2 06-theorem-a3-fails-for-v 06-gradient-is-orthogonal -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so its size acts as a learning rate: one reason why a ranking depends on first weights and rate. <!-- 06-gradient-is-orthogonal -->
 - From Xavier's weights twelve blocks of HybridNorm start late. After 100 steps that looks like being stuck; after 400 it does not. Train longer before you call it stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 

@@ -40,7 +40,6 @@ from labkit.model import Perturbed
 from labkit.model.vit import ViTConfig
 from labkit.norms import bounded_tanh, dynamic_erf, dynamic_tanh, layer_norm, rms_norm
 from labkit.probes.norm_maps import bend, describe
-from labkit.probes.timing import fold_prenorms
 from labkit.source import show
 
 # %%
@@ -322,6 +321,8 @@ learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearl
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
 $\kappa = 10$. Read it from the inside out: it *is* an RMSNorm, then a tanh at arguments of about a tenth, where tanh is a line, if
 $\lambda = 1$; its authors start it at 1 to 5. So BHyT does not do without statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
+
+A third road takes statistics in training only and folds them away afterwards: **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)), [on shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
 
 # %%
@@ -975,47 +976,6 @@ r"""
 Compare the card's two numbers. At 0.01 layer norm is far past its minimum; a lower rate
 does about as much for it as DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
 
-### PRepBN: the other road
-
-DyT takes no statistics, neither in training nor after. SLAB ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes them in training
-only. BatchNorm's statistics are *constants* once training is over, so the norm is an affine map and can be merged into the next matrix.
-But BatchNorm put in directly, they report, trains worse or collapses. **PRepBN** starts as layer norm and ends as
-$\mathrm{RepBN}(x) = \mathrm{BN}(x) + \eta x$, with one learned number $\eta$:
-
-$$y = \lambda\,\mathrm{LN}(x) + (1 - \lambda)\,\mathrm{RepBN}(x), \qquad \lambda: 1 \to 0.$$
-
-With the running mean $m$ and variance $v$, evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and
-$c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ behind it becomes $W\mathrm{diag}(a)$, its bias $Wc + b$. `labkit.convert.fold_norms` does it for your
-model; here for a whole ViT:
-"""
-
-# %%
-torch.manual_seed(seed)
-whole = ViTConfig(norm="prep-batch").build()
-images = Digits(batch=64).load().held_out["validation"][0][0]
-with torch.no_grad():
-    for weight in whole.parameters():
-        weight.add_(0.1 * torch.randn_like(weight))  # gains and shifts leave 1 and 0
-    for _ in range(20):
-        whole(images)  # calls in training mode fill the running statistics
-    whole.eval()
-    moved = (whole(images) - fold_prenorms(whole)(images)).abs().max().item()
-claim(
-    "07-folding-changes-nothing",
-    "Folding every norm of a PRepBN model moves a logit by {mean:.0e} at most.",
-    moved,
-    said="A PRepBN model can fold its norms away.",
-    source="Guo et al. 2024, arXiv 2405.11582, and its merge_bn",
-    criterion="< 1e-3",
-    kind="exact",
-    tolerance=1e-3,
-)
-
-# %% [markdown]
-r"""
-[Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over 60,000 calls
-([code](https://github.com/xinghaochen/SLAB/tree/f58db00b9db3959b5de03986f454aa5ff064279a)). Our hundreds of steps cannot test that; [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains it for 3,200. What folding saves is chapter 09's question.
-
 ## Where it goes wrong
 
 Three slips, of our own invention. **$\alpha$ outside** runs: $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is a gain. **A shortcut for tanh**, $2\sigma(2u) - 1$, is the
@@ -1064,15 +1024,12 @@ plots.table(
 r"""
 **A field that is not one.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
 type. So it is no field, and a program that passes `norm_type=` stops with a `TypeError`.
-**PRepBN, evaluated too early.** In evaluation the published module returns RepBN *alone*, however large $\lambda$ still is. Validate before it
-has reached 0, and you measure one half of a blend. The schedule counts *forward calls*: gradient accumulation makes it faster.
 
 | you see | cause | look at | try |
 | --- | --- | --- | --- |
 | DyT is behind from the first steps in a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
 | DyT is behind at the end | a suspicion: entries are flat, the stream has outgrown $1/\alpha$ | `norm-maps`: share flat, RMS | a sweep of $\alpha_0$; watch the stream |
 | a "DyT wins" on little data | at that rate the norm overfits first | each arm at its own rate | tune both |
-| PRepBN's validation loss is bad, its training loss fine | $\lambda$ is not 0 yet | `share` of each PRepBN module | wait until it is |
 
 ## Exercises
 
@@ -1149,7 +1106,7 @@ r"""
 - Why it is behind stays open. At the rate tuned for 1, a first $\alpha$ of 4 leaves nearly every entry flat and costs much; a first $\alpha$ of a quarter costs, too, and the share of flat entries was not seen to fall.
   With GELU in place of SwiGLU, at one rate each, DyT ends behind no norm as well, though one seed decides it. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - A lead on little data must survive the tuning of both sides; ours did not show that it does. <!-- 07-scarce-data-each-tuned -->
-- BHyT has a norm inside. PRepBN has one while it trains, and none after. <!-- 07-bhyt-is-a-small-rms-norm 07-folding-changes-nothing -->
+- BHyT has a norm inside. <!-- 07-bhyt-is-a-small-rms-norm -->
 
 ## To carry away
 

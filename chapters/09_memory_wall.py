@@ -922,10 +922,14 @@ then choose the formula.**
 
 ## Where it goes wrong
 
-Kernels have bugs of their own. One is a slip in the derivation: $r$ taken for a constant. Four stand or stood in public code: a gain without a
-gradient ([unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [unsloth 4550](https://github.com/unslothai/unsloth/issues/4550)); a $\nabla_y$ overwritten in place ([Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [Liger 370](https://github.com/linkedin/Liger-Kernel/issues/370));
-$\hat x$ computed back from $y/g$ to save memory (added by [apex 1715](https://github.com/NVIDIA/apex/pull/1715), whose [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) keeps a small $g$ away from 0: then nothing is NaN, and the gradient is wrong); padded columns in the variance
-([triton 9838](https://github.com/triton-lang/triton/issues/9838)). One is always near: the last row left out. Which of them does a check notice?
+Kernels have bugs of their own. One is a slip in the derivation: $r$ taken for a constant. One is always near: the last row left out. Four stand or stood in public code:
+
+- a gain without a gradient: [unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [issue 4550](https://github.com/unslothai/unsloth/issues/4550);
+- a $\nabla_y$ overwritten in place: [Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [issue 370](https://github.com/linkedin/Liger-Kernel/issues/370);
+- $\hat x$ computed back from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) keeps a small $g$ away from 0: then nothing is NaN, and the gradient is wrong;
+- padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
+
+Which of them does a check notice?
 """
 
 

@@ -579,7 +579,7 @@ claim(
 # %%
 claim(
     "10-norms-are-few-operations",
-    "Norms are at most {mean:.1%} of an entry's operations at width {width}. A step of nGPT has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
+    "Norms are at most {mean:.1%} of an entry's operations at width {width}. nGPT's step has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
     max(one.norm_share for one in cost.values()),
     said="Norms are a small part of a model's operations.",
     width=d,

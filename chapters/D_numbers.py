@@ -890,7 +890,7 @@ bare_ones = ("cohere", "cohere2", "olmo")
 with_layer = [family for family in full if kind_of[family] == "layer"]
 claim(
     "D-layer-norm-did-not-end-with-llama",
-    "At least {mean:.0f} families after Llama 1 construct a LayerNorm with gain and shift ({which}), {others} one without.",
+    "At least {mean:.0f} families after Llama 1 build LayerNorms with gain and shift ({which}), {others} one without.",
     len(with_layer),
     said="No major model released since Llama 1 uses full LayerNorm.",
     which=", ".join(with_layer),
@@ -926,7 +926,7 @@ A family counts if transformers registers it for causal language modelling and n
 
 For one token of width $d$, in one kernel, with bfloat16 everywhere:
 
-| | operations | bytes of activations | bytes of parameters |
+| norm | operations | bytes of activations | bytes of parameters |
 | --- | --- | --- | --- |
 | RMSNorm | $4d$ | $4d$ | $2d$ |
 | LayerNorm | $7d$ | $4d$ | $4d$ |

@@ -26,6 +26,7 @@ each table and figure at our size?
 | Figure 4, other first blocks | an embedding norm and two other first blocks | [shelf C](C_zoo.ipynb#first-blocks), [chapter 06](06_hybridnorm.ipynb#the-equations) |
 | Table 5, depth | Post-Norm is behind Pre-Norm at 6 blocks and at 12; what else has reported is printed there | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
 | Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks; how far depends on weights and on how large tokens enter. HybridNorm's are even but for its first | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
 | Figure 6, scaling | two sizes: whose loss falls faster, but not by which law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | one entry disagrees with a model's name, one with the released configuration | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
@@ -47,11 +48,13 @@ from scipy.stats import rankdata, spearmanr
 from scipy.stats import t as student
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
+from labkit.attention.jacobians import attention_jacobians
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, proportion, published
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.regime import parameters
 from labkit.model import Perturbed
+from labkit.norms import rms_norm
 from labkit.statistics.pooled import compare_samples
 from labkit.system.root import project_root
 from labkit.training import loss_of
@@ -375,7 +378,7 @@ r"""
 ## Table 3: first weights
 
 The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$; *Megatron* divides what writes to the stream by $\sqrt{2L}$, in $L$ blocks;
-*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Our lead is best against best from each start. Chapter 06 tries two of them and Xavier's larger weights, and has the cards: `06-depth-scaled-lead`, `06-hybrid-behind-from-xavier`. In one table:
+*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Our lead is best against best from each start. Chapter 06 tries two of them and Xavier's larger weights, and has the cards: `06-depth-scaled-lead`, `06-hybrid-behind-from-xavier`.
 """
 
 # %%
@@ -481,7 +484,7 @@ HybridNorm leads it in all eight benchmarks. With experts $E_i$ and $G$ the rout
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
-in Pre-Norm and in HybridNorm alike: the router reads what the norm gives it. So the size of the stream does not reach the router. (Without norms it would leave the choice of experts as it is, and sharpen their weights.)
+in Pre-Norm and in HybridNorm alike: the router reads what the norm gives it. So the size of the stream does not reach the router. 
 """
 
 # %% tags=["mechanism"]
@@ -811,6 +814,129 @@ else:
 
 # %% [markdown]
 r"""
+## Appendix A: two lemmas and a theorem
+
+The paper explains HybridNorm's stability by one head, which writes $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
+How large is the derivative of $H$ by each matrix? Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. Both stand in `labkit.attention.jacobians`, and autograd agrees:
+"""
+
+
+# %%
+def head(x, weights, normed):
+    """Compute one head, without rotation or mask."""
+    norm = (lambda z: rms_norm(z, eps=0.0)) if normed else (lambda z: z)
+    q, k, v = (norm(x @ weights[name]) for name in "qkv")
+    return (q @ k.T / q.shape[1] ** 0.5).softmax(-1) @ v @ weights["out"]
+
+
+def furthest(normed):
+    """Compare the written-out derivatives with autograd: the largest difference."""
+    torch.manual_seed(seed)
+    x, gaps = torch.randn(5, 4).double(), []
+    weights = {name: torch.randn(4, 4).double() for name in ("q", "k", "v", "out")}
+    for name, written in attention_jacobians(x, weights, qkv_norm=normed).items():
+        moved = lambda w: head(x, {**weights, name: w}, normed)  # noqa: B023, E731
+        found = torch.autograd.functional.jacobian(moved, weights[name])
+        gaps.append((found.flatten(2).flatten(0, 1) - written).abs().max().item())
+    return max(gaps)
+
+
+exactly = {"criterion": "< 1e-10", "kind": "exact", "tolerance": 1e-10}
+lemma = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Lemma A."
+claim(
+    "E-lemma-a1", "The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.", furthest(False),
+    said="Lemma A.1 gives the derivatives that autograd gives.", source=lemma + "1", **exactly,
+)  # fmt: skip
+claim(
+    "E-lemma-a2", "The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.", furthest(True),
+    said="Lemma A.2 gives the derivatives that autograd gives.", source=lemma + "2", **exactly,
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+From the lemmas follow bounds (Theorem A.3), printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. That bounds nothing: a larger $X$ lowers the bound and leaves the derivatives
+as they are. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With that $\sigma$, for $s$ tokens:
+
+| derivative by | early version | sharp |
+| --- | --- | --- |
+| $W_O$ | $sd$, if $d_k \le sd$ | $\sqrt{s\,d\,d_k}$ |
+| $W_V$ | $s\sqrt{d_k}\,\Vert W_O\Vert_2/\sigma$, fails if $d_k > s + 1$ | $\sqrt{s\,d_k(d_k-1)}\,\Vert W_O\Vert_2/\sigma$ |
+| $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
+
+The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No constant inside the $\mathcal O(\cdot)$ saves the row: the lost factor grows with $d_k$.
+
+The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, sends some $x$
+to zero, so they say nothing about a model with several heads.
+Our bounds are sharp: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first. What the gradient itself does: [chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients).
+"""
+
+
+# %%
+def draw(s, d, d_k):
+    """Draw an input of s tokens and the four matrices of a head."""
+    shapes = {"q": (d, d_k), "k": (d, d_k), "v": (d, d_k), "out": (d_k, d)}
+    return torch.randn(s, d).double(), {n: torch.randn(*of).double() for n, of in shapes.items()}
+
+
+def compare_to_bounds(x, weights):
+    """Divide each derivative's norm by its sharp bound."""
+    (s, d), d_k = x.shape, weights["q"].shape[1]
+    found = {n: J.norm().item() for n, J in attention_jacobians(x, weights, qkv_norm=True).items()}
+    out = torch.linalg.matrix_norm(weights["out"], 2).item()
+    low = {n: torch.linalg.svdvals(weights[n]).min().item() for n in "qkv"}
+    bounds = {n: s**0.5 * d_k * out / low[n] for n in "qk"}
+    bounds |= {"v": (s * d_k * (d_k - 1)) ** 0.5 * out / low["v"], "out": (s * d * d_k) ** 0.5}
+    return {n: found[n] / bounds[n] for n in found}
+
+
+# %%
+n = 16
+eye = torch.eye(n).double()
+alike = {"q": eye, "k": eye, "v": eye, "out": eye}
+crossed = {**alike, "k": eye.roll(1, 1)}  # keys at right angles to their queries
+# %%
+norm_v = attention_jacobians(eye[:1], alike, qkv_norm=True)["v"].norm().item()
+printed = 1 * n**0.5 / 1  # s √d_k ‖W_O‖ / σ, and both factors are 1
+claim(
+    "E-theorem-a3-fails-for-v",
+    "The derivative by W_V has the norm {norm:.2f}, {mean:.2f} above the printed bound of {bound:.0f} (one token, d = d_k = 16).",
+    norm_v - printed, norm=norm_v, bound=printed,
+    said="The early version's bound of Theorem A.3 holds for the value matrix.",
+    source="Zhuo et al. 2025, arXiv 2503.04598, early version (version 4 has another), Theorem A.3, equation 31",
+    published="bounded by s √d_k ‖W_O‖ / σ_min",
+    criterion="<= 0", kind="exact", tolerance=0.001,
+)  # fmt: skip
+
+# %%
+random = [
+    compare_to_bounds(*draw(*of))
+    for of in ((5, 4, 4), (3, 4, 7), (6, 8, 8), (1, 3, 6), (8, 2, 5))
+    for _ in range(20)
+]
+rows = {n: max(of[n] for of in random) for n in random[0]}
+claim(
+    "E-corrected-bounds-hold",
+    "Over 100 random heads the derivatives by W_Q, W_K, W_V and W_O reach {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} of their bounds at most.",
+    max(rows.values()), **rows,
+    said="No derivative exceeds its sharp bound.",
+    source="this shelf, after Zhuo et al. 2025, Theorem A.3",
+    criterion="<= 1.000001", kind="exact", tolerance=0.3,
+)  # fmt: skip
+reached = compare_to_bounds(torch.stack((eye[0], -eye[0])), crossed)  # two opposite tokens
+reached |= {n: compare_to_bounds(torch.stack((eye[0], eye[0])), alike)[n] for n in ("v", "out")}
+claim(
+    "E-corrected-bounds-are-reached",
+    "In two chosen heads those by W_Q, W_K, W_V and W_O reach {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} of theirs.",
+    min(reached.values()), **reached,
+    said="None of the four bounds can be lowered.",
+    source="this shelf",
+    criterion=">= 0.999999", kind="exact", tolerance=1e-6,
+)  # fmt: skip
+
+
+# %% [markdown]
+r"""
 ## Figure 6: a scaling law
 
 The paper trains Pre-Norm and HybridNorm in four sizes, and says that HybridNorm's loss is lower and scales better; no exponent is printed ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
@@ -1122,7 +1248,54 @@ assert check_pre_post(solved_pre_post).ok
 
 # %% [markdown]
 r"""
-**3 (open).** In both tables of benchmarks COPA makes more than half of the variance of an average of eight. How should eight benchmarks of different size be averaged, if one wants to tell two models apart? What does that average no longer say?
+**3 (proof).** Show that under QKV-norm, for $d_k \ge d$ and one head, $\|\partial H/\partial W_Q\|_F \le \sqrt s\,d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$. First find a head
+that reaches it: two tokens, $d = d_k = 4$, and four matrices.
+"""
+
+# %% tags=["exercise"]
+my_head = {"x": ..., "q": ..., "k": ..., "v": ..., "out": ...}  # lists of rows
+
+
+# %%
+def check_head(given):
+    """Say what share of the bound for W_Q a head reaches."""
+    if any(value is ... for value in given.values()):
+        return check.answer(..., 1.0, name="3")
+    tensors = {n: torch.tensor(value).double() for n, value in given.items()}
+    share = compare_to_bounds(tensors.pop("x"), tensors)["q"]
+    hint = "opposite tokens, keys at right angles to queries"
+    return check.answer(share, 1.0, name="3", hint=hint, rtol=1e-6)
+
+
+check_head(my_head)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+A covariance of values and keys is largest when both take two opposite values, half of the time each. When does the projection in $\partial N(q)/\partial q$ take nothing away?
+
+</details>
+"""
+
+# %% tags=["solution"]
+one = torch.eye(4).tolist()
+turned = torch.eye(4).roll(1, 1).tolist()
+solved_head = {"x": [[1.0, 0, 0, 0], [-1.0, 0, 0, 0]], "q": one, "k": turned, "v": one, "out": one}
+assert check_head(solved_head).ok
+
+# %% [markdown]
+r"""
+<details><summary>Solution</summary>
+
+Let $a$ be the weights of token $i$. A change $dq$ of its normed query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
+covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by Cauchy and Schwarz $\|C\|_F \le d_k$. The norm's derivative is
+$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection makes no Frobenius norm larger. Together with $dq = dW_Q^\top x_i$ the row $i$ has at most
+$\|W_O\|_2\,d_k\,\|x_i\|/\|q_i\| \le d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$, since $\|W_Q^\top x\| \ge \sigma_{\min}\|x\|$ for $d_k \ge d$. Sum the squares over $s$ tokens. $\square$
+
+</details>
+
+**4 (open).** In both tables of benchmarks COPA makes more than half of the variance of an average of eight. How should eight benchmarks of different size be averaged, if one wants to tell two models apart? What does that average no longer say?
 """
 
 # %% tags=["exercise"]

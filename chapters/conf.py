@@ -158,6 +158,9 @@ WORDS = {
         '<details open="open"><summary aria-label="Pages of this part"><span'
     ),
     '<dl>\n<dd><em class="sig-param"': '<dl role="presentation">\n<dd><em class="sig-param"',
+    '<div id="pst-primary-sidebar" class': (
+        '<div id="pst-primary-sidebar" role="complementary" aria-label="The book" class'
+    ),
 }
 
 
@@ -196,7 +199,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Normalization in Transformers"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = ["math.js", "code.js", "figures.js", "predict.js", "claims.js", "peek.js"]
+html_js_files = ["wide.js", "code.js", "figures.js", "predict.js", "claims.js", "peek.js"]
 html_favicon = "_static/icon.svg"
 html_context = {"default_mode": "auto"}
 html_copy_source = False

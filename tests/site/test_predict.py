@@ -383,7 +383,7 @@ LOCK = """number => {
 
 
 @pytest.mark.parametrize("act", [MOVE, LOCK])
-def test_an_interaction_takes_a_phone_less_than_50_ms(page: Page, asking: list[str], act: str):
+def test_an_interaction_does_not_keep_a_phone_waiting(page: Page, asking: list[str], act: str):
     """Count the processor's time, which other programs on this machine change least."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})

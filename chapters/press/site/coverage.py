@@ -26,7 +26,7 @@ def format_coverage(root: Path, book: Book) -> str:
         state = OUT_OF_RANGE if row["state"] == OUT_OF_RANGE else ""
         said = "; ".join(filter(None, [state, row["note"]]))
         rows.append((row["row"], row["what"], row["source"], marks, said))
-    return format_table(("", "system or statement", "source", "claims", "note"), rows)
+    return format_table(("row", "system or statement", "source", "claims", "note"), rows)
 
 
 def mark_claim(name: str, book: Book) -> str:

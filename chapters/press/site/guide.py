@@ -111,7 +111,7 @@ def format_lesson(numbers: Iterable[str], book: Book) -> str:
         "exercises in class": join_cells(by_kind(c, book, home=False) for c in own),
         "at home": join_cells(by_kind(c, book, home=True) for c in own),
     }
-    return format_table(("", ""), [(name, cell) for name, cell in rows.items() if cell])
+    return format_table(("part", "where"), [(name, cell) for name, cell in rows.items() if cell])
 
 
 def link_doubtful(chapter: Outline, book: Book) -> str:
