@@ -466,7 +466,7 @@ Both train. On digits v1 is behind already at 56 matrices.
 [He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all ended behind the identity's 6.61 % error (Table 1). *Exploring the Transformer*, part 14, makes of it: beyond 100 layers identity shortcuts are "the
 only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
 
-| shortcut | $h(x)$ | $k(x)$ | error of [He et al. (2016b)](https://arxiv.org/abs/1603.05027), best setting |
+| name | shortcut $h(x)$ | factor $k(x)$ | error of [He et al. (2016b)](https://arxiv.org/abs/1603.05027), best setting |
 | --- | --- | --- | --- |
 | identity | $x$ | 1 | 6.61 % |
 | gate on the shortcut | $(1 - T)\odot x$ | 1 | 6.91 % ($b = -6$) |
