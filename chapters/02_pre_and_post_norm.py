@@ -313,7 +313,7 @@ and $\hat x$ its output. Then
 $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x^\top\Big), \qquad
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
-$J_N$ divides by $r$ and deletes the direction of $\mathbf 1$, out of the $d$ of a token of width $d$. With $\epsilon = 0$ it deletes
+$J_N$ divides by $r$ and deletes one of the $d$ directions, that of $\mathbf 1$. With $\epsilon = 0$ it deletes
 $\hat x$ as well; otherwise a share $\epsilon/r^2$ of that direction is left. In our example $r = \sqrt2$. Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
 $2^S$ paths. On the one that skips them all, the *identity path*, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
 why Post-Norm is hard to train, and it looks at this one path only. The factor $I + J_f$ beside $J_N$ may grow as much as
@@ -322,7 +322,7 @@ write that doubles the variance makes $I + J_f$ enlarge a typical change by $\sq
 
 When do they *not* cancel? When $f$ writes much and answers little to a small change of what it reads. A constant is the plainest such write:
 it is the same for every token, $J_f = 0$, and the identity is all that is left. It is not the only one: a sublayer
-may write something else for each token and still hardly notice a small change. That case comes back at the end of the trial below.
+may write something else for each token and still hardly notice a small change. That case comes back at the end of *The constant, tried by experiment*, the trial of this chapter.
 
 ### A constant write, twelve times
 
@@ -397,7 +397,7 @@ length that tells tokens apart: 0 if all tokens are one vector. The *identity pa
 | question | axis | ours |
 | --- | --- | --- |
 | At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 Post-Norm's first block has about the gradient of its last one.</details> |
-| At a high rate, what share of Post-Norm's runs is stuck on a plateau without warm-up, minus the share with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
+| At a high rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
 | At step 20, what power of ten is the share of Post-Norm's last stream that tells tokens apart? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
 | *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is the share that tells tokens apart larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens apart for these twenty steps.</details> |
 | *Given* the letter frequencies, how far below the runs that must write them does Post-Norm end? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm ends lower.</details> |
@@ -512,7 +512,7 @@ plots.table([look(arm, step) for step in (sizes.then, sizes.last) for arm in tri
 
 # %% [markdown]
 r"""
-The column "identity path" is the product of the $1/r$ of a Post-Norm model: what is left of a change that goes through all norms and through no sublayer.
+Entries are medians over the runs. The column "identity path" is the product of $1/r$ over the norms of a Post-Norm model, with $r$ averaged over tokens: what is left of a change that goes through all norms and through no sublayer.
 
 In most runs the tokens become one vector, and then the model gives one answer at every position. The others keep several per cent of their
 stream and stay near the plateau all the same; we come back to them. What divides the tokens away? There are four suspects.
@@ -789,8 +789,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Convicted of merging the tokens.** One thing was changed, and the tokens stay apart. The table's second row is plain Post-Norm at an earlier step, the first at which its norms have divided by
-as much as those of the first row. In the second row the gradient hardly reaches the first block; in the first row it does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
+**The constant is convicted of merging the tokens:** one thing was changed, and the tokens stay apart. The second row is plain Post-Norm at an earlier look, the first at which its norms have divided by
+as much as those of the first row. Its gradient hardly reaches the first block; that of the runs with the frequencies given does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
 their tokens.
 
 Does that help in the end? Twenty fresh seeds of each kind say it; beside them stand a lower rate, and runs of four times the length.
@@ -859,7 +859,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Convicted of the plateau, too, but not alone.** Is it only that a model which knows the frequencies has less to learn? No: Pre-Norm, given them too, gains practically nothing, the card's control. The count of stuck runs depends on the cut, and on which seeds are counted; the rank test, on the final losses of the two kinds, needs no cut, and says the same in every row.
+**Convicted of the plateau, too, but not alone.** Is it only that a model which knows the frequencies has less to learn? No: Pre-Norm, given them too, gains practically nothing, the card's control. The count of stuck runs depends on the cut, and on which seeds are counted; the rank test (Mann–Whitney, on the final losses of the two kinds) needs no cut, and says the same in every row.
 But look at the longer runs. Their rate stays high for longer, and many get stuck with the frequencies given. And of the thirty short runs that were given them, these are stuck:
 """
 
@@ -942,7 +942,7 @@ claim(
         "second value": f"rate 0.018: {ranks_ends(slower, path, sizes.then):.2f}; "
         f"{sizes.longer} steps: {ranks_ends(longer, path, sizes.then):.2f}",
         "last step": f"step {sizes.last}: {ranks_ends(fresh, path, sizes.last):.2f}; "
-        f"of {sizes.longer} steps: {ranks_ends(longer, path, sizes.last):.2f}",
+        f"step {sizes.last} of {sizes.longer}: {ranks_ends(longer, path, sizes.last):.2f}",
         "control": f"how far tokens are apart: {ranks_ends(fresh, share, sizes.then):.2f}",
     },
 )
@@ -970,7 +970,7 @@ plots.table(
 # %% [markdown]
 r"""
 So dividing is not cleared. In these runs the tokens stay apart, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher it ended;
-how far its tokens were apart then shows no such link. The other two settings, another rate and longer runs, have ten seeds each and are less clear: at one step of each the tokens' share foretells the end better than the path does, at other steps it hardly does or leans the other way; and in the longer runs the path says nothing yet at step 20. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
+how far apart its tokens were at that step shows no such link. The other two settings, another rate and longer runs, have ten seeds each and are less clear: in each there is one step at which the tokens' share foretells the end better than the path does; at the others its correlation is weak or has the other sign. In the longer runs the path says nothing yet at step 20. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
 The first is a cause, since we took it away. The second is only a correlation: no run here changes the dividing and nothing else.
 
 ### What warm-up does
@@ -1017,7 +1017,7 @@ plots.table(
 # %% [markdown]
 r"""
 The table says how many steps of warm-up are enough here, and that a low rate needs none. With a full warm-up the dip comes all the same, so what warm-up
-prevents is not the dip, but the fall without return. At step 20, says the table of the three kinds, its norms have divided by far less: the rate is still low, and probably the writes are shorter. The next cell trains one Post-Norm model in seconds. Change its warm-up.
+prevents is not the dip, but the fall without return. At step 20, says the first of these tables, the norms of runs with warm-up have divided by far less: their rate is still low, and probably, since we did not measure it, their writes are shorter. The next cell trains one Post-Norm model in seconds. Change its warm-up.
 """
 
 
@@ -1151,7 +1151,7 @@ else:
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm is behind. Whether the gap is larger than with six is open: the two intervals overlap.
+With twelve blocks Post-Norm is behind. Whether the gap is larger than with six is open: by the two cards the difference of the gaps is smaller than its own uncertainty.
 
 ### The price of the highway
 
@@ -1244,7 +1244,7 @@ Many recipes want both, a highway and late blocks that count. Each changes the e
 | answer | equation | what it is for |
 | --- | --- | --- |
 | output norm ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | $x \leftarrow x + N(f(x))$ | a write has a size of its own, whatever the sublayer puts out |
-| Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$ | the same, and the sublayer reads a normed stream as well |
+| Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$ | the same, and the sublayer reads a normed stream as well ($M$ is a second norm) |
 | Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | the same, from the first write on |
 | Mix-LN | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | the first quarter of the blocks keeps the stream short, so that the writes of the later ones count |
 | ResiDual | $x \leftarrow N(x + f(x))$ and beside it $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | one stream fades, the other keeps everything |
@@ -1430,7 +1430,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
 - **Given the frequencies, tokens stay apart and runs end lower**, at two rates and two lengths. At the lower rate most tokens stay apart without them, too, so merging is not the whole gain. It is no full cure: among the longer runs many are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole of it.** Among runs that were given the frequencies, those whose norms have divided more end higher, seen at step 20 in twenty short runs, whose tokens all stay apart, and at the last look in ten longer ones. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole of it.** Among runs that were given the frequencies, those whose norms have divided more end higher, seen at step 20 in twenty short runs, whose tokens all stay apart, and at the last look, before a quarter of the training, in ten longer ones. A change of the dividing alone was not tried.
   <!-- 02-the-path-foretells-the-end -->
 - **Not at step 0.** Vanishing gradients, large last gradients, a long first step: at initialization, with 6 blocks, none tells the two apart. A floor does not exist.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->

@@ -819,7 +819,18 @@ $$\begin{aligned}
 \end{aligned}$$
 
 The first depends on the distance $j - i$ alone. The second depends on *absolute* positions, unless the two channels of each pair have
-equal entries in $D$. Move eight tokens twenty places further:
+equal entries in $D$.
+
+*By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens stand at one place. Rotate, then apply the gains: what is the logit where the angle is
+0, and where it is 90°?
+
+<details><summary>Answer</summary>
+
+At 0 the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90° they become $(0, \sqrt2)$ twice, and it is $2/\sqrt2 \approx 1.41$: the same distance, half the logit.
+
+</details>
+
+Now move eight tokens twenty places further:
 """
 
 

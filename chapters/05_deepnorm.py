@@ -11,7 +11,7 @@ r"""
 # DeepNorm
 
 **Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
-Post-Norm, the placement that is hard to train, plus two constants: one multiplies the skip, the other draws some weights smaller. Either makes the branch small beside the skip.
+Post-Norm, the placement that is hard to train, plus two constants: α multiplies the skip, β draws some weights smaller. Either makes the branch small beside the skip.
 Why does DeepNorm need two constants, and is a small branch what lets 1,000 layers train?
 
 **In short.**
@@ -138,7 +138,7 @@ plots.explore(
     "exponent-of-alpha",
     label="exponent a of α",
     caption="How far one tiny step moves the output of an untrained model, beside the shallowest. A level line: depth does not matter. Three kinds of step: SGD's, Adam's first, and one as long as Adam's "
-    "with random signs. Move the exponent of α; β goes along as 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
+    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a for N blocks; the gain of the weights goes along, β = 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
 )
 
 # %% [markdown]
@@ -189,7 +189,7 @@ We follow one model through the chapter, a decoder of 32 blocks. Its constants a
 $\beta = 256^{-1/4} = \frac14$. And there are two suspects. Whatever DeepNorm does, which of the two constants does it?
 
 First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
-leaves the old $x$ the share $\alpha/\sqrt{\alpha^2 + s^2}$, and $2N$ of them
+keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$; $2N$ sublayers keep
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
@@ -272,7 +272,7 @@ $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
 ### Step 4: the condition, and a choice
 
-The demand is met when this sum is 1, that is when $\beta = \alpha/\sqrt{4N}$. *One* equation for *two* constants: they can share the work in many ways. $\alpha = 1$
+The demand is met when this sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. *One* equation for *two* constants: they can share the work in many ways. $\alpha = 1$
 would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits evenly, so that each carries a fourth root:
 $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. Our model has $64\cdot2\cdot\frac1{16}/8 = 1$.
 
@@ -790,7 +790,7 @@ So small branches are enough for a start, and DeepNorm's two constants are one w
 them beyond letter frequencies. There $s$ does not shrink with depth, so $s/\alpha$ falls like $N^{-1/4}$ only; a start near the identity needs $N^{-1/2}$. That may be why.
 
 How good are these starts? Not good enough to rank anything. 150 steps carry the best of these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
-trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So they show numbers and decide nothing.
+trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So the cards show numbers and decide nothing.
 """
 
 # %%
@@ -898,7 +898,7 @@ plots.table(
 r"""
 Read only the rows of the four combinations, Post-Norm, α alone, β alone and DeepNorm: the first step gets shorter, and the highest rate never falls. That looks like a rule, and the other two rows break it.
 Pre-Norm and Post-Norm from the same small weights have first steps of about one length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks Post-Norm from small weights
-moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model can stand. (One seed a rate, and neighbours of the grid differ by a factor of about two.)
+moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model can stand. No arm has a short first step and large branches, so whether a short step alone would do is open. (One seed a rate, and neighbours of the grid differ by a factor of about two.)
 
 **And the promise?** It is kept, and it is about one step. Our deep Post-Norm needed less than that to start: branches that are small.
 
@@ -926,7 +926,7 @@ claim(
 
 # %% [markdown]
 r"""
-*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. The card compares two whole methods: DeepNorm has heavier skips *and* other
+*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. Rung M has width 64; D is S with twelve blocks. The card compares two whole methods: DeepNorm has heavier skips *and* other
 first weights than `post`, and no arm of this table differs in α alone. What first weights do by themselves, the rows `post` and `post, xavier` show. At six blocks Post-Norm trains without
 constants. So this table says what DeepNorm costs or gives where it is not needed, and nothing about the depths for which it was made.
 [Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks
@@ -973,7 +973,7 @@ r"""
 [Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients can get lost: by how much differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
 after $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. So no gradient is lost at the first step. That
 does not say that it trains better, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
-than a 48-layer baseline. No run, theirs or ours, has shown that Pre-Norm or Post-Norm can *not* be that deep.
+than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
 
@@ -989,9 +989,9 @@ of $\alpha$.
 (Admin and KEEL, relatives of DeepNorm, at their own rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
 **Other slips.** β on all matrices in one loop; a pair's constants in a decoder alone; and the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
-quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*, where $8N = 4L$.
+quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*; since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
-None of these raises an error. Here is what they do to our 32 blocks, whether the loss of 150 steps notices, at a low rate and at the rate of the grid next to DeepNorm's own, and whether the two checks of the exercises do. *Cosine* is that of the embedding and the output, as above:
+None of these raises an error. Here is what they do to our 32 blocks. Two columns have the loss after 150 steps, at a low rate and at the tried rate closest to DeepNorm's own; the last ones say which check of the exercises notices. *Cosine* is that of the embedding and the output, as above:
 """
 
 # %%

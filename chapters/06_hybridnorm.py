@@ -17,7 +17,7 @@ Which of HybridNorm's two changes earns its lead over Pre-Norm, and would it hav
 **In short.**
 
 - Norms on queries, keys and values make attention blind to the size of what it reads. So some rows of the paper's table look different but compute the same functions.
-- On our smallest rung, what the norm on the stream is worth depends on how large a token enters the stream.
+- With large tokens the lead that we see is that of the norms inside attention. With small ones, on our smallest rung, the norm on the stream earns a part.
 - From another initialization the lead changes. A ranking ranks recipe, initialization, embeddings and rate together.
 """
 
@@ -125,8 +125,8 @@ plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 
 # %% [markdown]
 r"""
-Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Pre-Norm's $x' = (y + f)/10$ is small,
-and every later write of that size counts in it as much as the token. HybridNorm lifts token and first write to RMS 1: beside $N(y)$ the write
+Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$,
+and every later write counts in it as much as before. HybridNorm lifts the sum of token and first write to RMS 1: beside $N(y)$ the write
 $f/10$ is small, and so are later writes. **The norm on the stream lifts what is small, so later writes do not drown it.** It cannot undo what the first write,
 which came before the norm, has done.
 
@@ -176,7 +176,7 @@ claim(
 r"""
 ### Rows that are the same functions
 
-Table 4 has a row Pre-QKV-Post: HybridNorm with one norm more, since attention reads $N(X) = g\odot X/\mathrm{rms}(X)$. But the factor
+A row's name lists, in this order, an input norm of attention (Pre), if there is one, the norms inside it, and where the second half is normed (Pre or Post). Table 4 has a row Pre-QKV-Post: HybridNorm with one norm more, since attention reads $N(X) = g\odot X/\mathrm{rms}(X)$. But the factor
 $1/\mathrm{rms}(X)$ of a token falls out in the norms of its own query, key and value, and the gain $g$ can be multiplied into the rows of
 $W_Q, W_K, W_V$. So
 
@@ -446,7 +446,7 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 # %% [markdown]
 r"""
 The column *lead* is how far an arm ends below Pre-Norm, with its 95 % interval. The column *lost* is what an untuned rate costs: the mean loss over
-two decades of rates, minus the best. HybridNorm loses several times what QKV-Pre does on the smallest rung: the norm on the stream seems to make it
+two decades of rates, minus the best; *tuned* is the uncertainty, in nats, that the choice of the rate leaves. HybridNorm loses several times what QKV-Pre does on the smallest rung: the norm on the stream seems to make it
 choosy about rates, as Post-Norm is. On a larger model the same was found: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) have at 64 layers a largest stable rate of 7.65e-3
 for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 has one rate for all, and a low one.
 
@@ -511,7 +511,8 @@ for arm, over, name, words, gap in (
 r"""
 Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**Suspect 3: the norm on the stream.** Published, it earns nothing: 19.96 and 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). And here?
+**Suspect 3: the norm on the stream.** Published, what it earns depends on the order. Added to norms on queries, keys and values it earns nothing, 19.96 and 20.00; added to plain Pre-Norm, which is the row Pre-Post, half of the lead, 20.30 and 20.15
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Shelf E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements). And here, on top of norms inside attention?
 Give it its best case: HybridNorm\*, *the star*, against QKV-Pre. Their first blocks compute the same functions, so they differ in the norm on the stream alone. Large tokens, and small ones:
 """
 
@@ -677,7 +678,7 @@ r"""
 The two recipes without a norm on the stream pay most. The cosine of the slider does not predict the order of the other two: the star keeps less of a small token than
 HybridNorm, and yet we do not see it end higher. Where the lead grows, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair. Is it so
 at 550 million parameters? Table 4 speaks against it: by the code's rule its tokens enter small, and the norm on the stream earned nothing. One difference is that
-theirs are drawn small and can grow, ours are multiplied by a fixed number. So draw ours small, multiply them by $\sqrt d$ alone, as our tokens of RMS 1 are, and let them grow. At step 0 the network is the same.
+theirs are drawn small and can grow, ours are multiplied by a fixed number. So we draw ours small as well, multiply them by $\sqrt d$ alone, as our tokens of RMS 1 are, and let them grow. At step 0 this is the network whose tokens are multiplied by the fixed number.
 """
 
 
@@ -928,14 +929,14 @@ claim(
 
 # %% [markdown]
 r"""
-So a deep HybridNorm starts late from Xavier's weights; it is not stuck for good, as the longer runs show, and at a hundred steps the two look the same. Post-Norm is the control: with as many steps it hardly gets going at this rate, and how many of its runs count as stuck depends on the cut. QKV-Pre,
-which differs from HybridNorm in the norm on the stream alone, starts in time. All this is at one rate. Late is not unstable, and whether a deep HybridNorm stays stable, a few hundred steps cannot say.
+So from Xavier's weights a deep HybridNorm starts late but does start; after a hundred steps late and stuck look the same. The longer runs stretch warm-up and decay as well, so they are not the same runs continued. Post-Norm is the control: with as many steps it hardly gets going at this rate, and how many of its runs count as stuck depends on the cut. QKV-Pre,
+which differs from HybridNorm in the norm on the stream alone, starts in time. All this is at one rate. Starting late is not instability; whether a deep HybridNorm stays stable, a few hundred steps cannot tell.
 
 ### The paper's own explanation: gradients
 
 The paper takes one head and bounds its derivative by each matrix. Shelf E has its two lemmas and its theorem, whose early version lost a factor:
-[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as: under QKV-norm a gradient depends on its own matrix and $W_O$ alone. That is true of the bounds. The gradient itself contains $A$,
-and $A$ contains both $W_Q$ and $W_K$. But the output does not notice the *scale* of $W_Q$, $W_K$ or $W_V$, and so, as chapter 04 derives for queries, with
+[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as: under QKV-norm a gradient depends on its own matrix and $W_O$ alone. That is true of the bounds. The gradient itself contains the attention weights, and these
+depend on both $W_Q$ and $W_K$. But the output does not notice the *scale* of $W_Q$, $W_K$ or $W_V$, and so, as chapter 04 derives for queries, with
 many heads, mask and rotation,
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
@@ -983,7 +984,7 @@ r"""
 ## Where it goes wrong
 
 **The skip of the second half.** Whoever types $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$ trains QKV-Pre and calls it HybridNorm. Its loss
-gives nothing away: the slip is the second stop of the second figure.
+looks healthy: it is QKV-Pre's, the second stop of the second figure.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed in as it stands, this
 unpacks the *queries* along the batch. With two examples Python complains; with three, example 0 serves as queries, example 1 as keys, example 2 as values.

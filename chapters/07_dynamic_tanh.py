@@ -18,7 +18,7 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 - The S comes from the tokens. Each has a straight line of its own; tokens of different size have lines of different slope, and many lines look like an S.
 - A curve that is the same for all tokens keeps half of what a norm does: nothing leaves its bounds. The other half is gone: it is not blind to the size of its input.
-- On text, at the one small size that we trained, DyT ends behind a norm, and behind no norm at all. On images it still trains at a rate at which our model fails without norms.
+- On text, at the one small size that we trained, DyT ends behind a norm, and even behind the same model with every norm taken out. On images it still trains at a rate at which our model fails without norms.
 """
 
 # %% tags=["parameters"]
@@ -114,7 +114,7 @@ plots.table(
 # %% [markdown]
 r"""
 Layer norm is blind to the factor ten. DyT is not: of the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), of the large one little more than the
-signs. But both are **bounded**. No entry of DyT exceeds 1, and none of layer norm's $\sqrt{d-1}$, for $d$ channels. DyT's
+signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. DyT's
 authors say that what matters is that extreme values are squashed. Derf and BHyT, the table's last rows, come below.
 
 ## Where the S comes from
@@ -215,7 +215,7 @@ Layer norm's Jacobian is a dense matrix: it removes the mean and the component a
 
 $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x_i), \qquad \frac{\partial y}{\partial\alpha} = \gamma\odot x\odot\mathrm{sech}^2(\alpha x).$$
 
-Both factors $\mathrm{sech}^2$ vanish where $|\alpha x|$ is large. An entry out there is **flat**: it passes hardly any gradient to what lies
+In both derivatives the factor $\mathrm{sech}^2$ vanishes where $|\alpha x|$ is large. An entry out there is **flat**: it passes hardly any gradient to what lies
 below, *and hardly any to $\alpha$*. If most entries sit on the flat ends, only the few others send $\alpha$ a gradient. Shrinking $\alpha$ would
 repair the layer, but a few exceptional entries decide whether it shrinks. In a norm one huge entry is flat as well, since it divides by itself; but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them goes flat.
@@ -225,7 +225,7 @@ neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none 
 <details><summary>Answer</summary>
 
 $\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. RMSNorm has $r = \sqrt{65/8} \approx 2.85$ and passes $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
-costs the small entry a factor of about three, and does not silence it.
+leaves the small entry about a third of the gradient that it would get in a token of RMS 1, and does not silence it.
 
 </details>
 """
@@ -425,7 +425,7 @@ Between which two numbers do you expect each answer? A negative distance *below*
 | On text, each at its own rate, how far below RMSNorm does DyT end? <!-- 07-ladder-dyt-against-rms-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>On text, each at its own rate, DyT ends level with RMSNorm.</details> |
 | On text, how far below the same model without any norm does DyT end? <!-- 07-dyt-beats-no-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>DyT ends below the same model without any norm.</details> |
 | On text, how far below DyT does Derf end? <!-- 07-derf-is-ahead-of-dyt --> | −0.1 to 0.1 nats | <details><summary>show</summary>Derf ends below DyT.</details> |
-| After training, what share of DyT's entries is flat? (The first norm does not count.) <!-- 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale --> | 0 to 100 % | <details><summary>show</summary>After training most entries of DyT are flat, and α follows one over the size of what enters.</details> |
+| After training, in what share of DyT's entries is $\lvert\tanh(\alpha x)\rvert > \tfrac{19}{20}$? We call such entries flat. (The first norm does not count.) <!-- 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale --> | 0 to 100 % | <details><summary>show</summary>After training most entries of DyT are flat, and α follows one over the size of what enters.</details> |
 | Start from a quarter of the first α. By how much is the share of flat entries smaller after training? <!-- 07-smaller-first-alpha-leaves-fewer-flat --> | −50 to 50 % | <details><summary>show</summary>A quarter of the first α leaves fewer entries flat.</details> |
 | On images, each at its own rate, what is DyT's accuracy minus layer norm's? <!-- 07-vit-parity 07-dyt-survives-a-high-rate --> | −10 to 10 % | <details><summary>show</summary>On images DyT is as accurate as layer norm, and trains at a rate at which blocks without norms fail.</details> |
 | On very little text, each at its own rate, how far below layer norm does DyT end? <!-- 07-scarce-data-each-tuned --> | −0.5 to 0.5 nats | <details><summary>show</summary>On very little text DyT is ahead, even if both are tuned.</details> |
@@ -541,7 +541,7 @@ claim(
 
 # %% [markdown]
 r"""
-On digits depth does nothing of the kind, so depth alone makes no S. What we made an S with, both times, was tokens of different size: those of the first figure, and the planted spaces, which made half of one. On text, we think, depth makes an S because it makes tokens
+On digits depth does nothing of the kind, so depth alone makes no S. Both times we made an S, or half of one, from tokens of different size: in the first figure, and with the planted spaces. On text, we think, depth makes an S because it makes tokens
 differ in size. And note how layer norm gets its S: each token has its own line. One curve through the middle of the cloud treats the small token and the large one alike.
 
 ### The race on text, each tuned
@@ -709,9 +709,9 @@ claim(
 
 # %% [markdown]
 r"""
-So much for the first suspicion: $\alpha$ has come down from 1 in every norm. But over the norms of a model we do not see it smaller where the stream is larger. We have not shown that this costs anything.
+On the first suspicion: $\alpha$ has come down from 1 in every norm, but over the norms of a model we do not see it smaller where the stream is larger. So it does not follow, as suspected; that this costs anything we have not shown.
 
-The second suspicion has a test. Start $\alpha$ at a quarter: fewer entries should be flat, *if the stream stays as it was*. Start it at four, and more should be. Predict the three panels.
+The second suspicion has a test. Start $\alpha$ at a quarter: fewer entries should be flat, *if the stream stays as it was*. Start it at four, and more should be. Predict, from the first norm to the last: the RMS of what enters, the learned $\alpha$, the share of flat entries.
 """
 
 # %%
@@ -773,7 +773,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-From a quarter, training comes back: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four only
+Started at a quarter, $\alpha$ and the stream make up for it: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four only
 the last norms come back. In the others nearly all entries stay flat, and the few that are left on the slope steer $\alpha$. Both other starts end higher at the rate that was tuned for 1, the large one by far.
 
 So where nearly all entries are flat the loss is high; that is what the second suspicion says. But from a first $\alpha$ of ¼ the loss ends higher than from 1, and we saw no more flat entries there; so flat entries seem not to be the whole reason. And the last column
@@ -978,7 +978,7 @@ does about as much for it as DyT did. What DyT has on this text is a flatter rig
 
 ## Where it goes wrong
 
-Three slips, of our own invention. **$\alpha$ outside** runs: $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is a gain. **A shortcut for tanh**, $2\sigma(2u) - 1$, is the
+Three slips that we made up. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
 same function on paper; near zero it cancels, and small activations lose their digits. **The shift inside**: $\tanh(\alpha x + \beta)$.
 None crashes; the check of exercise 1 notices:
 """
@@ -1101,10 +1101,10 @@ r"""
   S. Plant one outlier, and you draw it yourself. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
 - **Can one curve do the work of a norm?** Half of it. DyT kept our image model learning at one rate at which bare blocks fail, by its bound or by its smaller branches; in one run at the next rate it failed, too. No continuous map of single entries is blind to scale:
   $\alpha$ and the stream are one knob. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
-- On text, at the one size that we trained, DyT ends behind a norm and behind no norm at all. The parity that is reported is that of far larger models, with
+- On text, at the one size that we trained, DyT ends behind a norm and behind the same model without norms. The parity that is reported is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
 - Why it is behind stays open. At the rate tuned for 1, a first $\alpha$ of 4 leaves nearly every entry flat and costs much; a first $\alpha$ of a quarter costs, too, and the share of flat entries was not seen to fall.
-  With GELU in place of SwiGLU, at one rate each, DyT ends behind no norm as well, though one seed decides it. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
+  With GELU in place of SwiGLU, at one rate each, DyT ends behind the model without norms there, too, though one seed decides it. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - A lead on little data must survive the tuning of both sides; ours did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT has a norm inside. <!-- 07-bhyt-is-a-small-rms-norm -->
 
@@ -1113,7 +1113,7 @@ r"""
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry; one learned $\alpha$ a layer.
 - **Use.** Where a statistic over a token is not to be had, and $\alpha$ can be tuned. What it saves in time is chapter 09's question.
 - **Cost.** Blindness to scale is given up: flat entries pass no gradient, and the rate that suits it is another.
-- **Relatives.** Derf (erf for tanh), BHyT, RepBN that becomes a fixed map.
+- **Relatives.** Derf (erf for tanh), BHyT, PRepBN (statistics in training only).
 
 | you see | cause | try |
 | --- | --- | --- |

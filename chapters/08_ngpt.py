@@ -100,6 +100,9 @@ Take two channels, a stream $h = (1, 0)$, and a sublayer whose output, divided b
 
 $$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(x) = x/\|x\|.$$
 
+The code calls it `unit`, to keep it apart from a norm layer.
+
+
 With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. A sublayer cannot shout: $b$ has length 1 whatever it computes. Only the share says how much it counts.
 
 In three dimensions the stream walks on a ball: that is the first figure. The shortest way is the great circle (*slerp*: turn by the share
@@ -192,7 +195,7 @@ On the sphere that phase is skipped: the length is given, so the learning rate s
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
-**Logits.** No output is better than a cosine of 1 for the right token and −1 for all others, and three rows that all differ can never reach that. With a scale $s_z$ on the cosines, the loss
+**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are one vector, so with three different rows it is out of reach. With a scale $s_z$ on the cosines, the loss
 of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale says how sure the model may be**, and nGPT learns one for each token.
 """
 
@@ -216,8 +219,8 @@ claim(
 # %% [markdown]
 r"""
 **Attention.** Queries and keys are divided by their lengths, per head and after the rotation, and multiplied by one learned vector $s_{qk}$.
-Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the softmax scale flips: logits are
-*multiplied* by $\sqrt{d_k}$. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
+Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the usual factor is turned over: logits are
+*multiplied* by $\sqrt{d_k}$ and not divided. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
 
 **Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate hardly selects. So $v$ is
 multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
@@ -227,6 +230,8 @@ matter: the output is linear in $u$ and divided by its length.)
 large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies in the forward pass:
 
 $$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
+
+Below $d = 64$ and $\eta = 0.001$; the last row but one stands for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
 """
 
 # %%
@@ -433,7 +438,8 @@ which padding needs.
 
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll. A negative distance *below* means above.
+Between which two numbers do you expect each answer? Write them down before you scroll. A negative distance *below* means above. *The GPT* is Pre-Norm with RMSNorm
+and a warm-up over a tenth of the steps; both models have six blocks. The first values of our nGPT are shares of 1/12, one over the number of sublayers, and $s_z = 10$.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -549,7 +555,7 @@ claim(
 
 # %% [markdown]
 r"""
-It was the second suspect. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+It was the second suspect; the first these runs do not test. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
 the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast.
 """
 
@@ -584,7 +590,7 @@ claim(
 # %% [markdown]
 r"""
 Does the sphere make a start without warm-up safer, then? The cards say too little. nGPT ends about where it ends with a warm-up, though one seed decides whether that is within
-0.01 nats. The GPT's mean is higher without its warm-up, by about as much as five seeds can just detect, and still below nGPT's. (Each model keeps the rate that was tuned with its own schedule.)
+0.01 nats. Without its warm-up the GPT's mean loss is higher, by about as much as five seeds can just detect. It is still below nGPT's. (Each model keeps the rate that was tuned with its own schedule.)
 
 ### The finish
 """
@@ -642,13 +648,13 @@ plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-*Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. W is rung S with weight decay.
+*Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. W is rung S with weight decay, where no nGPT was trained. nGPT's *tuned* is below a tenth of its distance to the GPT, so a better rate would not have closed the gap.
 
 At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. On the larger rung it is behind by less: compare
 the two columns *lead*. Two rungs are no trend. With the published first values it ends a little higher still, on rung S alone, and one seed decides whether the interval leaves out zero. Two things differ there,
 the share and $s_z$; we did not separate them.
 
-Does that contradict the paper? No. Its models have 24 layers and more, contexts thirty times as long and longer, and a baseline without QK-Norm. Nor
+Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as on rung M, and a baseline without QK-Norm. Nor
 does the paper's factor belong to a short run: the notes of the [official code](https://github.com/NVIDIA/ngpt) have nGPT reach in 200,000 steps what
 the GPT has after 800,000, and expect less of shorter runs. In larger models, too, the factor shrinks against the stronger opponent: an
 *approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
@@ -817,7 +823,7 @@ at a quantity that the mistake is about. A weight's length sees the wrong axis. 
 next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown. Multiply the two for the missing norm: the product, the largest logit possible, is within a tenth of the right model's. Queries and keys
 are divided by their own lengths and do not notice.
 
-What sits inside a block, the checker finds without training; it reads the block and compares it with the equations:
+What sits inside a block, the checker finds without training; it reads the block and compares it with the equations. A *law* is one property that a block with these equations must have; a single slip may break several:
 """
 
 # %%
@@ -843,7 +849,7 @@ A lead is measured from somewhere. Two things about the GPT that was released be
 - At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   Its author says there that the paper's own code did not have it. The [commit that mended it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
   paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best rate five seeds show no cost, in the figure of the finish; in
-  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare its column *lost* with the GPT's; in both each rate had one run.
+  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare the entries *lost* of the two rows; for either model each rate had one run.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
   bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
 

@@ -641,6 +641,7 @@ r"""
 | PowerNorm, place | translation: the encoder, the decoder keeps LayerNorm; also language models | decoder |
 | PowerNorm, warm-up | 8,000 calls in the layers: the learning rate's [warm-up](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/trans-scripts/train/train-wmt-big.sh#L33), which the [layer](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/fairseq/modules/transformer_layer.py#L36) hands on | 320 calls |
 | its BatchNorm baseline | divides tokens by their RMS first | plain |
+| PRepBN, reported ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) | 80.2 % for a DeiT-S on ImageNet | no images, and 3,200 steps: out of range |
 | PRepBN, calls until $\lambda = 0$ | 60,000 for DeiT ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/slab_deit.py#L385)): of $300$ epochs of $1{,}251$ batches $16\,\%$ | 2,400: $75\,\%$ |
 """
 

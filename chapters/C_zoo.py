@@ -23,7 +23,7 @@ r"""
 | Mix-LN, LNS, ResiDual | no block of six is idle here; LNS ends lowest, and its late blocks matter less | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | some learn at a rate too high for Post-Norm, in one seed each | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | Sub-LN, NormFormer | early gradients are larger at step 100, not at the start; NormFormer does not even them out, and neither ends lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
-| EmbedNorm, First-QKV-Pre | their cards wait for runs; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
+| EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | measured sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
 | vanishing gradients and fine-tuning | they lean as said; a common factor does not slow Adam | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
@@ -370,7 +370,7 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates the cards above decide when their arms have reported.
+At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates a cap alone is not told apart from Pre-Norm, and beside QK-Norm it changes next to nothing.
 With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap of $c$ can bend much only where $g_q g_k$ comes near $c/\sqrt{d_k}$.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that a cap and QK-Norm together bear a higher rate than QK-Norm alone, in a model of 830 million parameters; that is out of range here.
 The output's logits were not recorded.

@@ -232,6 +232,11 @@ def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
     found = ladder.read_ladder(["S"], ["pre", "qk"], read)
     assert {row[0]["arm"] for row in found} == {"pre", "qk"}
     assert found.scatters["S"].freedom > 30 * 9, "all arms count, not only these two"
+    part = found.where(arm=["pre", "qk"])
+    assert ladder.measure_scatter(part, "S") == found.scatters["S"], "a part has it, too"
+    whole, own = (ladder.lead(one, "qk")["S"].compute_interval() for one in (found, part))
+    row = next(row for row in ladder.table(part) if row["arm"] == "qk")
+    assert own == whole and row["S: lead"].endswith(f"[{whole[0]:+.4f}, {whole[1]:+.4f}]")
 
 
 def test_other_arms_give_their_scatter_as_they_are_recorded():

@@ -114,7 +114,7 @@ class Results:
         )
         if not rows:
             raise ValueError(f"no run is labelled {labels}")
-        return Results(rows)
+        return replace(self, rows=rows)  # a ladder keeps the scatter of all its arms
 
     def by(self, label: str) -> dict[Any, "Results"]:
         """Split by the values of one label, in the order in which they came."""

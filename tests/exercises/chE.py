@@ -4,6 +4,8 @@ from tests.exercises import Exercise
 
 HEAD = "def my_pre_post(x, attention, feed_forward, norm_attention, norm_feed_forward):\n"
 BLOCK = HEAD + "    y = x + attention(norm_attention(x))\n"
+ATTENTION_HEAD = """eye = torch.eye(4).tolist()
+my_head = {"x": torch.eye(4)[:2].tolist(), "q": eye, "k": eye, "v": eye, "out": eye}"""
 
 EXERCISES = [
     Exercise(
@@ -25,5 +27,6 @@ EXERCISES = [
             + "    return y + feed_forward(norm_feed_forward(y))": "post-pre",
         },
     ),
-    Exercise("3", open_ended=True),
+    Exercise("3", wrong={ATTENTION_HEAD: "opposite tokens"}),
+    Exercise("4", open_ended=True),
 ]
