@@ -632,7 +632,9 @@ plots.table(
         {
             "skips alone, rate": f"{lr:g}",
             "digits read right, median": float(np.median(by_lr[lr].values("test.accuracy"))),
-            "lowest test loss of the five": min((x for x in by_lr[lr].values("test.loss") if x), default="–"),
+            "lowest test loss of the five": min(
+                (x for x in by_lr[lr].values("test.loss") if x), default="–"
+            ),
             "diverged": f"{by_lr[lr].values('test.loss').count(None)} of {len(five)}",
         }
         for lr in sizes.low_rates[:7]
@@ -651,7 +653,7 @@ claim(
     "A seed's lowest loss is 10 to the {mean:.1f} times that of guessing, on average. Of {runs} runs at {rates} rates {lost} diverge.",
     np.log10(ended).tolist(),
     said="At 48 layers the loss of skips alone ends above guessing at every rate.",
-        rates=len(by_lr),
+    rates=len(by_lr),
     runs=len(alone),
     lost=lost,
     source="this book: variances add",
