@@ -522,8 +522,15 @@ what a wrong rate costs. How 96 blocks without norms fare: [Ninety-six blocks wi
 ### Forty-eight layers, five ways
 
 So let us train what we can afford: deep perceptrons on handwritten digits, two matrices to a residual step, 400 steps of SGD with
-momentum. Five designs, at three depths: *neither* (plain layers), *norms* (BatchNorm after each matrix), *skips*, *small branches* (skips, with the last matrix of each of the $S$ branches divided
-by $\sqrt S$), and *norms and skips* (ResNet v2 with BatchNorm). All start from He's rule. Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
+momentum. Five designs, at three depths; all start from He's rule:
+
+- *neither*: plain layers;
+- *norms*: BatchNorm after each matrix;
+- *skips*;
+- *small branches*: skips, with the last matrix of each of the $S$ branches divided by $\sqrt S$;
+- *norms and skips*: ResNet v2 with BatchNorm.
+
+Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
 never reported: five others are trained at the own rate.
 
 At forty-eight layers skips alone get ten more rates, down to $10^{-9}$, and there the five seeds run at every rate. Forty-eight matrices are 24 steps. By He's rule a step here does not double the variance but triples it: no rectifier follows the branch's second matrix, so the branch puts out twice the variance

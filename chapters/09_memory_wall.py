@@ -450,8 +450,8 @@ claim(
 r"""
 The second suspect is cleared: passes over a row that stays on the chip cost no traffic. "LayerNorm needs three passes over memory, BatchNorm
 one" is true of unfused code only. Look at
-`add_rms_norm`, too, which has the sum of stream and branch inside: 4 and 4. Two kernels move 5 forward (the sum reads two and
-writes one, the norm reads one and writes one), and 6 backward (the norm 3, and 3 to add the gradient that came along the skip).
+`add_rms_norm`, too, which has the sum of stream and branch inside: 4 and 4. Two kernels move 5 forward: the sum reads two and
+writes one, the norm reads one and writes one. Backward they move 6: the norm 3, and 3 to add the gradient that came along the skip.
 
 ### Instructions, without a GPU
 
