@@ -370,7 +370,7 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates a cap alone is not told apart from Pre-Norm, and beside QK-Norm it changes next to nothing.
+At *ten times* the best rate a cap does help, and QK-Norm more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates a cap alone is not told apart from Pre-Norm, and beside QK-Norm it stays within the card's margin, weakly.
 With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap of $c$ can bend much only where $g_q g_k$ comes near $c/\sqrt{d_k}$.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that a cap and QK-Norm together bear a higher rate than QK-Norm alone, in a model of 830 million parameters; that is out of range here.
 The output's logits were not recorded.
