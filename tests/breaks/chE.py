@@ -24,4 +24,11 @@ BREAKS = [
         new="torch.rsqrt(mean_square + eps).sqrt()",
         claim="E-stream-size-does-not-route",
     ),
+    Break(
+        idea="the derivative of a normed row keeps what points along the row",
+        path="labkit/attention/jacobians.py",
+        old="math.sqrt(size) / r.norm() * (eye - torch.outer(r, r) / (r @ r))",
+        new="math.sqrt(size) / r.norm() * eye",
+        claim="E-lemma-a2",
+    ),
 ]
