@@ -18,7 +18,7 @@ import torch
 from labkit.corpora import Markov
 from labkit.experiments import Run, ladder
 from labkit.experiments.gpu_hour import measure
-from labkit.experiments.gpu_hour.commands import JOBS, KILLED, TRIES, Hour, Program
+from labkit.experiments.gpu_hour.commands import ALONE, KILLED, RUNG_ARMS, TRIES, Hour, Program
 from labkit.experiments.gpu_hour.slices import Clock, Outcome, State, Step, run_slice
 from labkit.experiments.gpu_hour.training import Arm, Kept, OutOfTime
 from labkit.experiments.records import LADDER, Records, to_row
@@ -69,10 +69,11 @@ def test_what_is_worth_most_comes_first():
     hour = Hour(Path("pack"), Path("base"), Clock())
     names = [step.name for step in hour.list_steps()]
     assert names == [
-        "check", "gpu-test", "bench", "replicates", "ladder", "rest of gpu-test", "rest of bench",
+        "check", "gpu-test", "bench", "replicates", "control", "ladder", "rest of gpu-test",
+        "rest of bench",
     ]  # fmt: skip
-    rungs = [rung for rung, _ in JOBS]
-    assert JOBS[0] == ("L", "pre") and rungs == [*sorted(rungs[:-1], reverse=True), "L"]
+    assert [*RUNG_ARMS] == ["L", "D24", "M", "D", "S", "C", "W"] and RUNG_ARMS["L"][0] == "pre"
+    assert {*RUNG_ARMS["S"], *ALONE} == {*ladder.ARMS}
 
 
 def test_a_slice_ends_in_time_and_the_next_one_goes_on(stub, tmp_path):

@@ -1,6 +1,7 @@
 """Run the laws without pytest, on a GPU or interpreted; torch and triton are all it needs.
 
     python -m tests.kernels --minutes 8        or  python tests/kernels --minutes 8
+    python -m tests.kernels --workers 12       as many processes: compiling takes most of the time
 
 Each check leaves a line. What is done is written to a file, and the next call goes on from there:
 call again until nothing is left. `--fresh` forgets the file. Failures, told again at the end,
@@ -11,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -34,6 +36,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the checks and run none")
     parser.add_argument("--fresh", action="store_true", help="begin again")
     parser.add_argument("--state", type=Path, help="default: build/gpu-test/<device>.json")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the checks")
+    parser.add_argument("--share", type=int, nargs=2, metavar=("I", "N"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
     import torch
@@ -56,6 +60,14 @@ def main() -> int:
     stamp = _stamp()
     done = known.get("done", {}) if known.get("stamp") == stamp else {}
     until = time.monotonic() + 60 * asked.minutes
+    head = {"device": name, "torch": torch.__version__, "stamp": stamp}
+    if asked.workers > 1:
+        done |= _share_out(asked, file, head | {"done": done})
+        _write(file, head | {"done": done})
+        until = 0.0
+    if asked.share:
+        first, every = asked.share
+        chosen = chosen[first::every]
     left = 0
     for check in chosen:
         if check.name in done:
@@ -67,8 +79,29 @@ def main() -> int:
         print(f"{result['seconds']:7.2f} s  {result['outcome']:7}  {check.name}", flush=True)
         if result["outcome"] != "passed":
             print("          " + result["reason"].strip().replace("\n", "\n          "), flush=True)
-        _write(file, {"device": name, "torch": torch.__version__, "stamp": stamp, "done": done})
+        _write(file, head | {"done": done})
     return _summary(name, {c.name: done[c.name] for c in chosen if c.name in done}, left)
+
+
+def _share_out(
+    asked: argparse.Namespace, file: Path, state: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Let several processes run a share of the checks each; collect what they found."""
+    files = [file.with_suffix(f".{i}.json") for i in range(asked.workers)]
+    words = ["--minutes", str(asked.minutes), *(["--quick"] if asked.quick else [])]
+    words += ["--only", *asked.only] if asked.only else []
+    running = []
+    for i, own in enumerate(files):
+        _write(own, state)
+        share = ["--share", str(i), str(asked.workers), "--state", str(own)]
+        running.append(subprocess.Popen([sys.executable, __file__, *words, *share]))
+    for process in running:
+        process.wait()
+    found: dict[str, dict[str, Any]] = {}
+    for own in files:
+        found |= json.loads(own.read_text())["done"]
+        own.unlink()
+    return found
 
 
 def _run(check: Any, skip: type[Exception]) -> dict[str, Any]:

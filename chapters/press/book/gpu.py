@@ -45,6 +45,7 @@ THERE = {
     "torch", "triton", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib", "jaxtyping",
     "tqdm", "filelock", "psutil", "typer", "sympy", "joblib", "packaging",
 }  # fmt: skip
+PEERS = ("liger-kernel",)  # of the benchmark, pure Python; quack's wheels are too large to bring
 START = '''"""Work on an hour on a GPU, for nine minutes; call it again, and it goes on."""
 
 import os
@@ -97,10 +98,12 @@ def copy_sources(root: Path, folder: Path) -> None:
 
 
 def list_lacking(root: Path) -> list[str]:
-    """List the pins of what labkit needs and the machine has not."""
+    """List the pins of what labkit and the benchmark need and the machine has not."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pins = {name_of(pin): pin for pin in project["optional-dependencies"]["book"]}
+    extras = project["optional-dependencies"]
+    pins = {name_of(pin): pin for some in extras.values() for pin in some}
     needed = [name_of(row) for row in project["dependencies"]]
+    needed += [name for name in PEERS if name in pins]
     return [pins[name] for name in needed if name not in THERE]
 
 

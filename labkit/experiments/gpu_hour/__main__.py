@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from labkit.experiments.gpu_hour.commands import AT_ONCE, HERE, Hour
+from labkit.experiments.gpu_hour.commands import AT_ONCE, HERE, RUNG_ARMS, Hour
 from labkit.experiments.gpu_hour.slices import Clock, State, run_slice
 from labkit.system.files import make_slug
 
@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     begun = clock.now()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    hour = Hour(pack, work, clock, options.rehearse, options.at_once)
+    hour = Hour(pack, work, clock, options.rehearse, options.at_once, options.rungs)
     who = hour.start("-m", f"{HERE}.measure", "who")
     who.process.wait()
     if not who.has_ended() or who.process.returncode:
@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--out", type=Path, default=here, help="the folder of what to bring back")
     top.add_argument("--only", nargs="+", metavar="STEP", help="these steps, by their names")
     top.add_argument("--at-once", type=int, default=AT_ONCE, help=f"arms (default: {AT_ONCE})")
+    top.add_argument("--rungs", nargs="+", choices=RUNG_ARMS, default=tuple(RUNG_ARMS))
     top.add_argument("--rehearse", action="store_true", help="no GPU: tiny sizes, on the CPU")
     top.add_argument("--speed", type=float, default=1, help="of the rehearsal's clock")
     top.add_argument("--pack", default=here, help=argparse.SUPPRESS)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.gpu_hour.slices import Clock, Outcome, Step
-from labkit.experiments.ladder.plan import DEEPER, MIDDLE
-from labkit.experiments.ladder.reading import PARTLESS
+from labkit.experiments.ladder.plan import CODED, DECAYED, DEEP, DEEPER, MIDDLE
+from labkit.experiments.ladder.rungs import ARMS
 from labkit.system.threads import build_one_thread_environment
 
 HERE = "labkit.experiments.gpu_hour"
@@ -29,12 +29,18 @@ TRIES = 4  # of a program that ends without a word of what is left, in all slice
 KILLED = -signal.SIGKILL  # for its time: no try
 AT_ONCE = 4  # arms that train on one device at the same time, as labkit's engine has it
 START = 60.0  # seconds without which no arm is begun
-# What is worth most on rung L and with 24 blocks; what cannot be batched takes longest, and waits.
-JOBS = (
-    *(("L", arm) for arm in MIDDLE),
-    *(("D24", arm) for arm in DEEPER),
-    ("L", PARTLESS),
-)
+# The arms that an hour trains on each rung, in the order of their worth: the largest rung and the
+# deepest models first, which no CPU trains in a day. Models that vmap refuses train alone, on CPUs.
+ALONE = ("no attention", "pre, experts", "hybrid, experts", "hybrid*, experts")
+RUNG_ARMS: dict[str, tuple[str, ...]] = {
+    "L": MIDDLE,
+    "D24": DEEPER,
+    "M": MIDDLE,
+    "D": DEEP,
+    "S": tuple(arm for arm in reversed(ARMS) if arm not in ALONE),
+    "C": CODED,
+    "W": DECAYED,
+}
 Tick = Callable[[float], None]  # told, now and then, how many seconds a step has taken
 
 
@@ -100,6 +106,7 @@ class Hour:
     clock: Clock
     rehearsal: bool = False
     at_once: int = AT_ONCE
+    rungs: Sequence[str] = tuple(RUNG_ARMS)
 
     def environment(self, kernels: bool = False) -> dict[str, str]:
         """Return what a program finds: the pack's code, one thread, this hour's folder."""
@@ -169,6 +176,8 @@ class Hour:
     def test(self, seconds: float, tick: Tick, some: Sequence[str] = ()) -> Outcome:
         """Run the laws of the kernels natively: some of them, or all."""
         words = ["--minutes", self.minutes(seconds), "--state", str(self.base / "gpu-test.json")]
+        cores = 1 if self.rehearsal else min(12, os.cpu_count() or 1)
+        words += ["--workers", str(cores)]
         words += ["--only", "formula[rms_norm,", "bfloat16]"] if self.rehearsal else []
         program = self.run(seconds, tick, "-m", "tests.kernels", *words, *some, kernels=True)
         return self.judge("gpu-test", program)
@@ -190,10 +199,22 @@ class Hour:
             return Outcome("done", found["said"])
         return self.judge("replicates", program)
 
-    def climb(self, seconds: float, tick: Tick, jobs: Sequence[tuple[str, str]] = JOBS) -> Outcome:
+    def control(self, seconds: float, tick: Tick) -> Outcome:
+        """Train recorded arms anew here: do they end where they ended on a CPU?"""
+        program = self.run(seconds, tick, "-m", f"{HERE}.measure", "control")
+        found = self.read("control.json")
+        if found and not program.process.returncode:
+            return Outcome("done", found["said"])
+        return self.judge("control", program)
+
+    def climb(
+        self, seconds: float, tick: Tick, jobs: Sequence[tuple[str, str]] | None = None
+    ) -> Outcome:
         """Train arms of the ladder, several at once, in the order of their worth."""
         began, running = self.clock.now(), dict[str, Program]()
         ended: dict[str, str] = self.read("ladder.json")  # how, by rung and arm
+        if jobs is None:
+            jobs = [(rung, arm) for rung in self.rungs for arm in RUNG_ARMS[rung]]
         waiting = [job for job in jobs if " ".join(job) not in ended]
         while waiting or running:
             left = seconds - (self.clock.now() - began)
@@ -228,6 +249,7 @@ class Hour:
             Step("gpu-test", partial(self.test, some=("--quick",)), most=6 * 60),
             Step("bench", partial(self.bench, phases=("targets",)), most=6 * 60),
             Step("replicates", self.compare),
+            Step("control", self.control, trusting=True),
             Step("ladder", self.climb, trusting=True),
             Step("rest of gpu-test", self.test),
             Step("rest of bench", self.bench),

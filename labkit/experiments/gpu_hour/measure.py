@@ -3,6 +3,7 @@
 who         what computes here, with which versions
 check       does it compute what is recorded, alone and as a batched model?
 replicates  is training 64 models together at least three times as fast as one after another?
+control     do arms that were recorded on a CPU end where they end here, from the same seeds?
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy
@@ -23,6 +24,8 @@ from labkit.experiments import ladder
 from labkit.experiments.records import FIRST
 from labkit.experiments.replay import OPENING, shorten_run
 from labkit.experiments.replicates import bench, execute_together
+from labkit.experiments.replicates.graphs import GraphStep
+from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, execute_run, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.system.files import write_whole
@@ -30,6 +33,8 @@ from labkit.system.files import write_whole
 WORTH = 3.0  # times as fast, or batched models are not worth their code
 MANY = 64
 BATCHED = ("pre", "qkv-pre", "ngpt")
+KINDS: dict[str, type[Step]] = {"calls": Step, "graphs": GraphStep}
+CONTROLLED = ("pre", "qkv-pre", "post", "ngpt")
 BASE, REHEARSAL = os.environ.get("GPU_HOUR_BASE", "."), "GPU_HOUR_REHEARSAL" in os.environ
 
 
@@ -60,8 +65,9 @@ def check() -> dict[str, Any]:
         record = store.read_record(run)
         if record is None:
             raise ValueError(f"the records lack rung S of {arm}; was this folder packed whole?")
-        short = shorten_run(run)
-        batched, _ = execute_together([short, replace(short, seed=run.seed + 1)], device)
+        short, steps = shorten_run(run), list[GraphStep]()
+        pair = [short, replace(short, seed=run.seed + 1)]
+        batched, _ = execute_together(pair, device, _make_graph_step(steps))
         if "alone" in batched.provenance:
             raise ValueError(f"{arm} was not batched: {batched.provenance['alone']}")
         off = measure_off(record.losses, batched.losses)
@@ -71,11 +77,41 @@ def check() -> dict[str, Any]:
         except Exception as error:
             said = {"alone": f"{type(error).__name__}: {error}", "norms": "none"}
         found[arm] = {"batched": off, "alone": said["alone"], "norms": said["norms"]}
+        found[arm]["graphs"] = steps[0].reason or "captured"
         print(f"{arm}: {found[arm]}", flush=True)
     most = max(one["batched"] for one in found.values())
     if not most <= OPENING:
         raise ValueError(f"this device computes something else than is recorded: {most:.2g} off")
     return {"said": f"as recorded; at most {most:.1g} off", "arms": found}
+
+
+def _make_graph_step(made: list[GraphStep]) -> Any:
+    def make_step(observers: Any, *words: Any) -> GraphStep:
+        made.append(GraphStep(*words))
+        return made[-1]
+
+    return make_step
+
+
+def control() -> dict[str, Any]:
+    """Train the runs with which recorded arms report anew, and keep where both ended."""
+    device, store, found = get_gpu_name(), Store(Path(BASE)), dict[str, Any]()
+    for arm in CONTROLLED:
+        runs = ladder.list_strict_finals("S", arm, store.read_record)[: 2 if REHEARSAL else None]
+        recorded = [store.read_record(run) for run in runs]
+        recorded = [record for record in recorded if record and record.provenance["device"] == CPU]
+        if not runs or len(recorded) < len(runs):
+            raise ValueError(f"the records lack the strict report of {arm} on a CPU; pack it anew")
+        short = [shorten_run(run) if REHEARSAL else run for run in runs]
+        again = [replace(run, probes=("validation", "test")) for run in short]
+        here = execute_together(again, device, _make_graph_step([]))
+        ends = [[one.probes["test"]["loss"] for one in side] for side in (recorded, here)]
+        found[arm] = {"seeds": [run.seed for run in runs], "recorded": ends[0], "here": ends[1]}
+        gaps = [there - own for own, there in zip(*ends, strict=True)]
+        found[arm]["gap"] = fmean(gaps)
+        print(f"{arm}: {found[arm]['gap']:+.5f} nats", flush=True)
+    most = max(abs(one["gap"]) for one in found.values())
+    return {"said": f"arms end at most {most:.4f} nats apart on average", "arms": found}
 
 
 def measure_off(recorded: Sequence[float], losses: Sequence[float]) -> float:
@@ -88,19 +124,21 @@ def compare_replicates(sizes: Sequence[tuple[int, int, int, int]] = bench.SIZES)
     """Time 64 models together and one after another; judge the smallest gain."""
     device, many, turns = get_gpu_name(), 4 if REHEARSAL else MANY, 1 if REHEARSAL else 5
     rows = []
-    for size in sizes[:1] if REHEARSAL else sizes:
+    ways = [(size, kind) for size in sizes[: 1 if REHEARSAL else None] for kind in KINDS]
+    for size, kind in ways:
         run = bench.build_run(*size, bench.STEPS, "pre")
-        pairs = bench.time_pairs(run, many, device, turns)
+        pairs = bench.time_pairs(run, many, device, turns, KINDS[kind])
         row = dict(zip(("dim", "depth", "batch", "time"), size, strict=True))
         row |= {
             "replicates": many,
+            "together": kind,
             "alone_ms": 1e3 * median(alone for alone, _ in pairs) / bench.STEPS,
             "together_ms": 1e3 * median(both for _, both in pairs) / bench.STEPS,
             "ratio": median(alone / both for alone, both in pairs),
         }
         print(row, flush=True)
         rows.append(row)
-    least = min(row["ratio"] for row in rows)
+    least = min(row["ratio"] for row in rows if row["together"] == "calls")
     stays = "they stay" if least >= WORTH else "they go"
     said = f"{many} together are at least {least:.1f} times as fast (wanted: {WORTH:g}): {stays}"
     return {"said": said, "wanted": WORTH, "least": least, "rows": rows}
@@ -110,7 +148,8 @@ def main() -> int:
     """Measure one thing and write it down."""
     (what,) = sys.argv[1:]
     torch.set_num_threads(1)
-    measures = {"who": describe, "check": check, "replicates": compare_replicates}
+    measures = {"who": describe, "check": check, "control": control,
+                "replicates": compare_replicates}  # fmt: skip
     try:
         found = measures[what]()
     except ValueError as error:

@@ -29,6 +29,7 @@ from labkit.experiments import ladder
 from labkit.experiments.ladder.rates import HIGHEST, LOWEST, QUARTER, find_place, name_rate
 from labkit.experiments.records import Records, Row, to_row
 from labkit.experiments.replicates import estimate_need, execute_together, group_runs
+from labkit.experiments.replicates.graphs import GraphStep
 from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run, execute_run, get_gpu_name
 from labkit.experiments.store import CODE, Store
@@ -44,7 +45,7 @@ class OutOfTime(Exception):
     """The time is up; what was done is kept."""
 
 
-class Kept(Step):
+class Kept(GraphStep):
     """A step of a stack that keeps its state in a file, and takes up what the file holds.
 
     `folder` is for one arm of one rung.
@@ -116,7 +117,8 @@ class Arm:
     def list_lacking(self) -> list[Run]:
         """List the runs of a strict report that can be named by now and have no record."""
         read = cache(self.book)
-        runs = ladder.list_strict_runs(self.rung, self.arm, read)
+        first = ladder.list_first_runs(self.rung, self.arm, read) if self.rung == "S" else []
+        runs = dict.fromkeys([*first, *ladder.list_strict_runs(self.rung, self.arm, read)])
         return [run for run in runs if read(run) is None]
 
     def train(self) -> int:
@@ -160,6 +162,8 @@ class Arm:
             record.seconds += earlier
             record.cpu_seconds += steps[-1].used / len(records) if steps else 0.0
             record.predictions_per_second = rate / max(record.seconds, 1e-9)
+            if steps:
+                record.provenance["graphs"] = steps[-1].reason or "captured"
         self.write(task, records)
         for step in steps:
             step.path.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ groups.py     tasks: such runs, as many at once as memory allows
 stack.py      N models as rows of stacked tensors; a loss for each, by vmap
 optimizer.py  AdamW and SGD with numbers of their own for each row, and clipping
 step.py       one step for all rows
+graphs.py     the same step as CUDA graphs
 together.py   all of it, by labkit.training's loop: records as `labkit.training.train` makes them
 bench.py      how much faster that is: `labkit bench replicates`
 """

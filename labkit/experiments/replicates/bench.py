@@ -72,7 +72,9 @@ def build_run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: s
     return Run(model, Text(batch=batch, time=time), TrainConfig(steps, clip=1.0), probes=())
 
 
-def time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
+def time_pairs(
+    run: Run, many: int, device: str, turns: int, kind: type[Step] = Step
+) -> list[tuple[float, float]]:
     """Time both sides turn about: seconds for all steps of one replicate."""
     steps, few = run.train.steps, min(many, 4)  # alone each costs the same: time some of them
     place = CPU if device == CPU else "cuda"
@@ -80,7 +82,7 @@ def time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float
     drawn = [list(islice(corpus.train(seed), steps)) for seed in range(many)]
     models = [run.model.build().to(place) for _ in range(many + few)]
     rows = [[own[i] for own in drawn] for i in range(steps)]
-    step = Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0])
+    step = kind(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0])
 
     def step_together() -> None:
         for i, batches in enumerate(rows):

@@ -24,8 +24,6 @@ def explain_refusal(config: TrainConfig) -> str:
     """Return why runs trained like this cannot train together; empty where they can."""
     if config.optimizer not in TOGETHER:
         return f"{config.optimizer} is not among the batched optimizers"
-    if config.decayed != "all":
-        return f"weight decay on {config.decayed} alone is not batched"
     return ""
 
 
@@ -38,8 +36,10 @@ class Optimizer:
         gradients: Tensor,
         configs: Sequence[TrainConfig],
         decays: Sequence[float],
+        decayed: Tensor | None = None,
     ):
-        self.weights, self.gradients = weights, gradients
+        """Prepare the numbers of all steps. `decayed` (P,): which weights decay; None: all."""
+        self.weights, self.gradients, self.decayed = weights, gradients, decayed
         self.adam = configs[0].optimizer == "adamw"
         self.clips = any(config.clip is not None for config in configs)
         list_numbers = _list_adamw_numbers if self.adam else _list_sgd_numbers
@@ -66,7 +66,7 @@ class Optimizer:
             self.gradients.mul_(share.where(clip.isfinite(), 1.0))
         if self.adam:
             keep, new, newer, lr, root = numbers
-            self.weights.mul_(keep)
+            self.weights.mul_(keep if self.decayed is None else keep.where(self.decayed, 1.0))
             self.mean.lerp_(self.gradients, new)
             # As torch does it: g² alone overflows at gradients that training alone survives.
             self.square.mul_(1 - newer).addcmul_(self.gradients * newer, self.gradients)
@@ -74,6 +74,7 @@ class Optimizer:
             self.weights.sub_((self.mean / scale).mul_(lr))
         else:
             decay, momentum, lr = numbers
+            decay = decay if self.decayed is None else decay.where(self.decayed, 0.0)
             self.mean.mul_(momentum).add_(self.gradients).add_(self.weights * decay)
             self.weights.sub_(self.mean * lr)
 

@@ -103,6 +103,14 @@ class Stack:
         for row, model in enumerate(self.models):
             _set_buffer(model, name, buffer[row])
 
+    def mark_matrices(self) -> Tensor:
+        """Mark the columns of the weights that are a matrix's, or a tensor's of more axes."""
+        parts = [
+            slope.new_full(slope[0].shape, slope.ndim > 2, dtype=torch.bool).flatten()
+            for slope in self.slopes.values()
+        ]
+        return torch.cat(parts)
+
     def compute_losses(self, inputs: Inputs, targets: Tensor):
         """Give each row's loss, its loss with what the model adds to it, and its new buffers.
 

@@ -30,7 +30,8 @@ class Step(Steps):
         self.place_batches(0, batches)
         with self._use_autocast():
             stack.rehearse_step(self.inputs, self.targets)
-        self.optimizer = Optimizer(stack.weights, stack.gradients, configs, decays)
+        decayed = stack.mark_matrices() if self.config.decayed == "matrices" else None
+        self.optimizer = Optimizer(stack.weights, stack.gradients, configs, decays, decayed)
         self.going = [*range(len(self.models))]  # rows that have not stopped
         self.past: list[list[float]] = []  # the losses of each step
 

@@ -1,0 +1,116 @@
+"""A step of a stack as CUDA graphs: one launch replays what are hundreds of small kernels.
+
+A kernel of a small model computes for a few microseconds, and Python needs longer to ask for it. So
+the two halves of a step that compute, gradients and update, are captured after `WARM` ordinary
+calls (in which libraries choose and allocate) and replayed on the same memory from then on; batches
+and the optimizer's numbers are copied to where they were. Nothing in them asks a tensor what it
+holds.
+
+What cannot be captured goes on as ordinary calls, and `reason` says why. So does a step of which a
+row has stopped: its rows are put back one by one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.experiments.replicates.step import Step
+
+WARM = 3  # calls before one is captured
+
+
+class Captured:
+    """A call that becomes a CUDA graph; on a CPU it stays a call."""
+
+    def __init__(self, call: Callable[[], None], device: torch.device):
+        self.call, self.calls, self.graph = call, 0, None
+        self.reason = "" if device.type == "cuda" else "graphs are CUDA's"
+        self.stream = None if self.reason else torch.cuda.Stream(device)
+
+    def __call__(self) -> None:
+        """Do what the call does."""
+        if self.graph is None and self.stream is not None and not self.reason:
+            if self.calls < WARM:
+                return self._warm_up(self.stream)
+            self._capture(self.stream)
+        return self.call() if self.graph is None else self.graph.replay()
+
+    def _warm_up(self, stream: Any) -> None:
+        """Call on the stream that will be captured: the default one cannot be."""
+        self.calls += 1
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.call()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def _capture(self, stream: Any) -> None:
+        """Record the call without doing it; where that fails, say why."""
+        graph, before, cause = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), ""
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                try:
+                    self.call()
+                except RuntimeError as error:
+                    cause = str(error)  # the capture's end hides it behind an error of its own
+                    raise
+        except RuntimeError as error:
+            torch.cuda.set_stream(before)  # a capture that fails leaves its own current
+            self.reason = (cause or str(error)).strip().partition("\n")[0]
+        else:
+            self.graph = graph
+
+
+class GraphStep(Step):
+    """A step whose gradients and update are replayed; on a CPU a step like any other."""
+
+    places: tuple[Any, Tensor] | None = None  # of the batches
+
+    def __init__(self, *words: Any):
+        super().__init__(*words)
+        device = self.stack.weights.device
+        self.places, self.table = (self.inputs, self.targets), self.optimizer.numbers
+        self.now = self.table[0].clone()
+        # Whichever step is asked for, these are its numbers.
+        self.optimizer.numbers = self.now.expand(self.table.shape)
+        self.look = Captured(super().compute_gradients, device)
+        self.move = Captured(super().update_models, device)
+
+    @property
+    def reason(self) -> str:
+        """Say why a half is not replayed; empty where both are, or will be."""
+        return self.look.reason or self.move.reason
+
+    def place_batches(self, number: int, batches: Any) -> None:
+        """Bring batches and the optimizer's numbers to the places that graphs read."""
+        super().place_batches(number, batches)
+        if self.places is None:  # the first batches make them
+            return
+        inputs, targets = self.places
+        _copy_parts((inputs, targets), (self.inputs, self.targets))
+        self.inputs, self.targets = inputs, targets
+        self.now.copy_(self.table[number])
+
+    def compute_gradients(self) -> None:
+        """Compute losses and gradients of all rows."""
+        whole = len(self.going) == len(self.models)
+        return self.look() if whole else super().compute_gradients()
+
+    def update_models(self) -> None:
+        """Update the rows that go on."""
+        whole = len(self.going) == len(self.models)
+        return self.move() if whole else super().update_models()
+
+
+def _copy_parts(places: Any, parts: Any) -> None:
+    if isinstance(places, tuple):
+        for place, part in zip(places, parts, strict=True):
+            _copy_parts(place, part)
+    elif places is not None:
+        if places.shape != parts.shape:
+            raise ValueError(
+                "batches of a replayed step must all have one shape, got "
+                f"{tuple(places.shape)} and {tuple(parts.shape)}"
+            )
+        places.copy_(parts)
