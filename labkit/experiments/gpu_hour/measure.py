@@ -34,7 +34,7 @@ WORTH = 3.0  # times as fast, or batched models are not worth their code
 MANY = 64
 BATCHED = ("pre", "qkv-pre", "ngpt")
 KINDS: dict[str, type[Step]] = {"calls": Step, "graphs": GraphStep}
-CONTROLLED = ("pre", "qkv-pre", "post", "ngpt")
+CONTROLLED = ("pre", "qk", "qkv-pre", "post")
 BASE, REHEARSAL = os.environ.get("GPU_HOUR_BASE", "."), "GPU_HOUR_REHEARSAL" in os.environ
 
 
