@@ -332,8 +332,10 @@ def vmap(case: Case, setting: Setting) -> None:
         ]
         dims = tuple(axis if n in batched else None for n in names)
         outputs = torch.func.vmap(call, dims)(*stacked)
-        for i, each in enumerate(two):
-            alone = call(*(each[n] if n in batched else two[0][n] for n in names))
+        for i in range(len(two)):
+            # The slices themselves: elsewhere they might be aligned, and summed in another order.
+            one = dict(zip(names, stacked, strict=True))
+            alone = call(*(one[n].select(axis, i) if n in batched else one[n] for n in names))
             for y, of_loop in zip(outputs, alone, strict=True):
                 identical(f"sample {i} of {batched}, axis {axis}", y[i], of_loop)
 

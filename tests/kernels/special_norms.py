@@ -11,12 +11,13 @@ from .measure import BRAIN, Run, Setting, draw, fused, identical, rms, rounded, 
 
 def near(actual: Run, exact: Run, share: float = 2e-6) -> None:
     """Compare with float64: `share` of each tensor's largest value may go lost in sums."""
-    both = [*zip(actual.outputs, exact.outputs, strict=True)]
-    both += [(actual.grads[name], ref) for name, ref in exact.grads.items()]
-    for one, ref in both:
+    outputs = zip(actual.outputs, exact.outputs, strict=True)
+    both = [(f"output {i}", *pair) for i, pair in enumerate(outputs)]
+    both += [(f"gradient of {n}", actual.grads[n], ref) for n, ref in exact.grads.items()]
+    for name, one, ref in both:
         assert one is not None and ref is not None
-        error = (one.double() - ref).abs().max()
-        assert error <= share * ref.abs().max(), f"off by {error:.3g}"
+        error, size = (one.double() - ref).abs().max(), ref.abs().max()
+        assert error <= share * size, f"{name} is off by {error:.3g}, of {size:.3g}"
 
 
 def check_the_norm_may_read_the_sum_before_rounding():

@@ -37,7 +37,7 @@ RUNG_ARMS: dict[str, tuple[str, ...]] = {
     "D24": DEEPER,
     "M": MIDDLE,
     "D": DEEP,
-    "S": tuple(arm for arm in reversed(ARMS) if arm not in ALONE),
+    "S": tuple(arm for arm in reversed(ARMS) if arm not in ALONE),  # the cabinet's first
     "C": CODED,
     "W": DECAYED,
 }

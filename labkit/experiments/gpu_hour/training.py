@@ -26,7 +26,16 @@ from typing import Any
 import torch
 
 from labkit.experiments import ladder
-from labkit.experiments.ladder.rates import HIGHEST, LOWEST, QUARTER, find_place, name_rate
+from labkit.experiments.ladder.rates import (
+    HIGHEST,
+    LOWEST,
+    QUARTER,
+    QUARTERS,
+    best_rate,
+    find_place,
+    list_first_runs,
+    name_rate,
+)
 from labkit.experiments.records import Records, Row, to_row
 from labkit.experiments.replicates import estimate_need, execute_together, group_runs
 from labkit.experiments.replicates.graphs import GraphStep
@@ -72,6 +81,7 @@ class Kept(GraphStep):
             for name, tensor in self._tensors().items():
                 tensor.copy_(kept["tensors"][name])
         self.begun, self.past, self.going = kept["begun"], kept["past"], kept["going"]
+        self.mark_alive()
         self.spent, self.used = kept["spent"], kept["used"]
         for one, seen in zip(self.watching, kept["seen"], strict=True):
             one.seen = seen
@@ -133,7 +143,7 @@ class Arm:
         return 0
 
     def _list_beside(self, lacking: Sequence[Run]) -> list[Run]:
-        """List the next rate on either side of those that a search tries."""
+        """List the next rate on either side of those that a search tries; first, the whole grid."""
         searched = [run for run in lacking if run.seed in ladder.TUNING_SEEDS]
         places = [find_place(run.train.lr) for run in searched]
         if not places:
@@ -141,10 +151,11 @@ class Arm:
         beside = [
             p for p in (min(places) - QUARTER, max(places) + QUARTER) if LOWEST <= p <= HIGHEST
         ]
-        base = ladder.build_base_run(self.rung, self.arm)
-        runs = [
-            ladder.configure_run(base, name_rate(p), s) for p in beside for s in ladder.TUNING_SEEDS
-        ]
+        base, rates = ladder.build_base_run(self.rung, self.arm), [*map(name_rate, beside)]
+        if self.rung == "S" and not best_rate(list_first_runs("S", self.arm, self.book), self.book):
+            rates = [*QUARTERS]
+        runs = [ladder.configure_run(base, lr, s) for lr in rates for s in ladder.TUNING_SEEDS]
+        runs = [run for run in runs if run not in lacking]
         return [run for run in runs if self.book(run) is None]
 
     def train_batch(self, task: Sequence[Run]) -> None:

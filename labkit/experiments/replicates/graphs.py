@@ -6,11 +6,11 @@ calls (in which libraries choose and allocate) and replayed on the same memory f
 and the optimizer's numbers are copied to where they were. Nothing in them asks a tensor what it
 holds.
 
-What cannot be captured goes on as ordinary calls, and `reason` says why. So does a step of which a
-row has stopped: its rows are put back one by one.
+What cannot be captured goes on as ordinary calls, and `reason` says why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -74,6 +74,7 @@ class GraphStep(Step):
         self.now = self.table[0].clone()
         # Whichever step is asked for, these are its numbers.
         self.optimizer.numbers = self.now.expand(self.table.shape)
+        self.alive = torch.ones(len(self.models), dtype=torch.bool, device=device)
         self.look = Captured(super().compute_gradients, device)
         self.move = Captured(super().update_models, device)
 
@@ -94,13 +95,33 @@ class GraphStep(Step):
 
     def compute_gradients(self) -> None:
         """Compute losses and gradients of all rows."""
-        whole = len(self.going) == len(self.models)
-        return self.look() if whole else super().compute_gradients()
+        self.look()
+
+    def note_losses(self) -> Sequence[int]:
+        """Note the losses; say which rows go on."""
+        before = len(self.going)
+        super().note_losses()
+        if len(self.going) < before:
+            self.mark_alive()
+        return self.going
+
+    def mark_alive(self) -> None:
+        """Tell the device which rows go on."""
+        alive = [row in self.going for row in range(len(self.models))]
+        self.alive.copy_(torch.tensor(alive))
 
     def update_models(self) -> None:
         """Update the rows that go on."""
-        whole = len(self.going) == len(self.models)
-        return self.move() if whole else super().update_models()
+        self.move()
+
+    @contextmanager
+    def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
+        """Let a block change the rows that go on: without asking which, which a graph cannot."""
+        kept = [(tensor, tensor.clone()) for tensor in tensors]
+        yield
+        for tensor, was in kept:
+            rows = self.alive.view(-1, *[1] * (tensor.ndim - 1))
+            tensor.copy_(torch.where(rows, tensor, was))
 
 
 def _copy_parts(places: Any, parts: Any) -> None:

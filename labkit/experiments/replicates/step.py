@@ -55,8 +55,8 @@ class Step(Steps):
                 self.losses, totals, made = stack.compute_losses(self.inputs, self.targets)
             slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
             with torch.no_grad():
-                for place, slope in zip(stack.slopes.values(), slopes, strict=True):
-                    place.copy_(slope)
+                flat = [slope.reshape(len(self.models), -1) for slope in slopes]
+                torch.cat(flat, dim=1, out=stack.gradients)
                 for name, buffer in made.items():
                     stack.buffers[name].copy_(buffer)
 
