@@ -23,7 +23,7 @@ from torch import Tensor
 
 from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
-from normkernels.layer_norm import apply_affine, finish, store_moments
+from normkernels.layer_norm import apply_affine, finish, first_mean, store_moments
 from normkernels.norm_backward import norm_backward
 from normkernels.operator import make_differentiable
 from normkernels.rows import (
@@ -55,7 +55,7 @@ def _forward(
     mean = tl.zeros((ROWS, 1), tl.float32)
     total = tl.zeros((ROWS, 1), tl.float32)
     if CENTRED:
-        mean = tl.sum(h, axis=1, keep_dims=True) / (N if N < BLOCK else BLOCK)
+        mean = first_mean(tl.sum(h, axis=1, keep_dims=True), N, BLOCK)
         h = tl.where(here, h - mean, 0)
         total = tl.sum(h, axis=1, keep_dims=True)
     squares = tl.sum(h * h, axis=1, keep_dims=True)

@@ -45,7 +45,7 @@ def _forward(
     columns = all_columns(ROWS, BLOCK)
     here = (rows < M) & within(columns, N, BLOCK)
     x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
-    mean = tl.sum(x, axis=1, keep_dims=True) / (N if N < BLOCK else BLOCK)
+    mean = first_mean(tl.sum(x, axis=1, keep_dims=True), N, BLOCK)
     # Beyond the row x is 0 but x − mean is not: without the mask it would count.
     centred = tl.where(here, x - mean, 0)
     total = tl.sum(centred, axis=1, keep_dims=True)
@@ -68,6 +68,17 @@ def _forward(
         standard = (more.to(tl.float32) - mean) * rstd - missed * rstd
         y = apply_affine(standard, weight_ptr, bias_ptr, start + columns, N)
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
+
+
+@triton.jit
+def first_mean(total, N: tl.constexpr, BLOCK: tl.constexpr):
+    """Return the mean of a row's first chunk, rounded: what is subtracted is what is kept.
+
+    Triton's own division is a product with a reciprocal, which the assembler joins with the
+    subtraction after it (a GPU does, the interpreter does not): x would be centred by a mean that
+    was never rounded, and the backward by the rounded one.
+    """
+    return tl.div_rn(total, (N if N < BLOCK else BLOCK) * 1.0)
 
 
 @triton.jit

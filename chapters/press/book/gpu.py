@@ -172,7 +172,7 @@ def take_archive(root: Path, path: Path) -> Taken:
     """Put what came back where 09 and the ladder read it, with where it comes from.
 
     data/bench/DEVICE.json         the kernels, as `make bench-kernels` writes them
-    data/bench/hours/DEVICE.json   versions, slices, gpu-test, 64 replicates against one
+    data/bench/hours/DEVICE.json   versions, slices, gpu-test, 64 replicates against one, the control
     data/records/ladder.jsonl.gz   rows of the ladder; their provenance names the device
 
     Raises:
@@ -203,6 +203,7 @@ def take_archive(root: Path, path: Path) -> Taken:
             files.append(there)
         hour = {**state, "gpu-test": sum_up_tests(read_part(base / "gpu-test.json")),
                 "replicates": read_part(base / "replicates.json"),
+                "control": read_part(base / "control.json"),
                 "check": read_part(base / "check.json")}  # fmt: skip
         files.append(there.parent / "hours" / there.name)
         write_whole(files[-1], json.dumps(hour, indent=1, ensure_ascii=False) + "\n")
