@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import labkit.training
 from labkit.convert import convert
 from labkit.fused import fuse, fuse_temporarily, norms, seam, unfuse
-from labkit.model import ModelConfig
+from labkit.model import Departure, ModelConfig
 from labkit.placements import RECIPES, PreNorm, recipe
 from labkit.training import TrainConfig, train
 from tests.kernels import quick
@@ -107,6 +107,16 @@ def test_fusing_changes_classes_and_nothing_else():
     unfuse(model)
     assert [type(m) for m in model.modules()] == kinds
     assert all(torch.equal(state[name], t) for name, t in model.state_dict().items())
+
+
+def test_a_model_of_a_class_of_its_own_is_fused_below_it():
+    model = Departure(recipe="ngpt", share=0.25, s_z=10.0, **SMALL).build()
+    expected = outputs_and_gradients(model, tokens_ := tokens())
+    kind = type(model)
+    report = fuse(model)
+    assert type(model) is kind and report.modules["SphereStep"] == 4
+    assert "DepartedTransformer" not in report.modules
+    assert_same(expected, outputs_and_gradients(model, tokens_))
 
 
 def test_pre_norm_adds_and_normalizes_in_one_kernel(monkeypatch):

@@ -146,8 +146,15 @@ def test_the_plan_goes_arm_by_arm_and_ends():
     assert all(run.seed in (ladder.TUNING_SEED, *ladder.SEEDS) for run in steps[0])
     assert list(ladder.list_next_runs(read)) == []
     first = next(ladder.list_next_runs(read_first))
-    arm = next(iter(ladder.SHELVED))
-    assert {(run.model.recipe, run.seed) for run in first} == {(arm, 1001), (arm, 1002)}
+    assert {(run.model.recipe, run.seed) for run in first} == {
+        ("pre-qkv-post", 1001), ("pre-qkv-post", 1002)
+    }  # fmt: skip
+
+
+def test_a_whole_strict_report_needs_no_first_look():
+    looks = {run.key() for run in ladder.list_first_finals("S", "pre", read)}
+    strict = list(ladder.list_next_runs(lambda run: None if run.key() in looks else read(run)))
+    assert looks and strict == []
 
 
 @pytest.mark.slow

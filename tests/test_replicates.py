@@ -229,6 +229,20 @@ def test_a_rehearsal_leaves_no_trace(changes):
 
 
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_weight_decay_may_act_on_matrices_alone(kind):
+    rate = 0.05 if kind == "sgd" else 1e-2
+    decaying = replace(TRAIN, optimizer=kind, lr=rate, weight_decay=0.5, decayed="matrices")
+    configs = [decaying, replace(decaying, weight_decay=0.0), replace(decaying, lr=rate / 2)]
+    train_both(SMALL, configs, lambda: streams(SMALL), rtol=1e-4, atol=1e-5)
+    stack = Stack(three(SMALL))
+    marked = dict(zip(stack.parameters, stack.mark_matrices().split(
+        [one[0].numel() for one in stack.parameters.values()]), strict=True))  # fmt: skip
+    assert {name for name, mark in marked.items() if mark.all()} == {
+        name for name, one in SMALL.build().named_parameters() if one.ndim > 1
+    }
+
+
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
 def test_each_row_has_torch_s_optimizer_with_its_own_numbers(kind):
     configs = [
         TrainConfig(5, 1e-2, kind, weight_decay=0.1, warmup=3),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from labkit.experiments.ladder.rates import Read, list_first_runs
 from labkit.experiments.ladder.reading import (
+    is_strict,
     list_first_finals,
     list_room_runs,
     list_strict_runs,
@@ -27,10 +28,16 @@ CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
+# Arms whose rates an hour on a GPU has found: what is left of them is the report.
+TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
+ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-post", "qkvc-post")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
+    ("S", ROWS[:2]),
+    ("M", TUNED),
     ("first", tuple(SHELVED)),
+    ("S", ROWS),
     ("S", CABINET),
     ("S", ("deepnorm", "post", "pre", "qk", "lns")),
     ("W", ("pre", "qk")),
@@ -58,7 +65,9 @@ def list_next_runs(
     for step, arms in plan:
         for arm in arms:
             if step == "first":
-                runs = [*list_first_runs("S", arm, read), *list_first_finals("S", arm, read)]
+                # A strict report that is whole takes the place of a first look.
+                looks = [] if is_strict("S", arm, read) else list_first_finals("S", arm, read)
+                runs = [*list_first_runs("S", arm, read), *looks]
             elif step == "room":
                 runs = list_room_runs("S", arm)
             else:
