@@ -3,6 +3,7 @@
     kernel_source("rms_norm", "_forward")     the text of a kernel, as it stands in normkernels
     recorded()                                data/kernels.json: machine code and counted bytes
     benches()                                 data/bench: what GPUs measured, where one was at hand
+    read_times(one, "rms_norm")               of one device: µs by provider, at the large sizes
 
     python -m labkit.costs.kernel_view record    make data/kernels.json anew; needs Triton (Linux)
 
@@ -80,6 +81,23 @@ def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     files = sorted((folder or DATA / "bench").glob("*.json"))
     found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     return {one["provenance"]["device"]: one for one in found if not one["dry_run"]}
+
+
+def read_times(
+    bench: dict[str, Any], kernel: str, way: str = "forward"
+) -> dict[tuple[int, int], dict[str, float]]:
+    """Read how many µs each provider takes, by rows and values of a row; large bfloat16 sizes only.
+
+    Providers that were wrong, or have no such kernel, are left out; `copy` reads and writes as many
+    bytes and computes nothing.
+    """
+    return {
+        (one["m"], one["n"]): {
+            who: of[way]["us"] for who, of in one["providers"].items() if of["status"] == "ok"
+        }
+        for one in bench["results"].values()
+        if one["kernel"] == kernel and one["large"] and one["dtype"] == "bf16"
+    }
 
 
 def source_hash() -> str:

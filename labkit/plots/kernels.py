@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -168,9 +168,12 @@ def _list_untimed(entry: Mapping[str, Any]) -> list[str]:
 
 
 @redrawable
-def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
-    """Draw share against row length, a row of panels for each kernel, a line for each provider."""
-    kernels = _read_shares(recorded)
+def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Figure:
+    """Draw share against row length, a row of panels for each kernel, a line for each provider.
+
+    chosen    kernels; all that were measured where none is named
+    """
+    kernels = {k: of for k, of in _read_shares(recorded).items() if not chosen or k in chosen}
     if not kernels:
         raise ValueError(
             "nothing to draw: no large bf16 size in this file; measure `targets` first"

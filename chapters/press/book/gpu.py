@@ -172,7 +172,7 @@ def take_archive(root: Path, path: Path) -> Taken:
     """Put what came back where 09 and the ladder read it, with where it comes from.
 
     data/bench/DEVICE.json         the kernels, as `make bench-kernels` writes them
-    data/bench/hours/DEVICE.json   versions, slices, gpu-test, 64 replicates against one, the control
+    data/bench/hours/DEVICE.json   versions, gpu-test, 64 replicates against one, the control
     data/records/ladder.jsonl.gz   rows of the ladder; their provenance names the device
 
     Raises:
