@@ -22,7 +22,7 @@ each table and figure at our size?
 | Table 2 and Figure 3, experts | a small mixture on rung S, two locked forecasts | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, first weights | there, in single numbers, the sign of HybridNorm's lead changes with them; here it is never ahead, and falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | all sixteen are arms of rung S; the figure counts those that have reported | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| QK-Post, which diverges there | HybridNorm without the norm on values; asked is whether it diverges here | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
+| QK-Post, which diverges there | HybridNorm without the norm on values; here none of its runs diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | an embedding norm and two other first blocks | [shelf C](C_zoo.ipynb#first-blocks), [chapter 06](06_hybridnorm.ipynb#the-equations) |
 | Table 5, depth | Post-Norm is behind Pre-Norm at 6 blocks and at 12; what else has reported is printed there | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
 | Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks; how far depends on weights and on how large tokens enter. HybridNorm's are even but for its first | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |

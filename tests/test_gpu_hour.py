@@ -132,6 +132,28 @@ def test_the_check_notices_the_weights_that_an_older_torch_draws(monkeypatch):
         measure.check()
 
 
+def test_the_control_trains_recorded_arms_anew(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "BASE", tmp_path)
+    (tmp_path / "data").symlink_to(Path(__file__).parents[1] / "data")
+    monkeypatch.setattr(measure, "CONTROLLED", ("pre",))
+    monkeypatch.setattr(measure, "REHEARSAL", True)
+    monkeypatch.setattr(measure, "get_gpu_name", lambda: "cpu")
+    found = measure.control()
+    one = found["arms"]["pre"]
+    assert (
+        found["said"].startswith("1 arms end at most")
+        and len(one["here"]) == len(one["seeds"]) == 2
+    )
+    assert (
+        one["gap"] == pytest.approx(sum(one["here"]) / 2 - sum(one["recorded"]) / 2)
+        and one["gap"] > 1
+    )
+    assert json.loads((tmp_path / "control.json").read_text()) == found
+    monkeypatch.setattr(measure, "CONTROLLED", ("ngpt",))
+    with pytest.raises(ValueError, match="lack the strict report of ngpt"):
+        measure.control()
+
+
 # -- programs --------------------------------------------------------------------------------------
 def start(tmp_path, code):
     return Program(["-c", code], dict(os.environ), tmp_path, tmp_path / "log.txt")

@@ -142,3 +142,15 @@ def test_rms_norm_keeps_its_budgets_for_an_h100():
     ]  # fmt: skip
     over = [text for one in found for text in check_budget(one)]
     assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+def test_the_mean_that_is_subtracted_was_rounded():
+    """A quotient by a constant is a product, which an assembler may join with the subtraction."""
+    cases = ("layer_norm", "add_layer_norm", "deep_norm")
+    found = needs([(90, [f"{case}/1536/float32" for case in cases])])
+    forward = [one for one in found if is_forward(one)]
+    assert len(forward) == len(cases)
+    for one in forward:
+        exact = sum(n for name, n in one["opcodes"].items() if name.startswith("MUFU.RCP"))
+        assert exact, f"{about(one)}: no division rounded as IEEE says"

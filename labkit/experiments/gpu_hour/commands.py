@@ -202,7 +202,7 @@ class Hour:
     def control(self, seconds: float, tick: Tick) -> Outcome:
         """Train recorded arms anew here: do they end where they ended on a CPU?"""
         program = self.run(seconds, tick, "-m", f"{HERE}.measure", "control")
-        found = self.read("control.json")
+        found = self.read("control.json")  # of the arms that were done, where it was cut off
         if found and not program.process.returncode:
             return Outcome("done", found["said"])
         return self.judge("control", program)

@@ -173,8 +173,6 @@ class Arm:
             record.seconds += earlier
             record.cpu_seconds += steps[-1].used / len(records) if steps else 0.0
             record.predictions_per_second = rate / max(record.seconds, 1e-9)
-            if steps:
-                record.provenance["graphs"] = steps[-1].reason or "captured"
         self.write(task, records)
         for step in steps:
             step.path.unlink(missing_ok=True)

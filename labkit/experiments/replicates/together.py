@@ -1,7 +1,8 @@
 """Train several models at once, by labkit's one loop: the records that each alone would leave.
 
 Sums run in another order than alone, so that numbers differ by rounding, which training lets grow.
-A record's provenance says how many trained together (`together`).
+A record's provenance says how many trained together (`together`), and of a step that can replay
+itself as CUDA graphs whether it did (`graphs`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
+from labkit.experiments.replicates.graphs import GraphStep
 from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
@@ -29,9 +31,9 @@ from labkit.training import (
 MakeStep = Callable[..., Step]
 
 
-def make_plain_step(observers: Sequence[Sequence[Observer]], *words) -> Step:
-    """Make a step that keeps nothing."""
-    return Step(*words)
+def make_plain_step(observers: Sequence[Sequence[Observer]], stack: Stack, *words) -> Step:
+    """Make a step that keeps nothing: on a GPU one that replays itself."""
+    return (GraphStep if stack.weights.is_cuda else Step)(stack, *words)
 
 
 def execute_together(
@@ -102,11 +104,15 @@ def train_together(
         raise NotTogether(reason)
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
-    return train_models(
-        lambda first: make_step(observers, Stack(models), configs, decays, first),
-        models,
-        streams,
-        configs,
-        observers,
-        {"norms": "formulas", "together": len(models)},
-    )
+    made: list[Step] = []
+
+    def make(first: Sequence[Batch]) -> Step:
+        made.append(make_step(observers, Stack(models), configs, decays, first))
+        return made[0]
+
+    origin = {"norms": "formulas", "together": len(models)}
+    records = train_models(make, models, streams, configs, observers, origin)
+    if isinstance(made[0], GraphStep):
+        for record in records:
+            record.provenance["graphs"] = made[0].reason or "captured"
+    return records
