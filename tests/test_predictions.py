@@ -297,3 +297,15 @@ def test_a_fault_of_a_chapter_s_questions_is_found(sources, said):
 
 def test_another_name_that_begins_alike_tells_nothing():
     assert find_faults(HEAD + TYPED, "`01-cnn-hides-it-not` holds.", "claim()") == []
+
+
+@pytest.mark.parametrize(
+    "probability, head",
+    [(0.9, "We predicted"), (0.5, "We left open"), (0.35, "We thought unlikely")],
+)
+def test_what_was_given_less_than_an_even_chance_is_no_prediction(probability, head):
+    lock = {"at": "2026-01-01T00:00:00+00:00", "probability": probability, "sum": "x"}
+    claims = fake_book.CLAIMS | {
+        "01-cnn-hides-it": fake_book.CLAIMS["01-cnn-hides-it"] | {"lock": lock, "word": LOCKED}
+    }
+    assert f"**{head}:** It *ends* low." in draw_questions(TABLE, claims)

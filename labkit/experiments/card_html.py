@@ -230,10 +230,14 @@ def describe_word(claim: Card) -> str:
 
 
 def format_values(claim: Card, estimate: Estimate) -> str:
-    """Write the numbers of the closed line; a mean that the sentence has is not said twice."""
+    """Write the numbers of the closed line; a mean that the sentence has is not said twice.
+
+    A sentence that says "above" of a distance below has its sign told: below is positive.
+    """
     low, high = estimate.compute_interval()
     told = re.search(r"\{(mean|k)\b", claim["wording"])
     mean = "" if told else f"<b>{typeset(format_number(estimate.mean, high - low))}</b>"
+    mean = f"below: {mean}" if mean and "{side}" in claim["wording"] else mean
     interval = typeset(format_interval(low, high)) if high > low else ""
     weak = "<i>weak</i>" if claim["weak"] else ""
     return " ".join(filter(None, (weak, mean, interval, mark_rungs(claim))))

@@ -90,7 +90,8 @@ def draw_questions(markdown: str, claims: Mapping[str, Json]) -> str:
 def draw_row(number: int, row: Question, claims: Mapping[str, Json]) -> str:
     """Write one question; ours, what is published and what was measured stand in a fold."""
     told = [name for name in row.claims if name in claims]
-    parts = [f"**We predicted:** {row.ours} {draw_forecast(row, claims)}".strip()]
+    head = name_forecast(row, claims)
+    parts = [f"**{head}:** {row.ours} {draw_forecast(row, claims)}".strip()]
     if told and (published := claims[told[0]].get("published")):
         source = claims[told[0]]["source"]
         parts.append(f"<p><b>Published:</b> {typeset(f'{published} ({source})')}</p>")
@@ -145,6 +146,14 @@ def write_mean(mean: float, width: float) -> str:
 def round_digits(value: float, digits: int = 6) -> float:
     """Round to the digits that the ledger has."""
     return float(f"{value:.{digits}g}")
+
+
+def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
+    """Say what our sentence was: a prediction, or what the lock gives less than an even chance."""
+    lock = claims.get(row.claims[0], {}).get("lock") if row.claims else None
+    if not lock or lock["probability"] > 0.5:
+        return "We predicted"
+    return "We left open" if lock["probability"] == 0.5 else "We thought unlikely"
 
 
 def draw_forecast(row: Question, claims: Mapping[str, Json]) -> str:

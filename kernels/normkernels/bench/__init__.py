@@ -3,7 +3,7 @@
     python -m normkernels.bench              measure for 8 minutes; call again to go on
     python -m normkernels.bench --dry-run    every line but the GPU's own, tiny, anywhere
 
-share = bytes that must move / time / copy_'s bandwidth, for the same bytes in the same process
+share = bytes that must move / time / a copying kernel's bandwidth, same bytes, same process
 
 operations.py  what is computed, with how many bytes      measure.py  all of that, at one size
 providers.py   by whom                                    device.py   the GPU and its clocks
