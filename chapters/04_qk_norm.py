@@ -16,9 +16,9 @@ But what enters attention in this Pre-Norm model *is* normalized. Why must queri
 
 **In short.**
 
-- A logit is a product of two trained matrices, and stands in an exponent. Pre-Norm normalizes their input; without weight decay nothing bounds the matrices.
-- A norm on queries and keys takes their lengths out of the logit. What is left is enough to choose by, and grows only as far as trained gains let it.
-- What it buys is room: high learning rates that cost a Pre-Norm model its attention become usable.
+- An attention logit contains a product of two trained matrices, and the softmax puts it into an exponent. Pre-Norm normalizes their input; without weight decay nothing bounds the matrices.
+- A norm on queries and keys takes their lengths out of the logit. With RMSNorm the directions suffice to pick a key, and the logit grows only as far as trained gains let it.
+- The norm makes high learning rates usable at which a Pre-Norm model loses its attention.
 """
 
 # %% tags=["parameters"]
@@ -73,7 +73,7 @@ plots.attention_maps(
     notes=notes,
     caption="One head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
     "Each row is a character that looks back; the darker, the more it looks there. Without the norm nearly every "
-    "row ends up staring at one and the same character. With it each still finds its own. (One seed; of all "
+    "row ends up at one and the same character. With it each finds its own. (One seed; of all "
     "heads the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
@@ -82,11 +82,11 @@ plots.attention_maps(
 r"""
 ## The idea: one query, one key
 
-Gemma 3, Qwen 3 and OLMo 2 have norms on queries and keys, too ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
+Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
 
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 One pair stays with us: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
-$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Beside $k$ stand two more keys, whose logits are 0; the softmax chooses
+$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0; the softmax chooses
 among the three. Now let training make the query twenty times as long.
 """
 
@@ -120,37 +120,36 @@ plots.table(
 # %% [markdown]
 r"""
 Without a norm the logit follows the length of the query. Under either norm the length drops out: only the *direction* counts.
-Both vectors have a mean square of $24/4 = 6$, so RMS gives $16/6/2 = 4/3$. The cosine is $16/24$, and L2 gives half of that.
+Both vectors have a mean square of $24/4 = 6$, so RMS divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. The cosine is $16/24$, and L2 gives half of that.
+In each head QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
 
-The *entropy* of the weights is given as a share of the largest possible, here $\log 3$: 1 for equal weights, 0 for one-hot.
-The *slope* is $\sum_j \partial p_j/\partial\ell_j$, what a small change of the logits can still do. At $\ell = 160$ the
-softmax has made a choice that no gradient can change.
+The *entropy* is given as a share of the largest possible, $\log 3$: 1 for equal weights, 0 for *one-hot* ones, with all weight on one key.
+The *slope* is the trace of the softmax's Jacobian, $\sum_j \partial p_j/\partial\ell_j$: how strongly the weights still react to the logits. At $\ell = 160$ next to no gradient is left.
 
 ## Why logits grow
 
-Write out a logit under Pre-Norm, with the normalized stream $\hat x$ and the gain $g$ of the norm
-(shifts, biases and the rotation by position left out):
+Let $\hat x$ be the normalized stream and $g$ the norm's gain. Without shifts, biases and the rotation by position, a logit under Pre-Norm is
 
 $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odot\hat x_j).$$
 
-Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is itself a
-normalization, but one by assumption: it makes the variance of a logit 1 if the entries of $q$ and $k$ are independent, with
+Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is a
+normalization, too, but it rests on an assumption: the variance of a logit is 1 if the entries of $q$ and $k$ are independent, with
 mean 0 and variance 1. Nothing keeps that true.
 
-Adam moves each weight by up to about the learning rate $\eta$ in each step, whatever its gradient. If steps point the
+Adam moves each weight by up to about the learning rate $\eta$ a step, whatever its gradient. If steps point the
 same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
 gain is trained too and enters twice: up to four powers of $\eta t$. A feed-forward layer also multiplies two matrices, but its
 output is added to a stream and normalized again. Attention puts its product into an exponent.
 
 ## What saturation costs
 
-The softmax has the Jacobian $\partial p_i/\partial\ell_j = p_i(\delta_{ij} - p_j)$, whose trace is the slope
+A softmax is *saturated* when it is nearly one-hot. Its Jacobian is $\partial p_i/\partial\ell_j = p_i(\delta_{ij} - p_j)$, and the slope is
 $1 - \sum_j p_j^2$. Suppose the largest of $T$ logits leads by a gap $\Delta$. Every other weight is at most
 $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
-The Jacobian is positive semidefinite, so its trace bounds what it passes on: what reaches query and keys dies *exponentially* in the gap. For our pair the bound is $4e^{-8}$, about a
+The Jacobian is positive semidefinite, so its largest eigenvalue is at most its trace. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
 thousandth; for the long query it is $4e^{-160}$. Random rows agree:
 """
 
@@ -161,7 +160,7 @@ top = logits.topk(2).values
 slope = 1 - logits.softmax(-1).square().sum(-1)
 claim(
     "04-slope-dies-with-the-gap",
-    "Over 10,000 rows of 64 logits the slope is at most {mean:.2f} times 2 (T − 1) exp(−gap).",
+    "Over 10,000 rows of 64 logits the slope is at most {mean:.2f} of its bound, 2 (T − 1) exp(−gap).",
     (slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max().item(),
     said="The slope of a softmax row dies exponentially in the lead of its largest logit.",
     source="algebra; 'vanishing gradients through softmax' in many texts",
@@ -172,13 +171,13 @@ claim(
 
 # %% [markdown]
 r"""
-Two natural conclusions are wrong. *Saturated attention explodes.* Its output cannot: it is an average of
-values. *Saturated attention is frozen, since no gradient reaches it.* This is nearly true of plain gradient descent. But Adam divides a
-small gradient by its own small size: steps keep their length, and the few rows that are not yet one-hot decide their direction.
+Two natural conclusions do not follow. The first is that saturated attention explodes. Its output cannot: it is an average of
+values. The second is that saturated attention is frozen, since no gradient reaches it. This is nearly true of plain gradient descent. But Adam divides a
+small gradient by its own small size, so steps can keep their length.
 
 ## Four bounds
 
-By the inequality of Cauchy and Schwarz, $|q\cdot k| \le \|q\|\,\|k\|$. What a norm does to the lengths bounds the logit by a number $b$:
+By the inequality of Cauchy and Schwarz, $|q\cdot k| \le \|q\|\,\|k\|$. A norm fixes the lengths, and so bounds the logit by a number $b$:
 
 | norm of q and k, no gain | length | bound $b$ of the logit | for our pair |
 | --- | --- | --- | --- |
@@ -192,7 +191,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line will still end at the bottom, at every gain that the slider has?
+slider: which line ends at the bottom at every gain?
 """
 
 
@@ -219,8 +218,8 @@ def draw_bounds(gain):
 
 
 caption = (
-    "The sharpest choice that each bound allows (L2 scaled: with 1/√dₖ, dₖ = 64). Unit vectors cannot choose "
-    "among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
+    "The sharpest choice that each bound allows (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 unit vectors cannot "
+    "choose among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
 )
 formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
 plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
@@ -261,8 +260,8 @@ claim(
 
 # %% [markdown]
 r"""
-So "QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation" mixes two methods. Bare unit vectors eliminate
-saturation, together with any sharp choice. RMSNorm allows a hard choice; with gains near 1 it forbids a *gap of hundreds*.
+So whoever says that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation mixes two methods. Bare unit vectors eliminate
+saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom at every gain. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
@@ -274,9 +273,9 @@ A cosine lies between −1 and 1. To let a softmax choose, somebody must multipl
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
-Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3: the logit becomes
-$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
-happens in training" is too strong: a gain moves by about $\eta$ a step, and two gains can grow.
+Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. With every gain of $q$ and of $k$ at 3 the logit becomes
+$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$, and
+a gain moves by about $\eta$ a step.
 
 ## The gradient of a matrix whose scale does not matter
 
@@ -285,7 +284,7 @@ $\mathcal L(cW_q) = \mathcal L(W_q)$ by $c$ at 1, and by $W_q$:
 
 $$\langle W_q, \nabla_{W_q}\mathcal L\rangle = 0, \qquad\qquad \nabla\mathcal L(c\,W_q) = \tfrac1c\,\nabla\mathcal L(W_q).$$
 
-The gradient never points along the matrix, only across it, and it shrinks as the matrix grows. Autograd agrees:
+The gradient is always orthogonal to the matrix, and it becomes smaller as the matrix grows. Autograd agrees:
 """
 
 
@@ -326,17 +325,17 @@ claim(
 
 # %% [markdown]
 r"""
-A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps at right angles to a matrix make it longer. So
-each turns it less than the one before. The norm does not stop $W_q$ from growing. It keeps that growth out of the logits; all the growth does is slow the turning of $W_q$.
+A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth.
+It keeps the growth out of the logits; the growth only makes $W_q$ turn more slowly.
 
-**And weight decay?** A shorter $W_q$ gives the same logits, so decay cannot shrink them. All it does is keep $W_q$ short, so that each step still turns it. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
-$\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
+**And weight decay?** A shorter $W_q$ gives the same logits. So decay only keeps $W_q$ short, and each step still turns it. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
+$\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance when the angle of a step is
 
-$$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,,$$
+$$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
 
-and the left side is the angle of a step. (Momentum $\beta_1$ multiplies it by $\sqrt{(1-\beta_1)/(1+\beta_1)}$.) Neither gradient nor initialization appears in it
+Momentum $\beta_1$ multiplies it by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither gradient nor initialization appears in it
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-Train a matrix on noise, and watch it turn.
+Train a matrix on noise:
 """
 
 
@@ -394,7 +393,7 @@ claim(
 
 # %% [markdown]
 r"""
-The runs below have no weight decay. Whoever uses it should know that behind a norm it is a second learning rate in disguise. Whoever switches it off lowers the effective rate of $W_q$ and $W_k$ as training goes on.
+So behind a norm weight decay is a second learning rate in disguise. Without it the effective rate of $W_q$ and $W_k$ falls as training goes on. The runs below have none, except on one rung, W.
 
 ## Implementation: you write it
 
@@ -503,22 +502,26 @@ Ours follow from the derivations. Between which two numbers do you expect each a
 
 | question | axis | ours |
 | --- | --- | --- |
-| At ten times its best rate, how far above the same model with QK-Norm does Pre-Norm end? (Negative: below.) <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best rate Pre-Norm ends far above the same model with QK-Norm.</details> |
+| At ten times its best rate, what is Pre-Norm's loss minus that of the same model with QK-Norm? <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best rate Pre-Norm ends far above the same model with QK-Norm.</details> |
 | At ten times its best rate, what share of the largest possible entropy does Pre-Norm's attention keep? <!-- 04-entropy-collapses 04-failure-is-a-plateau --> | 0.01 to 100 %, log | <details><summary>show</summary>Attention collapses to one-hot and the loss stays high; but an average cannot explode, so no NaN.</details> |
 | At ten times its best rate, by what factor does Pre-Norm's largest logit grow from a fifth of the steps to the last? <!-- 04-saturated-logits-keep-growing --> | 0.1 to 100 times, log | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
 | From the best rate to ten times it: as what power of the rate does Pre-Norm's largest logit grow? <!-- 04-logits-outgrow-the-rate 04-qk-norm-logits-lag-the-rate --> | −1 to 5 | <details><summary>show</summary>From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower.</details> |
 | At ten times the best rate, cap the logits and change nothing else. How far below Pre-Norm does the model end? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | −0.5 to 1.5 nats | <details><summary>show</summary>A cap on the logits, and on nothing else, mends the model too, but less.</details> |
 | Each at its own rate, how far below Pre-Norm does QK-Norm end? (Negative: above.) <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s --> | −0.1 to 0.1 nats | <details><summary>show</summary>With each model at its own rate hardly a difference is left; if any, QK-Norm leads.</details> |
-| Weight decay holds the logits down by itself. How far below Pre-Norm does QK-Norm end with it, each at its own rate? (Negative: above.) <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm leads with weight decay, too.</details> |
+| Weight decay may hold the logits down by itself. How far below Pre-Norm does QK-Norm end with it, each at its own rate? (Negative: above.) <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm leads with weight decay, too.</details> |
 | Bare unit vectors for queries and keys, no gain: how far above QK-Norm does the model end? <!-- 04-bare-unit-vectors-cannot-focus --> | −0.5 to 0.5 nats | <details><summary>show</summary>Bare unit vectors cannot choose, and the loss pays.</details> |
 
 ## Measure
 
-The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
-with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate. One such seed
-found the same rate for both, and the next figures are at ten times that rate, 0.1. Three such seeds later put QK-Norm's a little higher, and on S and W the comparison *each at its own rate* uses theirs; on M one seed chose.
+The runs are of the book's *ladder*, on rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
+with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer; QK-Norm has two more, on queries and keys.
+
+Seeds that never report choose each model's rate. One such seed
+found the same rate for both; the next figures are at ten times that rate, 0.1. With three such seeds QK-Norm's best rate comes out a little higher. *Each at its own rate* uses three wherever those runs are complete. It adds two rungs: W is S with a weight decay of 0.1, M has width 64 and 6,000 steps.
 
 ### One rate, three models
+
+The third is Pre-Norm with a soft cap on its logits (see *Only the logits*).
 """
 
 # %%
@@ -541,7 +544,8 @@ plots.loss_curves(
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
     caption="Ten times Pre-Norm's best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
-    "it, and ends worse than trigram counts. With QK-Norm the same model learns at the same rate.",
+    "it, and ends worse than trigram counts, a table of how often each character follows two others. QK-Norm "
+    "learns at the same rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
 
@@ -570,13 +574,13 @@ claim(
 
 # %% [markdown]
 r"""
-The vision transformer of the first paragraph did diverge. It is a hundred thousand times our size; what its logits set off there we cannot say. In ours, who is to blame for the high loss? There are three suspects.
+The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. Who is to blame for our high loss? There are three suspects.
 
 1. **The rest of the network.** A rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
 3. **The logits themselves.** They are simply too large for a softmax to weigh anything.
 
-The first explains little: QK-Norm changes only queries and keys, and with it the same feed-forward layers learn at the same rate. They may account for what QK-Norm still loses against its own best rate.
+The first explains little of the difference: with QK-Norm the feed-forward layers have the same rate, and the model learns. Yet in both the stream grows far too much, as *Symptoms* shows. That may explain what QK-Norm still loses against its own best rate.
 
 ### Is the softmax frozen?
 
@@ -600,8 +604,9 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
-    caption="Ten times the best rate. Without a norm the logits grow for most of the run, although the softmax is "
-    "saturated from a few hundred steps on. With QK-Norm they exceed √d_k as far as trained gains let them.",
+    caption="Ten times the best rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
+    "from a few hundred steps on. QK-Norm's exceed √d_k only by gains: the product of the two largest is at "
+    "least logit/√d_k.",
     provenance=lab.provenance(hot),
 ).named("logits-by-step")
 
@@ -612,8 +617,7 @@ entropy = {
 }
 claim(
     "04-entropy-collapses",
-    "At rate 0.1 without a norm, attention keeps {mean:.3f} of the largest possible entropy; with QK-Norm "
-    "{normed:.2f}.",
+    "At rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, QK-Norm's {normed:.0%}.",
     entropy["Pre-Norm"],
     said="Without a norm, a high rate makes attention one-hot.",
     normed=float(np.mean(entropy["QK-Norm"])),
@@ -627,7 +631,7 @@ seen = of_arm["Pre-Norm"].values("attention-by-steps")
 early = next(i for i, step in enumerate(seen[0]["steps"]) if step >= base.train.steps // 5)
 claim(
     "04-saturated-logits-keep-growing",
-    "By a fifth of the steps attention is saturated (slope {slope:.2f}). The largest logit then grows another {mean:.1f} times.",
+    "After a fifth of the steps attention is saturated (slope {slope:.2f}). From then on the largest logit grows by a factor of {mean:.1f}.",
     [one["largest"][-1] / one["largest"][early] for one in seen],
     said="Logits go on growing after the softmax is saturated.",
     slope=float(np.mean([one["slope"][early] for one in seen])),
@@ -646,7 +650,7 @@ def growth(arm):
 
 claim(
     "04-logits-outgrow-the-rate",
-    "From rate 0.01 to 0.1 Pre-Norm's largest logit grows like the rate to the power {mean:.1f}.",
+    "From rate 0.01 to 0.1 Pre-Norm's largest logit grows like the rate to the power {mean:.1f}; the derivation allows up to 4.",
     growth("Pre-Norm"),
     said="Without a norm the logits grow faster than the rate.",
     source="this book: a product of two matrices and a gain that enters twice",
@@ -667,13 +671,13 @@ claim(
 
 # %% [markdown]
 r"""
-The second suspect is cleared: behind a frozen softmax the logits would stay what they are, and they go on growing. Do $W_q$ and $W_k$ still move, because Adam makes full steps of whatever
-little gradient is left? Or does the gain $g$, which stands in the logit twice and gets a gradient through the values as well? We did not take the two apart.
+The logits go on growing, so queries and keys do not stay what they are. Whether a gradient still passes the softmax we did not test. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
+little gradient is left. Perhaps only the gain $g$ grows, which stands in the logit twice and gets a gradient through the values as well.
 
 ### Only the logits
 
-The third suspect can be tried alone. A *soft cap* bends each logit, $\ell \leftarrow c\tanh(\ell/c)$, and touches no vector, no matrix and no
-gain. Gemma 2 has $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so has the third curve of the last two figures.
+The third suspect can be tried alone. A *soft cap* bends each logit, $\ell \leftarrow c\tanh(\ell/c)$, and touches no vector, matrix or
+gain. Gemma 2 has $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so has our third curve.
 """
 
 # %%
@@ -698,8 +702,8 @@ claim(
 
 # %% [markdown]
 r"""
-So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
-the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap mends only a part.
+So the logits are to blame. With the cap a good part of the damage is undone, but only a part. Behind the cap
+the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why, but we did not test it.
 Shelf C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), each at its own rate.
 """
 
@@ -711,8 +715,8 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-Nobody would choose a rate ten times too high. What is QK-Norm worth where people train? The ladder tuned both models, and a third
-without norms.
+What is QK-Norm worth at rates that people choose? The ladder tuned both models, and a third
+without any norm. The first card below asks for one sign on two sizes; the third asks about W alone.
 """
 
 
@@ -733,17 +737,20 @@ plots.curves(
     logx=True,
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
-    caption="Each norm buys a piece of range. Up to the best rate the three lie within hundredths of a nat. "
-    "Beyond it the model without any norm diverges first, and then Pre-Norm is lost. (Five fresh seeds where "
-    "there are any, else the one that tuned.)",
+    caption="Up to the best rate the three lie within hundredths of a nat. At higher rates the model without any norm "
+    "diverges first; at still higher rates Pre-Norm fails. (Five fresh seeds where there are any, else the one that "
+    "tuned.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
 
 # %%
+top = ladder.shared_rung(climbed, ["pre", "qk"])
 claim(
     "04-each-tuned-qk-norm-is-ahead",
-    "On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm.",
+    "On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm. "
+    "(Attention is worth {worth:.2f} nats.)",
     ladder.lead(climbed, "qk"),
+    worth=-ladder.lead(climbed, "no attention")[top].mean,
     said="With both models tuned, QK-Norm ends lower.",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     criterion="> 0",
@@ -774,11 +781,11 @@ for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
 
 # %% [markdown]
 r"""
-Each at its own rate, the two end close together. QK-Norm's lead is positive on rungs S and M, but small: attention itself is worth about
-a nat here. On W, which is S with a weight decay of 0.1 on the matrices, the estimate is positive too, but its interval includes zero: there the uncertainty about the best rate alone is nearly as large as the lead. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+Each at its own rate, the two end close together: on rung S QK-Norm's lead is small beside what attention itself is worth.
+On W it cannot be told from zero: the uncertainty about the best rate alone is nearly as large. What the norm gives is the right half of the figure: high rates become usable, though not as good. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-It does not make high rates good: QK-Norm, too, ends higher there than at its best rate. And we swept the rates without weight decay only; how much room the norm buys beside decay, these runs do not say.
+On W the rates were tried only near the best, so these runs do not say what the norm does at high rates with decay.
 
 ### Unit vectors
 
@@ -802,8 +809,8 @@ claim(
 
 # %% [markdown]
 r"""
-Attention is hardly more than an average now, and the loss pays. Henry's learned number lifts that bound
-for unit vectors; we did not train it. RMSNorm has it built in.
+Attention is hardly more than an average now, and the loss pays. Henry's learned number lifts that bound;
+we did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its gains.
 
 ## Four details that bite
 
@@ -873,7 +880,7 @@ r"""
 ### Per head or over the full width
 
 RMSNorm over all heads at once (OLMo 2) fixes the *sum* of squares of the $h$ heads, and one head may take all of it. Put our pair into
-one of two heads and leave the other empty: the mean square over eight channels is 3, not 6, and the logit is $16/3/2 = 8/3$, twice
+one of two heads and leave the other empty: the mean square over eight channels is 3, not 6, and the logit is $\tfrac{16}{3}\cdot\tfrac12 = \tfrac83$, twice
 that of a norm per head. In general the bound is $h\sqrt{d_k}$.
 
 ### Caps and clips
@@ -883,8 +890,8 @@ afterwards, $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
 head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores keys in a compressed form and does not expand them in full
-at inference, so there is no full key for a norm to act on.
+$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores compressed keys and does not expand them in full
+at inference, so a norm has no full key to act on.
 """
 
 # %%
@@ -910,7 +917,7 @@ The page of [norms and recipes](tables.md) says which model normalizes what.
 
 ## Symptoms
 
-Five kinds of run after training, each the mean of five seeds. Could you tell them apart by the loss alone? *Stream grows by* is
+Five kinds of run after training, each the mean of five seeds. *Stream grows by* is
 the RMS of the stream after the last block, divided by that before the first. With a soft cap the slope has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out,
 and still no gradient passes. Shelf C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
 """
@@ -947,13 +954,13 @@ r"""
 
 ## Where it goes wrong
 
-Four slips of public code, each rebuilt by breaking one thing in the attention of a correct block. Does the book's checker, which
+Four slips of public code, each rebuilt in the attention of a correct block. Does the book's checker, which
 compares a block with its equation, notice?
 
 1. **The norm runs across heads** where per head was meant: gpt-neox ([its line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
-2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, but one model names them differently: the port skipped them and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
-3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)).
-4. **The cap is dropped**, by a kernel that knew none ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
+2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped what one model names differently, and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
+3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
+4. **The cap is dropped**, by a kernel that knew none ([vllm-metal 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
 
 
@@ -1134,13 +1141,13 @@ start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \
 r"""
 ## What you now know
 
-- **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Without weight decay nothing holds their product, and it stands in an exponent. <!-- derived -->
-- **What comes of it?** At rate 0.1, ten times the best, the largest logit ends far more than ten times as large as at the best rate, and attention becomes one-hot. None of our six runs diverged, the five above and the one that chose the rate: the loss climbs, falls again late and little, and ends worse than trigram counts. The
-  logits go on growing after the softmax is saturated. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
+- **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing holds their product, and the softmax puts it into an exponent. <!-- derived -->
+- **What comes of it?** At rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, the one that chose the rate included: the loss climbs, falls again late and little, and ends worse than trigram counts. The
+  logits go on growing after the softmax is saturated. Why the vision transformer diverged, these runs do not show. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. With weight decay no lead was seen. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- With a norm behind it, a matrix gets a gradient at right angles to itself. So it grows, and turns less with each step, and weight decay acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- **What does it cost?** Few operations, and no loss on rung S: with both models tuned it ends a little lower there; the card adds rung M. With weight decay its lead could not be told from zero. At rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- A matrix with a norm behind it gets a gradient orthogonal to itself. Without decay it grows, and each step turns it less. Weight decay fixes that angle, and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 

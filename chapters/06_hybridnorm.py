@@ -509,7 +509,7 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+What the norms on queries, keys and values earn is small beside what attention itself is worth here. They earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
 **Suspect 3: the norm on the stream.** Published, what it earns depends on the order. Added to norms on queries, keys and values it earns nothing, 19.96 and 20.00; added to plain Pre-Norm, which is the row Pre-Post, half of the lead, 20.30 and 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Shelf E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements). And here, on top of norms inside attention?
