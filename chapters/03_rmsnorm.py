@@ -10,17 +10,17 @@
 r"""
 # RMSNorm
 
-**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the
-first step out; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And in bfloat16 a textbook formula for
-the variance all but stalls training. What does subtracting the mean do, and when may a norm skip it?
+**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) only
+divide, by the root mean square; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And then a textbook
+variance in bfloat16 all but stalls training. What does subtracting the mean do, and when may a norm skip it?
 
 **In short.**
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so there is little to miss: at our smallest size the two norms end level. Where tokens consist mostly of their mean, RMSNorm needs a larger
+- Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms end level. Where tokens consist mostly of their mean, RMSNorm needs a larger
   learning rate and still ends at a higher loss.
-- In bfloat16 it is not the norm that breaks. It is one formula, which subtracts one large rounded number from another.
+- On such tokens a textbook formula for the variance breaks in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
 """
 
 # %% tags=["parameters"]
@@ -70,15 +70,15 @@ plots.shadow(
     tokens,
     {"as they are": 0, "10 added to every channel": 10},
     caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1) beside the line of equal channels. LayerNorm first "
-    "drops a token's shadow on that line (dashed), and so finds the two opposite, always. RMSNorm keeps the "
-    "direction of the arrow. Add 10 to every channel, and the two nearly become one.",
+    "drops a token's shadow on that line (dashed); what is left of the two points in opposite directions, whatever was added. "
+    "RMSNorm keeps the direction of the arrow. Add 10 to every channel, and the two nearly become one.",
 ).named("beside-the-line")
 
 # %% [markdown]
 r"""
 ## One step less
 
-Take the token $a = (3, 1, -1, 5)$; it stays with us to the end. Its mean is $\mu = 2$, its variance
+Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance
 $\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm makes it $(a - 2)/\sqrt5$. The mean of its *squares* is
 $(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm makes it $a/3$ and is done:
 
@@ -87,9 +87,9 @@ $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 
 No mean, and usually no shift. A learned gain $g_i$ per channel stays.
 
-The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$, and that is
-Pythagoras in the picture above. In units of $\sqrt d$ the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
-is the mean, and how far it stands off the line is the standard deviation. Add 10 and only the shadow grows:
+The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
+Pythagoras in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
+is the mean, and its distance from the line is the standard deviation. Add 10 and only the shadow grows:
 """
 
 # %%
@@ -101,8 +101,8 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 
 # %% [markdown]
 r"""
-To RMSNorm $a + 10$ and $b + 10$ both look like $(1, 1, 1, 1)$. What told them apart was 5 parts in 9 of the
-energy (the sum of squares), and is now 5 in 149. LayerNorm has not noticed. Everything that can go wrong with a missing mean is in this
+RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. What tells them apart is their deviations from the mean. These held 5 parts in 9 of the
+energy (the sum of squares), and now hold 5 in 149. LayerNorm has not noticed. Everything that can go wrong without the subtraction is in this
 picture.
 
 ### What the subtraction removes
@@ -135,8 +135,8 @@ claim(
 changed = {
     "times 3": 3 * x,
     "times −1": -x,
-    "plus 10": x + 10,
-    "one channel plus 10": x + 10 * torch.eye(60)[0],
+    "plus 10 everywhere": x + 10,
+    "plus 10 in one channel": x + 10 * torch.eye(60)[0],
 }
 keeps = {
     norm: [
@@ -147,7 +147,7 @@ keeps = {
 differ = [what for what in changed if (what in keeps[layer_norm]) != (what in keeps[rms_norm])]
 claim(
     "03-only-recentring-is-lost",
-    "Of {rows} changes of a token LayerNorm and RMSNorm treat {mean:.0f} differently: {which}.",
+    "Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the norms treat {mean:.0f} differently: {which}.",
     len(differ),
     said="Of LayerNorm's invariances RMSNorm loses re-centring alone.",
     rows=len(changed),
@@ -159,12 +159,12 @@ claim(
 
 # %% [markdown]
 r"""
-One direction of $d$: in a model of width 4096 that is one part in 4096 of a random vector's energy. So leaving it
-in should cost little, unless tokens have a large component along just this direction. Remember that exception.
+The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little
+to leave it in, unless tokens have a large component along just this direction. Remember that exception.
 
 ### Your turn
 
-**1 (in code, 10 minutes).** Write RMSNorm. Three decisions hide in the one line: the squares of half-precision
+**1 (in code, 10 minutes).** Write RMSNorm. Three decisions are hidden in its one line: the squares of half-precision
 numbers are summed in float32 (float64 stays float64), $\epsilon$ stands under the root, and the result is rounded
 once, at the very end. The check names what is wrong.
 """
@@ -208,8 +208,8 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
-The way back has one step less as well. A gradient $g$ at the output loses its part along $y$, since a longer $x$ changes nothing; under
-LayerNorm it loses its mean too.
+The backward pass has one step less, too. Let $y$ be the output and $g$ its gradient. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
+LayerNorm also removes the mean of $g$.
 """
 
 
@@ -284,11 +284,11 @@ r"""
 <details><summary>And with a shift, or with a tied head?</summary>
 
 A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads. An output head that
-shares the embedding's weights must keep the old ones.
+shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is closed: without the mean no function is lost. Two are open: does *training* find the function as easily, and what
+So one question is closed for Pre-Norm: without the subtraction no function is lost. Two are open: does *training* find the function as easily, and what
 is gained?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Beside a large model's matrices that is nothing. What a norm
@@ -301,7 +301,7 @@ two formulas it computes, so it makes them equally fast. Without a fused kernel 
 saved, matrices = 2 * 2 * 8192 * 80, 2 * 70.6e9  # mean and subtraction, 80 layers of two norms
 claim(
     "03-saved-operations-are-few",
-    "Mean and subtraction are {mean:.4f} % of the {matrices:.0f} billion operations that a token costs Llama 3 70B.",
+    "Sum and subtraction, the shift not counted, are {mean:.4f} % of the {matrices:.0f} billion operations that a token costs Llama 3 70B.",
     100 * saved / matrices,
     said="The operations that RMSNorm saves are few.",
     matrices=matrices / 1e9,
@@ -324,7 +324,7 @@ x, top = torch.randn(shape, requires_grad=True), torch.randn(shape)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=20)
 claim(
     "03-torch-rms-is-no-faster-on-a-cpu",
-    "PyTorch's RMSNorm module took longer than its LayerNorm module in most of {n} paired turns on this machine.",
+    "In {mean:.0%} of {n} pairs of timings on this machine's CPU, PyTorch's RMSNorm module took longer than its LayerNorm module.",
     proportion([rms > layer for rms, layer in pairs]),
     unit="turns",
     said="On a CPU, PyTorch's RMSNorm is slower than its LayerNorm.",
@@ -356,9 +356,9 @@ Between which two numbers would you bet that each answer lies? Write them down b
 
 ### The loss
 
-The book's shared ladder trains every model long enough to be compared. Here that is six blocks of width 32, which read 20
-characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; the seeds that are reported are not
-those that chose the rate. LayerNorm has a gain and a shift, RMSNorm a gain, so the two arms differ in the shift as well as in the mean.
+The book trains the same recipes at several sizes, the *rungs* of a *ladder*, each long enough to be compared. Rung S, the smallest, has six blocks of width 32, which read 20
+characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; seeds that chose no
+rate report. LayerNorm has a gain and a shift, RMSNorm a gain, so the arms differ in the shift, too; we did not separate the two.
 We call two norms equal if they differ by less than 0.009 nats, less than a quarter of the cost of a rate that is off by a factor of $\sqrt{10}$.
 """
 
@@ -412,7 +412,7 @@ claim(
 r"""
 ### How large is the mean?
 
-Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
+RMSNorm may end a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
 $\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
 for a random direction. A probe measures it in small models, of four blocks and for 150 steps: enough to see where the
 stream goes, too young to rank losses.
@@ -457,8 +457,8 @@ claim(
 # %% [markdown]
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
-models. With RMSNorm the share is about what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it is smaller
-still: it removes that direction from everything that it passes on, so the gradients of matrices that write to the stream have no component along it. Adam rescales each entry by
+models. With RMSNorm the share is about that of chance, $1/32$ at this width and $1/4096$ at width 4096. With LayerNorm the share is smaller
+still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$, and only the rest of the stream grows. Adam rescales each entry by
 itself, which brings a little back.
 
 ### When the mean is large
@@ -466,7 +466,7 @@ itself, which brings a little back.
 So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. Embeddings start with size 1 per channel. So a token's RMS is now
 about 10, nearly all of it mean, and what tells tokens apart reaches the matrices ten times smaller. Matrices ten times as large would make up for
 it, and so would embeddings. But Adam moves a weight by about one learning rate a step, however small the gradient, so this
-takes ten times the steps, or ten times the rate. The model should want a larger rate.
+takes ten times the steps, or ten times the rate.
 """
 
 # %%
@@ -480,8 +480,8 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-Five other seeds report, at every rate from the plain model's best to this one's. The model without an offset gets the same rates,
-for a comparison in which nothing but the offset differs:
+Five other seeds report, at every rate from the plain model's best to the best with the offset. The model without an offset gets the same rates,
+so that only the offset differs:
 """
 
 # %%
@@ -531,7 +531,7 @@ cost = compare_samples(plain_test, test[its_rate], scatter, tuned=float(np.hypot
 # %%
 claim(
     "03-an-offset-hurts-rms",
-    "The offset raises RMSNorm's test loss by {mean:.3f} nats at its rate {its_rate:g}, by {at_half:.3f} at {half:g}. Without it the rate is {plain_rate:g}.",
+    "With the offset RMSNorm ends {mean:.3f} nats higher, each at its best rate ({its_rate:g} with, {plain_rate:g} without); with it at {half:g}, {at_half:.3f} higher.",
     cost,
     said="RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
     plain_rate=plain_rate,
@@ -554,9 +554,9 @@ claim(
 
 # %% [markdown]
 r"""
-For RMSNorm an offset acts like a smaller learning rate: with it the model ends higher where rates are low, and lower than either norm without it where they are too
-high. But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range, not a number: five seeds hardly tell
-the two highest of these rates apart. So the card's interval includes what may be lost because one seed chose.
+The model wants a larger rate, as predicted, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low rates the model with it ends higher; at rates that are too high it ends lower than either norm without.
+But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range: five seeds hardly tell
+the two highest of these rates apart. So the card's interval is widened by what may be lost when one seed chooses.
 
 ### Subtract, or outgrow?
 
@@ -588,8 +588,8 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"What happens to the offset's mean depends on the rate; the rests are those at {its_rate:g}. There the rest grows "
-    "with the offset, too, but stays far below that of the model without one.",
+    caption=f"What happens to the offset's mean depends on the rate. Both lines of the rest are at the rate {its_rate:g}: "
+    "it grows in both models, with the offset far less than without.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
@@ -612,9 +612,9 @@ claim(
 # %% [markdown]
 r"""
 At the plain model's own rate the first blocks do take out most of the mean. At the highest of these rates, the one that was chosen, they
-hardly touch it. Do they *outgrow* it instead: do they make everything else so large that the mean no longer fills the token?
-In the last block the rest is the larger part at each of these rates. But any stream grows with its learning rate. What is due to the
-offset, only a model without it can say, at the same rate:
+hardly touch it. Do they *outgrow* it instead?
+At each of these rates the rest ends larger than the mean. But any stream grows with its learning rate. To see what the
+offset does, compare with a model without it at the same rate:
 """
 
 # %%
@@ -626,10 +626,10 @@ plots.table(
     [
         {
             "rate": f"{rate:g}",
-            "of the mean, left at its lowest": f"{fmean(kept[rate]):.0%}",
-            "the rest at the end": f"{fmean(rest_at[rate]):.0f}",
-            "without the offset": f"{fmean(stream_at[rate]):.0f}",
-            "share of the mean there": f"{fmean(run[-1] for run in shares):.1%}",
+            "with the offset: mean left at its lowest": f"{fmean(kept[rate]):.0%}",
+            "with: rest at the end": f"{fmean(rest_at[rate]):.0f}",
+            "without: rest at the end": f"{fmean(stream_at[rate]):.0f}",
+            "without: share of the mean": f"{fmean(run[-1] for run in shares):.1%}",
         }
         for rate, shares in at_rates(without, "mean-share").items()
     ],
@@ -658,9 +658,9 @@ claim(
 
 # %% [markdown]
 r"""
-Two findings. **The offset does not make the blocks outgrow the mean.** Everything else does grow, but by the rate: at the same rate the rest of the stream ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
+**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the rate: at the same rate it ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
 the mean they subtract depends on the rate:** the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
-stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
+stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10. The experiment shows what LayerNorm's first
 step insures against.
 
 *By hand.* A probe reports an RMS of 13 for a token, and a mean of 12. What share of its energy is mean? And how many times smaller do differences between tokens come out of RMSNorm than out of LayerNorm?
@@ -673,15 +673,15 @@ $12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNo
 
 ## Numbers that run out
 
-Everything so far was exact, or in float32. Now write the same numbers with fewer digits. bfloat16 keeps 8
+Now write the same numbers with fewer digits. bfloat16 keeps 8
 significant bits, 7 that it stores and a leading 1 that it need not store, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
 between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24. The two kinds of FP8 keep
 4 and 3: E4M3 stores three of them, E5M2 two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
-Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Compute it in one trip through memory, as
-many kernels and textbooks do, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
+Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Many kernels and textbooks compute it in
+one pass over the data, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
 the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
-the variance comes out as 0 or as 8, never as 5. Which of the two? 1029 itself would round to 1032. But every square is
+the variance comes out as 0 or as 8, never as 5. 1029 itself would round to 1032, but every square is
 rounded, too, before they are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way, and
 goes to the even neighbour, 1024. The variance of this token is 0.
 """
@@ -703,12 +703,12 @@ plots.table(
 # %% [markdown]
 r"""
 The subtraction $x_i - \mu$, which *Transformer Anatomy*, part 7, blames, is innocent: two passes do it too, and get the variance right here. The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
-positive numbers, and such a sum cannot cancel.
+positive numbers, and such a sum cannot cancel. Only this statistic is safe: at a mean of 30 deviations all outputs lie near 1, where steps of $2^{-7}$ are coarse beside differences of $1/30$.
 
 ### 900 and its neighbours
 
-Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901,
-where bfloat16's numbers are 4 apart, and so is the squared mean. Their difference is a multiple of 4. It can be 0, 4
+Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
+and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
 or −4, and never 1. Move the mean and watch:
 """
 
@@ -751,8 +751,8 @@ plots.explore(
     "offset-and-variance",
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096 in bfloat16. One pass jumps to a coarser and coarser grid. From a mean "
-    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of them most tokens get turns with the third "
-    "digit of the mean. The other two stay where they are.",
+    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of the three most tokens get depends on the third "
+    "digit of the mean. The two-pass variance and RMSNorm's mean square stay where they are.",
 )
 
 # %%
@@ -802,7 +802,7 @@ def worst(means, seed):
 
 claim(
     "03-two-passes-and-rms-are-safe",
-    "At means up to {most:.0f} two passes and RMSNorm's mean square err by at most {on_grid:.4f} on a number of the format, {mean:.4f} between two.",
+    "Up to a mean of {most:.0f} two passes and RMSNorm's mean square have relative errors of at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
     [worst(half_way, s) for s in draws],
     unit="draws",
     said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
@@ -866,10 +866,11 @@ claim(
 
 # %% [markdown]
 r"""
-Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations.
-They have not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
-$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean that is close to a number of the format
-shows next to no error. One half-way between two numbers shows the most, and far enough out it loses nearly everything:
+Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations,
+not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
+$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a number of the format
+shows next to no error. One half-way between two shows the most: far enough out, the variance comes out about twice as large as it is. In the table
+$\sigma^2$ is that of the token as stored, which rounding has already made larger than 1.
 """
 
 # %%
@@ -891,7 +892,7 @@ plots.table(rows, digits=2)
 
 # %% [markdown]
 r"""
-At that point the format can hardly hold the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
+That far out the format can hardly hold the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
 subtracts nothing. What ends it is the range of a format. In bfloat16 and float32 that is far away. In float16 squares
 overflow from 256 on, and a norm that takes them there returns 0. Two passes square only what is left without the mean:
 """
@@ -905,10 +906,10 @@ print("two-pass variance", variance_in(token, "float16").item())
 r"""
 ### Over the cliff
 
-Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, in bfloat16 with
-two passes, and in bfloat16 with one; nothing else is rounded. Near $10^2$, the squared mean, bfloat16's numbers are ½ apart. A variance
-of 1 may come out as ½ or as 2, and for a few characters as 0; their tokens leave the norm
-$1/\sqrt\epsilon \approx 316$ times too large.
+Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, by two passes in bfloat16, and by
+one pass; nothing else is rounded. The offset lies short of the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are ½ apart already. A variance
+of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
+about 316 times too large.
 """
 
 # %%
@@ -963,8 +964,8 @@ And without the offset? The formula that has just failed, on ordinary tokens:
 # %%
 claim(
     "03-bf16-layer-is-harmless-on-ordinary-activations",
-    "Without the offset, {steps} steps with the one-pass variance in bfloat16 end {mean:+.4f} nats from float32; "
-    "RMSNorm in bfloat16 ends {rms:+.4f} from its own.",
+    "Without the offset, bfloat16's test loss minus float32's after {steps} steps is {mean:+.4f} nats with the one-pass variance, "
+    "{rms:+.4f} with RMSNorm.",
     minus(calm["one-pass, bf16"], float32["layer"]),
     said="On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
     rms=fmean(minus(calm["rms, bf16"], float32["rms"])),
@@ -987,7 +988,7 @@ both be bfloat16, as fused kernels have them. Other formats, from float16 to fou
 
 **Where ε stands.** The paper prints none. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
 [T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$;
-the authors' own torch code divides by $\mathrm{RMS} + \epsilon$. A token of ordinary size cannot tell. Near zero both are linear
+the authors' own torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
 maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ a thousand and a million. That matters at
 padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is a trap of its own: it means
 the machine epsilon of what it computes in, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
@@ -1110,7 +1111,7 @@ claim(
 r"""
 ## Where it goes wrong
 
-Six slips; the last two are from public code. Each of the six returns a tensor of the right shape, and a model trained *with*
+Six slips; the last two are from public code. Each returns a tensor of the right shape, and a model trained *with*
 it may well train. They bite when weights move, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
@@ -1282,13 +1283,13 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 - **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
-- **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
+- **When the subtraction may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
   training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one that was
-  run, the two losses are level within our margin, which is less than a quarter of what it costs to be off by $\sqrt{10}$ in the rate.
+  run, the two losses are level within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
-- **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
-  Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset is no reason to outgrow it: at one and the same
-  rate the rest of the last stream is smaller with the mean than without it, by little at a low rate, by far at a high one. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+- **When the subtraction is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
+  Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset does not make the blocks outgrow it: at one and the same
+  rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of what the mean loses when
   it is rounded. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
@@ -1299,7 +1300,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## To carry away
 
-- **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the mean and without the shift.
+- **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the subtraction and the shift.
 - **Use.** In Pre-Norm models, where it computes what LayerNorm without a shift would.
 - **Cost.** One vector of gains; it keeps the mean, so a large common offset makes tokens look alike.
 - **Relatives.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's.
