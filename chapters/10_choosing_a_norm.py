@@ -11,13 +11,13 @@ r"""
 # Choosing a norm
 
 **Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-This book has trained some twenty recipes on one text; one of them came first, because something always does.
+This book has trained some twenty recipes on one text. One came first; in any list something does.
 Would the list look different if all recipes were equally good, and which should you take?
 
 **In short.**
 
 - At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too, but not one in which so many pairs differ.
-- On the smallest rung, over a hundredfold range of rates, recipes differ more in the price of a wrong rate than in their best loss. A large model gets one try.
+- On the smallest rung, over a hundredfold range of rates, recipes differ more in what a wrong rate costs them than in their best loss. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -110,7 +110,8 @@ plots.grid_map(
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
     caption=f"Eleven recipes, five learning rates, one seed, 3,200 steps each. In the middle column all but DyT span {middle:.2f} nats; "
-    "in the last ones nearly everything differs. At 3.00 a model knows how frequent each letter is, and nothing else.",
+    "in the last ones nearly everything differs. Near 3 nats a model knows how frequent each "
+    f"letter is, and nothing else; the formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -119,22 +120,23 @@ r"""
 ## The idea: a column and a row
 
 The runs are of the book's *ladder*: recipes, its *arms*, that train on the same text at growing sizes, its *rungs*. The smallest rung, S, has six
-blocks of width 32, and 80,000 parameters.
+blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values in place of attention's input; Hybrid\* is HybridNorm with another first block (chapter 06);
+OLMo 2 normalizes each branch's output, and queries and keys. LNS and RealFormer come with the board.
 
-Read a column of the map. It is what a paper prints that has one learning rate for everybody. The first column has another
-winner than the last, and nothing in the recipes has changed.
+Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest rate OLMo 2 is first, at the highest
+QK-Norm, and nothing in the recipes has changed.
 
 Now read a row. Its smallest number is what the recipe can do. Fresh seeds will report that, below. The rest of the row says
-what it costs not to know the best rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
+what it costs if you do not know the best rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
 [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322):
 
 $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\, \mathcal L_0\big) \;-\; \min_\eta \mathcal L(\eta).$$
 
 No run counts for more than $\mathcal L_0$, so that a diverged one is bad and not infinitely bad. Wortsman takes the loss of an untrained
-model; here it is that of letter frequencies. The rows are sorted by this number.
+model; here it is that of letter frequencies. The map's rows are sorted by sensitivity.
 
-One pair goes with us to the end: QK-Norm against Pre-Norm. At the best rate of both they are neighbours. At ten times that rate
-they are not. Which of the two facts should decide what you train?
+One pair goes with us to the end: QK-Norm against Pre-Norm. Each at its best rate, QK-Norm ends a little lower. At ten times that rate
+it ends far lower. Which of the two facts should decide what you train?
 
 ### Your turn
 
@@ -182,11 +184,11 @@ assert check_sensitivity(solved_sensitivity).ok
 r"""
 ## What a handful of seeds can tell
 
-Before we compare recipes: what would a comparison show if there were nothing to see?
+What would a comparison show if there were nothing to see?
 
 ### A ranking of equals
 
-How much do single runs scatter? Here is each of the eleven recipes at its own best rate, with seeds that did not choose it.
+How much do single runs scatter? Here is each recipe at its own best rate, with seeds that did not choose it.
 """
 
 # %%
@@ -199,7 +201,7 @@ of_seed = {
     for arm, of in looked.items()
     if arm != "no attention"
 }
-print(f"one run scatters by {scatter.sd:.4f} nats ({scatter.freedom} degrees of freedom)")
+print(f"one run scatters by {scatter.sd:.4f} nats (all arms: {scatter.freedom} degrees of freedom)")
 print(f"of that a seed explains {correlate_seeds(of_seed):.0%}")
 print(
     f"QK-Norm's lead: {ours.mean:.4f} nats, t = {ours.mean / ours.error:.1f}; what tuning leaves: {ours.tuned:.4f}"
@@ -208,28 +210,28 @@ print(f"to see 0.005 nats in four cases of five: {count_seeds(scatter.sd, 0.005)
 plots.table(
     [
         {"recipe": name, "runs": len(of), "mean": fmean(of), "standard deviation": float(np.std(of, ddof=1))}
-        for name, of in losses.items()
+        for name, of in sorted(losses.items(), key=lambda row: fmean(row[1]))
     ],
     digits=4,
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays where a seed that is hard for one is hard
-for the other. The second line above says how much of a run's scatter its seed explains: almost nothing. Pairing would therefore lose degrees of freedom and remove next to no noise.
-So we compare two samples, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
+Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
+for the other, too. The second line above says how much of a run's scatter its seed explains: almost nothing. Pairing would lose degrees of freedom and remove next to no noise.
+So we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-An arm whose runs scatter more than the others', like DyT, uses its own $s^2/n$. $u$ is what the choice of a rate leaves: tuning runs scatter, too, and the rate
-that looked best need not be. It is smaller where three seeds chose: the rate is then the lowest point of a parabola through their mean losses. It is largest where one seed took the best of a grid.
+An arm whose runs scatter more than the others', like DyT, uses its own $s^2/n$. $u$ is the error that comes from choosing the rate by a few noisy runs.
+It is largest where one seed took the best of a grid. It is smaller where three seeds were run at rates a quarter of a decade apart: the lowest point of a parabola through their means is then the rate.
 
 How many runs does a difference need? To see a margin $\Delta$ in four cases of five takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs a recipe; the last line
 above has it for 0.005 nats.
 
-Here is the trap. Eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
+But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
 we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries differ by
-chance alone, as much as our own runs scatter. Which of them would you have published?
+chance alone, as much as our own runs scatter.
 """
 
 # %% tags=["mechanism"]
@@ -325,9 +327,9 @@ r"""
 
 If you ask 55 questions, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
 $p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Put the
-other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$. Exercise 2 asks you to write it.
-What is left are verdicts on pairs, and "not told apart" is no order: A may equal B, B equal C, and A and C differ. So
-a rank says too much. Letters say what is known: **two entries share a letter exactly where they were not told apart**
+other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$.
+What is left are verdicts on pairs, and "not told apart" is no order: A may equal B, B equal C, and A and C differ.
+A rank says too much; letters say what is known: **two entries share a letter exactly where they were not told apart**
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, the middle one is told apart
 from neither.
 
@@ -373,8 +375,8 @@ claim(
 # %% [markdown]
 r"""
 This has a price. After the correction five seeds see only large differences, so "not told apart" is not "equal". If *one* pair
-matters to you, name it before the run: with five seeds of eleven recipes $t = 2.02$ is then enough, where the smallest of 55 p-values needs $3.56$.
-That is why earlier chapters compare pairs, a card each, and why the board below is a summary.
+matters to you, name it before the run: with five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, where the smallest of 55 p-values needs $3.56$.
+That is why earlier chapters compare pairs, a card each; the board is a summary.
 
 ## Predict
 
@@ -383,23 +385,22 @@ Between which two numbers do you expect each answer? A negative distance *below*
 | question | axis | ours |
 | --- | --- | --- |
 | At its own rate, how far below Pre-Norm does a model without any norm end? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>At its own rate, a model without any norm ends above Pre-Norm.</details> |
-| LNS is said to be better than Pre-Norm. How far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
-| RealFormer is said to be better than Post-Norm. How far below Post-Norm does it end? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, said to be better than Post-Norm, ends below it.</details> |
+| LNS is Pre-Norm, each norm's output divided by the root of its block's number. At its own rate, how far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
+| RealFormer is Post-Norm, its attention logits added up from block to block. At its own rate, how far below Post-Norm does it end? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, said to be better than Post-Norm, ends below it.</details> |
 | What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
-| By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
+| By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes that differ in them? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
 | As what power of the width does a first step of Adam, at one rate, move a model? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>A first step at one rate moves a model twice as wide twice as far.</details> |
 | Divide each branch by the depth. As what power of the depth does a first step of Adam move a model then? <!-- 10-branches-over-depth-keep-the-step --> | −1 to 2 | <details><summary>show</summary>A first step moves a model of any depth equally far, if each branch is divided by the depth.</details> |
 
 ## Measure
 
-Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates; so far that is one seed for every recipe. In the formula the mean
-runs over these five, the minimum over all rates that were tried.
+Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates; the cards say how many.
 
 ### The board
 
-Every arm reads 20 characters a parameter. The board has eleven recipes, those that the chapters before
+Every arm reads 20 characters a parameter. The board has eleven recipes: the ten that the chapters before
 this one discuss most, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
-leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). In all of them tokens enter with an RMS of 1. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
+leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). Tokens enter with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that changes
 from rung to rung is no finding.
 """
 
@@ -418,9 +419,9 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe that shares a letter with the first was not told apart from it. That does not say they are equal, only that these runs cannot tell. A recipe
+Read the letters before the ranks. A recipe
 with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. The table's intervals are for one pair each; the letters
-pay for all 55. *± tuned* is what the choice of the rate leaves. RealFormer adds a block's attention logits to those of the block before
+are corrected for all 55 comparisons. *± tuned* is $u$. RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Shelf C says what each recipe was made against: [The table](C_zoo.ipynb#the-table).
 """
 
@@ -428,7 +429,8 @@ pay for all 55. *± tuned* is what the choice of the rate leaves. RealFormer add
 neighbours = [{one.name, other.name} for one, other in pairwise(board.rows)]
 told = [p <= 0.05 for pair, p in board.pairs.items() if {*pair} in neighbours]
 print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart;")
-print(f"of all {len(board.pairs)} pairs, by test:")
+print(f"of all {len(board.pairs)} pairs, by test (paired: on five seeds; Welch: each recipe's own")
+print("scatter; pooled: one scatter for all; the last is the board's):")
 for test, count in ladder.count_told_apart(climbed, shared, [*field.values()]).items():
     print(f"  {test}: {count}")
 of_all = {
@@ -442,11 +444,11 @@ print(f"lowest of the board there: {min(of_all[arm] for arm in field.values()):.
 
 # %% [markdown]
 r"""
-The last two lines are a warning. A recipe is compared here with one way of drawing its tokens, one norm and one rule for its weights, the same for all; arms that change these stand on the page of every
-arm, with a comma in their names. Chapter 06 has one that changes more than most recipes do.
+The last two lines are a warning. The board's recipes have one way of drawing tokens, one norm and one rule for weights. Recipes with other choices are on the page of every
+arm; their names have a comma. *Drawn* means tokens drawn at the RMS behind it; for HybridNorm this changes more than most recipes do (chapter 06).
 
-Between neighbours the letters say little. But one question can be put to all at once, and it pays for one test only: are those that share a letter with the first
-*all* equal? The means of equals lie close together. Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
+One question can be put to all at once. It is a single test and needs no correction: are those that share a letter with the first
+*all* equal? Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
 """
 
 # %%
@@ -456,19 +458,25 @@ span = top[-1].mean - top[0].mean
 boards = rng.normal(size=(5 * sizes.drawn, len(top))) * errors
 wide = (np.ptp(boards, axis=-1) >= span).mean()
 print(f"the {len(top)} entries that share a letter with the first span {span:.4f} nats;")
-print(f"of boards of as many equals, as uncertain as these, {wide:.1%} span as much")
+print(f"of boards of as many equals, as uncertain as these, {wide:.1%} span as much,")
+print(f"so at 5 % {'some of them differ' if wide <= 0.05 else 'they may all be equal'}")
 
 # %% [markdown]
 r"""
-Where that share is small, *some* at the top differ, and which of them needs more seeds, or better known rates.
+*Which* differ, only more seeds or better known rates can tell.
 """
 
 # %%
+without = ladder.lead(climbed, "none")
 claim(
     "10-ladder-a-norm-lowers-the-best-loss",
-    "On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm.",
-    ladder.lead(climbed, "none"),
+    "On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm; "
+    "on {small}, {of_small:.4f} {small_side}.",
+    without,
     said="Tuned, the model without norms ends above Pre-Norm.",
+    small=rung,
+    of_small=abs(without[rung].mean),
+    small_side="above" if without[rung].mean < 0 else "below",
     source="this book's pilot: behind by 0.02 nats",
     criterion="< 0",
     kind="best",
@@ -509,7 +517,7 @@ claim(
 r"""
 ### Does the small rung predict a larger one?
 
-Why believe models of 80,000 parameters? Because the ladder can answer that itself: of the pairs of arms that have reported on two rungs, how many have the same
+Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size: of the pairs of arms that have reported on two rungs, how many have the same
 order on both? In a study of training texts about four pairs of five keep their order from 150 million parameters to a billion
 ([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines cross, the pair has changed its order.
 """
@@ -520,7 +528,8 @@ for each in larger:
     if (of := ladder.compare_orders(climbed, small, each)).pairs:
         print(f"{small} and {each}: {of.same} of {of.pairs} pairs have the same order,")
         print(
-            f"  {of.kept} of the {of.told} that {small} tells apart; {len(of.against)} turn on both"
+            f"  {of.kept} of the {of.told} that {small} tells apart keep it; "
+            f"told apart on both, in opposite orders: {len(of.against)}"
         )
 by_rung = {
     arm: ladder.lead(climbed, arm) for arm in ladder.ARMS if arm not in ("pre", "no attention")
@@ -542,8 +551,8 @@ r"""
 ### One thing changed: depth, decay, text
 
 A larger rung changes width, window and number of steps together. Its neighbours change one thing each: **D** has twelve blocks in place of six, **W** has weight decay of 0.1
-on matrices, **C** reads program code in place of speeches. What we expect of them was locked before their runs, with a probability; `labkit claims locks` lists it, and the
-[scoreboard](scoreboard.md) has what came of it. Here are those whose seeds have reported.
+on matrices, **C** reads program code in place of speeches. What we expect of them was locked before their runs, with a probability; `labkit claims locks` and the
+[scoreboard](scoreboard.md) list it. Each forecast gets a card below when its seeds have reported.
 """
 
 # %%
@@ -554,7 +563,7 @@ for lock in read_locks(project_root()):
 # %% [markdown]
 r"""
 The board's last two columns are counted, not timed: the norms' share of the operations, and the bytes that training keeps. A block of width $d$ with a feed-forward of width $h$ multiplies and adds
-$8d^2 + 6dh + 4Td$ times for a token among $T$. Norms are a small part of that, and a larger part of the bytes that are kept.
+$8d^2 + 6dh + 4Td$ times for a token among $T$: four matrices of $d\times d$, three of $d\times h$, and two products with $T$ positions, a multiplication and an addition each. Norms are a small part of that, and a larger part of the bytes that are kept.
 """
 
 # %%
@@ -594,14 +603,18 @@ claim(
 r"""
 ### What a wrong rate costs
 
-Now the rows of the map. Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
-adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins normalize queries, keys and values *in place of* attention's
-input, at two sizes of the embedding. What does that do to the sensitivity?
+Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
+adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins are QKV-Pre, once with embeddings at the size of the rule $1/\sqrt{2.5\,d}$, once at $0.014$.
+What does that do to the sensitivity, which contains rates at which runs diverge? One seed a rate does not tell how much it scatters; the cards' intervals are over recipes or pairs.
 """
 
 # %%
 seeds_of = {pair: sorted({*every[pair[0]]} & {*every[pair[1]]}) for pair in twins.values()}
 fewest = min(map(len, seeds_of.values()))
+short = {  # sensitivities without the last rate
+    arm: fmean(by_rate[arm][rate] for rate in ladder.COARSE[:-1]) - min(by_rate[arm].values())
+    for arm in twins["Pre-Norm"]
+}
 plots.paired(
     {
         name: tuple([every[arm][one] for one in seeds_of[pair]] for arm in pair)
@@ -610,7 +623,9 @@ plots.paired(
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
     caption="Four pairs of twins, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
-    f"Each loses at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%} of its sensitivity. Seeds a rate: {fewest} or more.",
+    f"Each loses at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%} of its sensitivity. "
+    f"Without the last rate QK-Norm's is {short['qk']:.3f}, Pre-Norm's {short['pre']:.3f}. "
+    f"Seeds a rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
 ).named("twins")
 
@@ -648,10 +663,10 @@ claim(
 
 # %% [markdown]
 r"""
-This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss. Mind that a sensitivity contains rates at which runs diverge, and that every recipe has one seed a rate so far: how much it scatters, we do not know.
+This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss.
 
-There are two limits. For QK-Norm nearly all of it comes from the last column of the map. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
+There are two limits. For QK-Norm nearly all of it comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
+sensitivity is higher than Pre-Norm's. The model without norms shows the other end: at its best rate it stands close to Pre-Norm, and at the next coarse rate it is gone.
 
 ### A rate that transfers
 
@@ -660,7 +675,7 @@ the gradient. One output of a matrix sums over its $d$ inputs. Where the moves a
 the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and their changes add
 up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves $\sqrt L$ of that; dividing it by $L$ leaves no growth.
 
-The next cell measures it now, on models that have not been trained: one step of Adam, and how far the last stream moves.
+The next cell measures how far one step of Adam moves the last stream of untrained models.
 """
 
 
@@ -700,6 +715,8 @@ def slopes(steps):
 
 
 # %%
+deepest = sizes.depths[-1] / sizes.depths[0]
+share = fmean(over_first(depths[1.0])[deepest])
 plots.curves(
     {
         "width": over_first(widths),
@@ -713,7 +730,8 @@ plots.curves(
     logy=True,
     counted=True,
     caption="One step of Adam at one rate, Pre-Norm before training. It goes about as much further as the model is wider or "
-    "deeper. Divide every branch by the depth, and it goes about equally far.",
+    "deeper. With every branch divided by the depth, it goes "
+    f"{share:.2f} times as far at {deepest:g} times the depth.",
 ).named("first-step-by-width")
 
 # %%
@@ -729,11 +747,10 @@ claim(
 )
 claim(
     "10-branches-over-depth-keep-the-step",
-    "Over L it moves like the depth to the {mean:+.2f}, over √L {root:+.2f}, undivided {plain:+.2f}. At {times:g} times the depth: {share:.2f} times as far.",
+    "With branches over L the first step grows like the depth to the power {mean:+.2f}, "
+    "over √L {root:+.2f}, undivided {plain:+.2f}.",
     slopes(depths[1.0]),
     said="With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
-    times=sizes.depths[-1] / sizes.depths[0],
-    share=fmean(over_first(depths[1.0])[sizes.depths[-1] / sizes.depths[0]]),
     root=fmean(slopes(depths[0.5])),
     plain=fmean(slopes(depths[0.0])),
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
@@ -766,27 +783,29 @@ for name in ("Pre-Norm", "QK-Norm"):
         above[f"{name}, {step}"] = {
             rate: loss - best for rate, loss in tried.items() if loss < best + 0.06
         }
-found = ", ".join(f"{name} {min(of, key=of.get):g}" for name, of in above.items())
+found = "; ".join(f"{name} {min(of, key=of.get):g}" for name, of in above.items())
 plots.curves(
     {name: {rate: [of[rate]] for rate in sorted(of)} for name, of in above.items()},
     xlabel="learning rate",
     ylabel="validation loss above the best (nats)",
     logx=True,
-    caption=f"The tuning runs of our pair near their best rates, by rung; M is twice as wide as S. Best rates: {found}.",
+    counted=True,
+    caption="The tuning runs of our pair near their best rates, by rung; "
+    f"means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
 # %% [markdown]
 r"""
-Rates a quarter of a decade apart allow a glance and no verdict: the caption names the best ones. What a wide range does for
-transfer can be seen anyway. Where the curve is flat, it matters little that the rate came from elsewhere.
+Rates a quarter of a decade apart allow a glance and no verdict; where three seeds fitted a parabola, the board's rate lies between them. A wide range helps all the same:
+where the curve is flat, it matters little that a rate came from elsewhere.
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation. The author chose the situations, but not how strong each row is: laws, reports and runs decide that. A row lists evidence of three
+Each row is advice for a situation that the author chose; laws, reports and runs decide how strong it is. A row lists evidence of three
 grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
-correction in its chapter, at the scale that is named. Sentences and verdicts are read from the book's ledger while this page is made. What did not
-survive is no reason here, and as a limit it is called *not settled*. (Cards of *this* chapter are left out, so that the table does not quote itself.)
+correction in its chapter, at the scale beside it; *small models* are those of the chapter behind the link. Sentences and verdicts are those that each chapter last recorded. What did not
+survive is no reason here, and as a limit it is called *not settled*. Cards of *this* chapter are left out.
 """
 
 # %%
@@ -798,32 +817,30 @@ decisions(read_advice("for a large model"), recorded())
 r"""
 Two studies have asked our question where it counts, many changes in one code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
-the noise of their own baseline first, and paid for all comparisons: two survive at 1.2B, and one of the two does not train stably at 3B under the shared
-recipe. A first place at one size, without that noise beside it, is a draw of the slider above.
+the noise of their own baseline first, and corrected for all comparisons: two survive at 1.2B, and one of the two does not train stably at 3B under the shared
+recipe. A first place at one size, printed without the noise of the baseline, may be luck, like a draw of the slider above.
 
 ### Seven billion parameters, today
 
 - **Take** RMSNorm on every branch and before the output: Pre-Norm. RMSNorm on queries and keys, per head, its gain before the
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay.
-- **Tune** the rate on a narrow, shallow model; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
+- **Tune** the rate on a narrow, shallow model, for we can name none; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
 - **Leave out** the norm on values, the second norm behind each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a rate of its own.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
-But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth.
+But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. [Chapter 04](04_qk_norm.ipynb#each-at-its-own-rate) tries QK-Norm with weight decay. Its share of the operations, on the board, falls with the width.
 
 Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on the smallest rung; and here it was not combined with QK-Norm.
 
 **What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, each recipe at its own
 rate and QK-Norm in the baseline, finds a lead outside the noise, take that recipe. For hundreds of blocks, another scale of the branches comes
-before another norm. And if a larger rung of our own ladder turns a sign, that line of the table goes.
+before another norm. If a larger rung of our ladder turns a sign, that line of the table goes.
 
 ### Other situations
-
-Not your seven billion parameters today, but perhaps tomorrow's question:
 """
 
 # %%
@@ -848,8 +865,8 @@ print(f"neighbours on the board are {np.median(steps_between):.4f} nats apart in
 r"""
 **The baseline lacks an ingredient.** nGPT has norms on queries and keys; the GPT beside it had none. Give them to the baseline, and the lead is another one (chapter 08).
 
-**It stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned what three letters in a
-row say. At forty times the length several of its verdicts turned round. Such runs rank *starts*.
+**It stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
+row. At forty times the length several verdicts turned round. Such short runs compare how fast recipes *start*.
 
 **The norm itself is wrong**, and trains. Three slips of one line: PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
 tensor; `x.abs().mean()` without `dim` pools the whole batch; a root at zero, `x.pow(2).mean(-1).sqrt() + eps`, has no finite gradient there, and one
@@ -905,7 +922,7 @@ claim(
 
 # %% [markdown]
 r"""
-And if you inherit a sick run instead of choosing? [Eight symptoms](tables.md#symptoms), each with a probe, a cause and a fix, stand on a page of their own.
+If you inherit a sick run, look up [eight symptoms](tables.md#symptoms), each with a probe, a cause and a fix.
 
 ## Exercises
 
@@ -1007,14 +1024,14 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, on rung S and over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width, and it goes about
-  equally far at every depth where branches are divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
+- **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width. With branches divided by the depth
+  it goes a little less far in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and the loss here is only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 
-- **Rule.** Each at its own rate, several seeds, an interval; then the loss decides less than the cost of a wrong rate.
-- **Start from.** Pre-Norm with RMSNorm; norms on queries and keys where the rate is high or decay is absent.
+- **Rule.** Each at its own rate, several seeds, an interval; then the cost of a wrong rate tells more than the loss.
+- **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys; they matter most where the rate may be too high.
 - **Test.** Neighbours on a board are told apart only if their difference exceeds what a board of equals shows.
 - **Relatives.** [All norms and recipes](tables.md), side by side.
 

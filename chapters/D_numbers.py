@@ -17,14 +17,14 @@ inference?
 
 | you look up | in short | section |
 | --- | --- | --- |
-| the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
+| the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
 | FP8 and NVFP4, with and without a norm | a norm mends tokens of unlike size, as one scale for each token does; of what an outlier channel costs it gives back 3 dB at most | [A dot product in eight bits, and in four](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | RMSNorm's sum, by width | added in float32, tokens that are stored in E4M3 keep their RMS; a running sum in bfloat16 or E4M3 stops | [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would empty most of what passes between modules | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
-| the price in a decoding step, an estimate | what the start of a kernel costs; the formula hardly counts | [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| the price in a decoding step, an estimate | what the start of a kernel costs; by bytes the formula hardly counts | [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 
-*The series* is always *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name.
+*The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name.
 
 **What is not here.** Its chart of norms in bfloat16 and float16 (l. 448–456): what such norms do to training is in chapter 03,
 [Over the cliff](03_rmsnorm.ipynb#over-the-cliff) and [The honest negative](03_rmsnorm.ipynb#the-honest-negative). Its micro-benchmarks are in chapter 09, [What the sources say, and what we measured](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured).
@@ -44,7 +44,7 @@ import torch
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
-from labkit.costs.kernel_view import benches, read_times
+from labkit.costs.kernel_view import benches, compare_times, read_times
 from labkit.costs.roofline import DEVICES, SIZES, Assumptions, norm_share, step
 from labkit.experiments import Experiment, Lab, Run, claim, minus, proportion, published
 from labkit.formats import (
@@ -75,20 +75,26 @@ r"""
 ## What each format holds
 
 A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out)). Rounding is off by $2^{-p}$ of a number at most, as long as the number is *normal*; below, digits
-go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 has
-none: what is too large becomes the largest number (or NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
+go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 and E2M1 have
+none: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
 NVFP4 is made of.
 """
 
+
 # %%
+def keep_whole(number):
+    """Return a whole number below a million as such: a table rounds only the others."""
+    return int(number) if number.is_integer() and number < 1e6 else number
+
+
 plots.table(
     [
         {
             "format": name, "bits": of.bits, "exponent bits": of.bits - of.significant,
-            "mantissa bits": of.significant - 1, "p": of.significant, "largest": of.largest,
+            "mantissa bits": of.significant - 1, "p": of.significant, "largest": keep_whole(of.largest),
             "smallest normal": of.smallest_normal, "smallest": of.smallest,
-            "one-pass variance ends at a mean of": 2 ** (of.significant / 2),
-            "squares overflow above": of.largest**0.5,
+            "one-pass variance ends at a mean of (standard deviations)": keep_whole(2 ** (of.significant / 2)),
+            "squares overflow from about": of.largest**0.5,
             "a running sum of ones stops at": 2**of.significant,
         }
         for name, of in FORMATS.items()
@@ -97,8 +103,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns concern norms. The cliff of the one-pass variance, in standard deviations, is derived in chapter 03, [Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out); the
-order of casts in T5's and Llama's code is in its [Small print: ε and the last rounding](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding). E4M3 and E2M1 saturate: in them a square that is too large becomes the largest number.
+The last three columns concern norms. The cliff of the one-pass variance is derived in chapter 03, [Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out); the
+order of casts in T5's and Llama's code is in its [Small print: ε and the last rounding](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding).
 
 **An ε can vanish.** What stands under the root must be a number of the format that computes it:
 """
@@ -112,7 +118,8 @@ kept = {
 silent = torch.zeros(4, dtype=torch.float16)
 claim(
     "D-a-small-eps-is-zero-in-float16",
-    "As ε, {which} are 0 in float16; in bfloat16 {brain} of the {tried_eps} tried are. A silent token then gives {result}.",
+    "In bfloat16 {brain} of {tried_eps} tried ε are 0, in float16 {mean:.0f} ({which}): "
+    "a silent token then gives {result}.",
     sum(of["float16"] == 0 for of in kept.values()),
     said="In float16 an ε of 1e-8 or 1e-12 is 0.",
     brain=sum(of["bfloat16"] == 0 for of in kept.values()),
@@ -128,12 +135,12 @@ claim(
 r"""
 ## A dot product in eight bits, and in four
 
-In a product of matrices both operands are rounded; the sums are kept in float32. How loud is the noise? The **signal-to-noise ratio**
+In a product of matrices both operands are rounded; the sums are kept in float32. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. A value with $p$ bits has an error of about
 $0.4\cdot2^{-p}$ of it, whatever its size. The errors of both operands add up. Signal and noise both grow with width, so their ratio does not. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
 To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each
-16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it; no GPU is asked. To train whole models in FP8 or NVFP4 is out of
+16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. To train whole models in FP8 or NVFP4 is out of
 range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
 """
 
@@ -231,7 +238,7 @@ mended = {
     for way in ways
 }
 plots.table([
-    {"sizes over six powers of ten, dB": way, "one scale": fmean(by_spread[way][6])}
+    {"sizes over six powers of ten, dB": way, "one scale for the tensor": fmean(by_spread[way][6])}
     | {change: fmean(at[way]) for change, at in after.items()}
     for way in ways
 ])  # fmt: skip
@@ -280,8 +287,8 @@ plots.curves(
     xlabel="outlier channel over the others",
     ylabel="signal to noise (dB)",
     logx=True,
-    caption="Signal of the ordinary channels. From √1024 = 32 on each format loses 20 dB for a factor of ten; E2M1 with one scale has lost "
-    "them earlier. The norm's line keeps close to the one without a norm.",
+    caption="Signal of the ordinary channels. Far above √1024 = 32 the formula loses 20 dB for a "
+    "factor of ten; E2M1 with one scale has lost them earlier. The norm's line keeps close to the one without a norm.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
 
@@ -382,7 +389,7 @@ wrong, and only the last has to do with how tokens are *stored*.
 
 - **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and what rounds to it ends at 65520, so the sum overflows from $r = \sqrt{65520/d}$ on: 4 at width 4,096,
   2 at 16,384. The *mean* of squares overflows only with the squares, from an entry of 256 on ([Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out)).
-- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term changes nothing.
+- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term changes nothing: equal terms stop at width $2^p$, the first table's last column.
 - **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, but for a bias that no width removes.
 """
 
@@ -416,7 +423,8 @@ plots.curves(
 # %%
 claim(
     "D-a-running-bfloat16-sum-stops",
-    "A running bfloat16 sum reaches {first:.0%} of the squares at width 4,096, {mean:.0%} at 16,384, where the norm's output is {times:.1f} times too large.",
+    "At width 16,384 a running bfloat16 sum reaches {mean:.0%} of the squares, and the norm's "
+    "output is {times:.1f} times too large; at 4,096, {first:.0%}.",
     sums["added in bfloat16"][16384],
     unit="draws",
     said="Added one after another in bfloat16, the squares of a wide token stop adding up.",
@@ -712,12 +720,12 @@ claim(
 
 # %% [markdown]
 r"""
-The criterion for E5M2 asks that the mean be above 0 by its interval. One seed lies so far out that the interval reaches below 0. So the card says "not seen", whatever the count of signs.
+One seed of E5M2 lies so far out that the interval reaches below 0. So the card says "not seen", whatever the count of signs.
 
 ### Dynamic scaling: GradScaler
 
 The plateau is wide, but nobody knows its right end beforehand, and the seeds above do not agree on it. So: halve the scale and skip the step when anything overflows; double it after a number of good steps
-(2,000 in PyTorch). That is all:
+(2,000 in PyTorch):
 """
 
 
@@ -813,8 +821,8 @@ ratios = [
 ]
 claim(
     "D-norm-gradients-are-the-largest",
-    "Over {looks} looks the largest gradient entry of a norm's gain is {ratio:.2f} times the largest elsewhere. Elsewhere, {where} is largest "
-    "on average.",
+    "Over {looks} looks the largest gradient entry of norms' gains is {ratio:.2f} times "
+    "(binary logarithm {mean:.2f}) the largest elsewhere; there, {where} is largest on average.",
     ratios,
     said="Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
     looks=len(extremes[0]),
@@ -921,7 +929,7 @@ claim(
 
 # %% [markdown]
 r"""
-A family counts if transformers registers it for causal language modelling and neither for masked tokens nor for sequence to sequence. The share counts kinds of code. It does not say how much any of them is used.
+A family counts if transformers registers it for causal language modelling and neither for masked tokens nor for sequence to sequence. The share counts kinds of code, not how much they are used.
 
 ## What a norm costs at inference
 
@@ -939,19 +947,27 @@ kernel takes microseconds. So by the estimate, with one sequence both cost a sta
 
 # %%
 bench = benches()["NVIDIA H100 80GB HBM3"]
-longer = {}
+longer = []
 for way in ("forward", "backward"):
     layer, rms = (read_times(bench, norm, way) for norm in ("layer_norm", "rms_norm"))
-    longer[way] = [100 * (layer[at]["normkernels"] / rms[at]["normkernels"] - 1) for at in layer]
+    longer += [
+        {
+            who: [100 * (ratio - 1) for ratio in compare_times(layer[at][who], rms[at][who])]
+            for who in ("normkernels", "torch", "compile")
+        }
+        for at in layer
+    ]
+slowest, *around = max(of["normkernels"] for of in longer)
 claim(
     "D-a-large-layer-norm-takes-little-longer",
-    "At {k} of {n} sizes, forward and backward, LayerNorm takes less than a tenth longer; {most:.1f} % at most.",
-    proportion([more < 10 for of in longer.values() for more in of]),
-    most=max(max(of) for of in longer.values()),
-    said="On an H100 a large LayerNorm takes less than a tenth longer than RMSNorm.",
-    unit="sizes",
-    source="our kernels, activations of 64 MiB in bfloat16; times recorded on an H100 (data/bench)",
-    criterion="> 0.5",
+    "Our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, forward and backward; PyTorch's up to {torch:.0f} %, the compiler's up to {compiled:.0f} %.",
+    slowest,
+    torch=max(of["torch"][0] for of in longer), compiled=max(of["compile"][0] for of in longer),
+    interval=tuple(around),
+    unit="replays, 20th to 80th percentile",
+    said="On an H100 our large LayerNorm takes less than a tenth longer than our RMSNorm.",
+    source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
+    criterion="< 10",
     kind="at",
 )  # fmt: skip
 
@@ -969,8 +985,9 @@ wholes = {
 plots.share_bars(
     wholes,
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
-    caption="An estimate: what norms and the sums before them take of a decoding step, on 1, 4 and 16 H100s that share the matrices "
-    "while each computes every norm. A kernel takes 2 µs at least; communication is left out.",
+    caption="An estimate: what norms and the sums before them take of a decoding step, of the 8B "
+    "model on one H100, of 70B on 4, of 405B on 16. GPUs share the matrices while each computes "
+    "every norm. A kernel takes 2 µs at least; communication is left out.",
 ).named("inference-share")
 
 # %%
@@ -1007,7 +1024,7 @@ plots.table(
 r"""
 *The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain little of that; the rest would be the second reduction and whatever else its kernels did, and an estimate cannot contradict a measurement.
 
-More GPUs raise the share, for they divide the matrices and repeat the norms. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
+More GPUs raise the share, for they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 a norm moves too many bytes for a kernel's shortest time. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## Exercises
 

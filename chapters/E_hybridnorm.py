@@ -20,14 +20,14 @@ each table and figure at our size?
 | --- | --- | --- |
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two errors of counting depends on how answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Table 2 and Figure 3, experts | a small mixture on rung S, two locked forecasts | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, first weights | there, in single numbers, the sign of HybridNorm's lead changes with them; here it is never ahead, and falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 3, first weights | there, in single numbers, the sign of HybridNorm's lead changes with them; here it falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | all sixteen are arms of rung S; the figure counts those that have reported | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges there | HybridNorm without the norm on values; here none of its runs diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | an embedding norm and two other first blocks | [shelf C](C_zoo.ipynb#first-blocks), [chapter 06](06_hybridnorm.ipynb#the-equations) |
 | Table 5, depth | Post-Norm is behind Pre-Norm at 6 blocks and at 12; what else has reported is printed there | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
-| Figure 5, gradients at steps 1 and 100 | Pre-Norm's grow towards the first blocks; how far depends on weights and on how large tokens enter. HybridNorm's are even but for its first | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; step 100 has a figure | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes: whose loss falls faster, but not by which law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Figure 6, scaling | two sizes allow a difference of exponents, and no law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | one entry disagrees with a model's name, one with the released configuration | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
@@ -141,7 +141,7 @@ HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = 
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
 The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of the ladder on rung S, with a
-rate of its own and five to twenty fresh seeds. Rows are sorted by the paper. Where our order agrees, points lie farther right row by row:
+rate of its own and five to twenty fresh seeds. Where our order agrees, points lie farther right row by row:
 """
 
 # %%
@@ -157,7 +157,7 @@ by_paper = sorted(
 plots.dots(
     {f"{name} ({table4[name]['c4']:.2f})": ends[name] for name in by_paper},
     xlabel="test loss here (nats)",
-    caption=f"Rows of Table 4 in the order of the paper, the best at the top; in brackets the published perplexity on C4. {len(ends)} of sixteen rows have reported; the others are left out, and so is QK-Post, which has no published number.",
+    caption=f"Rows of Table 4 in the order of the paper, the best at the top; in brackets the published perplexity on C4. QK-Post has none. Of the 15 other rows {len(by_paper)} have reported, and stand here.",
     provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
 ).named("table-4")  # fmt: skip
 
@@ -172,19 +172,32 @@ def describe_row(name):
         "C4 there": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
     }
     if name not in ends:
-        return {**row, "test here": "waits", "n": 0, "below Pre-Norm": ""}
+        return {**row, "test here": "waits", "n": 0, "lead over Pre-Norm": ""}
     row |= {"test here": f"{fmean(ends[name]):.4f}", "n": len(ends[name])}
     lead = ladder.lead(climbed, methods[name])[first]
     low, high = lead.compute_interval()
     return {
         **row,
-        "below Pre-Norm": ""
+        "lead over Pre-Norm": ""
         if name == "Pre-Norm"
-        else f"{lead.mean:+.4f} [{low:+.4f}, {high:+.4f}]",
+        else f"{round(lead.mean, 4) + 0.0:+.4f} [{low:+.4f}, {high:+.4f}]",
     }
 
 
 plots.table([describe_row(name) for name in methods])
+
+# %%
+of_rows = {
+    name: ladder.lead(climbed, methods[name])[first].compute_interval()
+    for name in ends
+    if name != "Pre-Norm"
+}
+below = [name for name, (low, _) in of_rows.items() if low > 0]
+above = [name for name, (_, high) in of_rows.items() if high < 0]
+print(
+    "Told apart from Pre-Norm, each row by itself: "
+    f"below it {', '.join(below) or 'none'}; above it {', '.join(above) or 'none'}."
+)
 
 # %% [markdown]
 r"""
@@ -242,6 +255,7 @@ print(
     f"{len(by_paper)} of 15 rows have reported; Spearman's correlation with the published order: "
     f"{fmean(together):+.2f} [{between[0]:+.2f}, {between[1]:+.2f}]. "
     f"Of shuffles of all fifteen, as thirteen functions, one in forty passes {by_chance:.2f}."
+    + ("" if len(by_paper) == 15 else " The two cards wait for the other rows.")
 )
 
 # %%
@@ -422,7 +436,7 @@ r"""
 ## Table 5: depth
 
 With 29 narrower blocks in place of 16 the paper keeps the parameters. Post-Norm is printed with a number at 16 layers and as "diverge" at 29; HybridNorm's lead over Pre-Norm is printed as 0.015 nats at 16 and 0.011 at 29
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our directions D and D24 are rung S with 12 and 24 blocks: more blocks, more parameters, as many batches, so fewer characters a parameter, as printed below. Both use Megatron's weights, and embeddings of RMS 1.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our directions D and D24 are rung S with 12 and 24 blocks: more blocks, more parameters, as many batches, so fewer characters a parameter. Both use Megatron's weights, and embeddings of RMS 1.
 """
 
 # %%
@@ -521,7 +535,7 @@ claim(
 
 # %% [markdown]
 r"""
-On rung S four experts share the parameters of a plain feed-forward layer, and each token uses two. (A mixture with more parameters would need more text to be ranked by this book's rules.) The weights of the losses that balance the router are the
+On rung S four experts share the parameters of a plain feed-forward layer, and each token uses two. (More parameters would need more text to be ranked by this book's rules.) The weights of the losses that balance the router are the
 paper's, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), Table 7).
 """
 
@@ -550,7 +564,7 @@ $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot
 
 where the branch passes a random gradient on at $g$ times its size. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula says: level. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-We take the paper's 29 layers, and tokens drawn at RMS 0.02 (its rule at its width). The forecasts on the next cards were locked before, and without the last two sentences: ours for Post-Norm forgot $g$. A first gradient has no rate; what the cards say of step 100 is at one stated rate, not tuned.
+We take the paper's 29 layers, and tokens drawn at RMS 0.02 (its rule at its width). The forecasts on the next cards were locked before, and without the last two sentences: ours for Post-Norm forgot $g$. A first gradient has no rate; what the cards say of step 100 is at one stated rate, not tuned. Their intervals are of natural logarithms of ratios.
 """
 
 # %%
@@ -612,6 +626,14 @@ def measure_range(runs):
 
 
 # %%
+late = {
+    arm: raise_mean(compare_blocks(arm, step=str(sizes.last)))
+    for arm in ("Pre-Norm", "Post-Norm", "HybridNorm", "HybridNorm*")
+}
+print(f"Step {sizes.last} at one rate, the second block's gradient over the last one's:")
+print(", ".join(f"{arm} {ratio:.2f}" for arm, ratio in late.items()))
+
+# %%
 of_first = {"source": f"{PAPER}, section 4.5 and Figure 5", "kind": "at", "since": begun.find_start()}  # fmt: skip
 if size != "smoke":
     claim(
@@ -638,8 +660,8 @@ if size != "smoke":
         megatron=raise_mean(compare_blocks("Post-Norm, Megatron")),
         later=raise_mean(compare_blocks("Post-Norm", step=str(sizes.last))),
         said="At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
-        published="vanishing gradients", criterion="< 0",
-        tried={"control": "Megatron's weights", "last step": "step 1 alone"},
+        published="vanishing gradients, at steps 1 and 100", criterion="< 0",
+        tried={"control": "Megatron's weights", "last step": "judged at step 1; step 100, at one rate, stands beside it"},
         **of_first,
     )  # fmt: skip
 
@@ -684,7 +706,7 @@ r"""
 At step 1, then:
 
 - **Pre-Norm**: gradients grow towards the first blocks. How far depends on weights and on how large tokens enter; from Megatron's weights and with tokens of RMS 1 they are nearly level.
-- **Post-Norm**: with the paper's gated layers gradients do not vanish; from Megatron's small writes they are level. A hundred steps later they fall on the way down. With ReLU they fall at once, which the formula does not predict.
+- **Post-Norm**: with the paper's gated layers gradients do not vanish; from Megatron's small writes they are level. A hundred steps later they fall on the way down, as published. With ReLU they fall at once, which the formula does not predict.
 - **HybridNorm**: its blocks are even but for the first, which divides by the size of small tokens.
 - **HybridNorm\***: it keeps that gradient in the first block, and its second has one too.
 """
@@ -768,7 +790,7 @@ claim(
 
 # %% [markdown]
 r"""
-All six layers have one width. Under the two of degree 1 without a mean gradients do not fall, under ReLU they do: so it is ReLU's mean, and not the missing gate. (A reason, found afterwards and not tested: with that mean tokens become alike. Attention writes at full size what they share, and averages a random gradient out.)
+All six layers have one width and read one batch; the card's runs read five. Under the two of degree 1 without a mean gradients do not fall, under ReLU they do: so it is ReLU's mean, and not the missing gate. A reason, found afterwards and not tested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
 """
 
 # %% [markdown]
@@ -786,10 +808,14 @@ later_on = {
     ]
     for name, arm in profiled.items()
 }
+first_over_last = ", ".join(
+    f"{name} {raise_mean([math.log(run[0] / run[-1]) for run in runs]):.2f}"
+    for name, runs in later_on.items()
+)
 plots.by_depth(
     later_on,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
-    caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. Pre-Norm's gradients are larger in the first blocks, those of Post-Norm and HybridNorm in the last.",
+    caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. The first block's gradient over the last one's: {first_over_last}.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
 ).named("step-100")  # fmt: skip
 
@@ -961,7 +987,8 @@ claim(
     high=max(shares.values()),
     said="The four sizes of Figure 6 differ twofold in the tokens that they read a parameter.",
     source=f"{PAPER}, section 4.6",
-    published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens",
+    published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
+    "(Table 4: 550M on 400B)",
     criterion="> 2",
     kind="exact",
 )
@@ -1035,11 +1062,11 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference says that the lead, as a share of the loss, is larger on M than on S. It does not say that it would go on: from two points nobody can see a line bend.
+A positive difference says that the lead, as a share of the loss, is larger on M than on S. It does not say that it would go on: two points show no bend.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
-The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, its mixtures 64.95 and 66.12 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer a single question of these: **out of range**.
+The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, its mixtures 64.95 and 66.12 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
 What can be computed is the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
@@ -1075,7 +1102,7 @@ for table, rows in tables.items():
             odds[table, method] = won[table, method] / error
 plots.table([
     {"table": table, "against Pre-Norm": method.replace("*", "\\*"), "points won": f"{won[table, method]:+.2f}",
-     "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r that makes it two": f"{max(0.0, 1 - z * z / 4):.2f}",
+     "one standard error, r = 0": f"{won[table, method] / z:.2f}", "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r that makes it two": f"{max(0.0, 1 - z * z / 4):.2f}",
      "COPA's share of the variance, Pre-Norm": f"{find_error(tables[table]['Pre-Norm'])[1]:.0%}"}
     for (table, method), z in odds.items()
 ])  # fmt: skip
@@ -1090,7 +1117,7 @@ def compare_task(table, method, task):
 
 
 plots.table([
-    {"task: points (errors)": task} | {
+    {"task: points (errors, r = 0)": task} | {
         f"{table}, {method}".replace("*", "\\*"): compare_task(table, method, task) if task in tables[table][method] else ""
         for table, method in odds
     }
@@ -1139,7 +1166,7 @@ claim(
 r"""
 If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Runs have an error of their own, and the tables give no spread.
 
-Of single tasks the text picks HellaSwag (+1.71) and COPA (+3.78) as substantial ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first is more than two errors of counting, the second less than one. More telling than the average are signs: in Table 2 HybridNorm is ahead in eight tasks of eight, which a fair coin does in one case of 128 (either way); in Table 1 in five of seven, with a tie, and its variant in six of eight ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+Of single tasks the text picks HellaSwag (+1.71) and COPA (+3.78) as substantial ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first is more than two errors of counting, the second less than one. More telling than the average are signs: in Table 2 HybridNorm is ahead in eight tasks of eight, which a fair coin does in one case of 128 (either way); in Table 1, with BasicArithmetic, in five of seven and a tie, and its variant in six of eight ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ## Tables 6 and 7: the settings
 

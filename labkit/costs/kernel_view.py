@@ -3,7 +3,7 @@
     kernel_source("rms_norm", "_forward")     the text of a kernel, as it stands in normkernels
     recorded()                                data/kernels.json: machine code and counted bytes
     benches()                                 data/bench: what GPUs measured, where one was at hand
-    read_times(one, "rms_norm")               of one device: µs by provider, at the large sizes
+    read_times(one, "rms_norm")               of one device: times by provider, at the large sizes
 
     python -m labkit.costs.kernel_view record    make data/kernels.json anew; needs Triton (Linux)
 
@@ -85,19 +85,27 @@ def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
 
 def read_times(
     bench: dict[str, Any], kernel: str, way: str = "forward"
-) -> dict[tuple[int, int], dict[str, float]]:
-    """Read how many µs each provider takes, by rows and values of a row; large bfloat16 sizes only.
+) -> dict[tuple[int, int], dict[str, dict[str, float]]]:
+    """Read what each provider takes, by rows and values of a row; large bfloat16 sizes only.
 
-    Providers that were wrong, or have no such kernel, are left out; `copy` reads and writes as many
-    bytes and computes nothing.
+    Of each: `us` (median), `p20` and `p80` in µs of the device, `host_us` of the host. Providers
+    that were wrong, or have no such kernel, are left out; `copy` turns each bit of as many bytes.
     """
     return {
         (one["m"], one["n"]): {
-            who: of[way]["us"] for who, of in one["providers"].items() if of["status"] == "ok"
+            who: of[way] for who, of in one["providers"].items() if of["status"] == "ok"
         }
         for one in bench["results"].values()
         if one["kernel"] == kernel and one["large"] and one["dtype"] == "bf16"
     }
+
+
+def compare_times(over: dict[str, float], under: dict[str, float]) -> tuple[float, float, float]:
+    """Divide two times of a device: their medians, and the ends of what replays scattered.
+
+    The ends are ratios of one's 20th percentile to the other's 80th, and the reverse.
+    """
+    return over["us"] / under["us"], over["p20"] / under["p80"], over["p80"] / under["p20"]
 
 
 def source_hash() -> str:

@@ -108,7 +108,9 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
     elif len(claim["values"]) > 1:
         parts.append(f"{len(claim['values'])} {claim.get('unit') or 'seeds'}")
     if high > low:
-        parts.append(f"95 % interval {format_interval(low, high)}")
+        # An interval that was given for one value is of what its unit says.
+        given = claim.get("unit") if len(claim["values"]) == 1 and not claim.get("counts") else None
+        parts.append(f"{given or '95 % interval'} {format_interval(low, high)}")
         if claim["sort"] == "finding" and parse_criterion(claim["criterion"]).two_sided:
             decides = format_interval(*estimate.compute_interval(0.90))
             parts.append(f"90 % interval {decides}, which decides")

@@ -66,7 +66,7 @@ def claim(
     largest reports, and all rungs and directions are judged together
     (labkit.statistics.verdicts.judge_rungs). What a comparison is `lacking`
     (labkit.experiments.regime) stands on the card, and leaves it without a verdict, too. `unit`
-    names what the sample is of, where it is not seeds or runs.
+    names what the sample is of (not seeds or runs); of one value, what its `interval` is.
 
     A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
     of seeds that its lock names; until they are there the card shows a first look, and that the

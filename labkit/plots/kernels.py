@@ -209,8 +209,9 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
         f"{device}, bf16. {'. '.join(_describe_shares(kernels))}.",
-        f"{warning}Bytes that must move, over time, over copy's bandwidth for the same bytes "
-        f"({device}, bf16, 64 MiB and more). Dotted: the target. Who was wrong is not drawn.",
+        f"{warning}Bytes by our count, over time, as a share of what a kernel reaches that turns "
+        f"each bit of as many bytes ({device}, bf16, 64 MiB and more). Dotted: the target. Who was "
+        "wrong, or not installed, is not drawn.",
         data,
         recorded["provenance"],
     )
