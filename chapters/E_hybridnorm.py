@@ -21,7 +21,7 @@ each table and figure at our size?
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two errors of counting depends on how answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Table 2 and Figure 3, experts | a small mixture on rung S, two locked forecasts | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, first weights | there, in single numbers, the sign of HybridNorm's lead changes with them; here it falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen are arms of rung S; the figure counts those that have reported | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes with the published one, not surely beyond chance | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges there | HybridNorm without the norm on values; here none of its runs diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | an embedding norm and two other first blocks | [shelf C](C_zoo.ipynb#first-blocks), [chapter 06](06_hybridnorm.ipynb#the-equations) |
 | Table 5, depth | Post-Norm is behind Pre-Norm at 6 blocks and at 12; what else has reported is printed there | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
