@@ -203,7 +203,7 @@ print(
 r"""
 ### Does one order go with the other?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. Of fifteen shuffled rows one order in forty passes the bound that we locked, of the second card. It is too low: two pairs of rows are one function each, so only thirteen change places, and the paper's numbers have ties. The bound for such shuffles is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. Of fifteen shuffled rows one order in forty passes the bound that we locked. It is too low: two pairs of rows are one function each, so only thirteen change places, and the paper's numbers have ties. The bound for such shuffles is printed below.
 
 The interval draws each mean again, with its runs' scatter and what its rate leaves. That adds noise to noisy means: it is pessimistic. The cards' points leave out one seed of each row.
 """
