@@ -261,7 +261,7 @@ $$J = \frac1r\Big(I - \tfrac1m \mathbf 1\mathbf 1^\top - \tfrac1m \hat x \hat x^
 
 where $\delta$ is the upstream gradient, and a bar is a mean over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
 the one that would only stretch them. The norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
-projection, of rank $m - 2$; with a small $\varepsilon$, nearly so.
+projection, of rank $m - 2$; where $\varepsilon \ll v$, nearly so.
 
 *By hand.* Two values $\pm a$ about their mean, $\varepsilon = 0$. Write the bracket as a matrix.
 
@@ -632,7 +632,7 @@ ratios = [(two.max() / more.max()).log10().item() for two, more in pairs_of_seed
 claim(
     "01-gradient-dies-at-two",
     "With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}); "
-    "the median one is {median:.2f} times.",
+    "the median one {median:.2f} times.",
     ratios,
     said="At two images a step BatchNorm's gradient dies, as the rank argument says.",
     times=10 ** fmean(ratios),
@@ -673,8 +673,7 @@ claim(
 
 # %% [markdown]
 r"""
-We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, by nothing but a wider step. So the sign is
-the cause, or part of it. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Which of the three helps we cannot say. Shelf B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
+We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, by nothing but a wider step. So the sign is at least part of the cause. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Which of the three helps we cannot say. Shelf B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
 
 ## The same batch of two in a CNN
 
@@ -716,7 +715,7 @@ count as few; the section on fluctuations measures this in our CNN.
 ## In a language model
 
 Now a small language model: six blocks of width 32, a norm in front of each sublayer, trained on 20 characters of text for each of its parameters. All chapters share these runs, the *ladder*: the same recipes at several sizes, its *rungs*. This is the smallest. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. LayerNorm has the ladder's seven rates, with up to three seeds each; BatchNorm has five, with one seed. Five other seeds report.
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. LayerNorm has the ladder's seven rates, BatchNorm five; one seed chooses, five others report. The figure shows up to three.
 """
 
 # %%
@@ -812,7 +811,7 @@ claim(
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode.
+Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. A skip leaks nothing: shelf A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
 """
 
 # %%
@@ -854,7 +853,7 @@ cnn = final_by_cell["BatchNorm, CNN | 2"]
 in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
 claim(
     "01-text-fluctuates-after-training",
-    "Fluctuation at the language model's last norm: {mean:.2f}; at the CNN's three norms: {first:.1f}, {second:.1f}, {cnn:.1f}. At the last, 128 values count as {worth:.0f}.",
+    "Fluctuation at the language model's last norm: {mean:.2f}; at the CNN's three norms: {first:.1f}, {second:.1f}, {cnn:.1f}. At its last, 128 values count as {worth:.0f}.",
     read_fluctuation(of_batch)[-1],
     said="After training, batch means of text fluctuate far more than those of independent values.",
     first=in_cnn[0],
@@ -873,7 +872,7 @@ claim(
 # %% [markdown]
 r"""
 This does not refute Shen et al., who measured another quantity in other models. The strongest fluctuation sits at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
-as more than two. At the language model's last norm, whose windows come from anywhere in the text, all values count.
+as more than two. In the language model, whose windows come from anywhere in the text, all values count at the last norm.
 
 ## Batch statistics, repaired
 
@@ -885,7 +884,7 @@ Why still want statistics of a batch? In evaluation they cost nothing: BatchNorm
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. At once we can check that PRepBN vanishes. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN vanishes can be checked at once. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN for a moment, and fold:
 """
@@ -1108,7 +1107,7 @@ the equal lengths were used: RMSNorm has the property too.
   images, over positions too, to InstanceNorm. All have one formula and one Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: almost no gradient nearly everywhere, and a huge one at the step. A larger $\varepsilon$
   widens the step, and most of the loss was made good. A CNN brings more values to each mean, and it did not fail here; but it differs in more than that
-  number. Why a ResNet-50 suffers, with 98 values in a mean, these runs do not show. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  number. At its last norm they count as fewer; whether that explains a ResNet-50, these runs do not show. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should stand in a language model?** LayerNorm, and not for the loss: with each at its own rate BatchNorm comes close. But BatchNorm lets tokens hear the future
   and one another while it trains, and needs masks and a second mode. LayerNorm's output depends on nobody
   else. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
@@ -1118,7 +1117,7 @@ the equal lengths were used: RMSNorm has the property too.
 
 - **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$; BatchNorm takes $\mu$, $\sigma^2$ of a channel over examples (and positions), LayerNorm of a token over its channels.
 - **Relatives.** InstanceNorm: a channel of one image; GroupNorm: some channels of one image; RepBN, PowerNorm: BatchNorm with other statistics.
-- **Use.** BatchNorm where many values share a mean, as in images; LayerNorm where few would, where examples must not hear each other, or where the order of tokens matters.
+- **Use.** BatchNorm where many unlike values share a mean, as in large batches of images; LayerNorm where few would, where examples must not hear each other, or where the order of tokens matters.
 - **Cost.** BatchNorm has two modes and a memory, and hears the other examples; LayerNorm gives up the size of a token.
 
 | you see | cause | try |

@@ -159,8 +159,7 @@ claim(
 
 # %% [markdown]
 r"""
-The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little
-to leave it in, unless tokens have a large component along just this direction. Remember that exception.
+The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along just this direction. Remember that exception.
 
 ### Your turn
 
@@ -357,8 +356,7 @@ Between which two numbers would you bet that each answer lies? Write them down b
 ### The loss
 
 The book trains the same recipes at several sizes, the *rungs* of a *ladder*, each long enough to be compared. Rung S, the smallest, has six blocks of width 32, which read 20
-characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; seeds that chose no
-rate report. LayerNorm has a gain and a shift, RMSNorm a gain, so the arms differ in the shift, too; we did not separate the two.
+characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; fresh seeds report. LayerNorm has a gain and a shift, RMSNorm a gain, so the arms differ in the shift, too; we did not separate the two.
 We call two norms equal if they differ by less than 0.009 nats, less than a quarter of the cost of a rate that is off by a factor of $\sqrt{10}$.
 """
 
@@ -458,7 +456,7 @@ claim(
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
 models. With RMSNorm the share is about that of chance, $1/32$ at this width and $1/4096$ at width 4096. With LayerNorm the share is smaller
-still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$, and only the rest of the stream grows. Adam rescales each entry by
+still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$ and are never taught to write a mean. Adam rescales each entry by
 itself, which brings a little back.
 
 ### When the mean is large
@@ -554,7 +552,7 @@ claim(
 
 # %% [markdown]
 r"""
-The model wants a larger rate, as predicted, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low rates the model with it ends higher; at rates that are too high it ends lower than either norm without.
+The model does want a larger rate, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low rates the model with it ends higher; at rates that are too high it ends lower than either norm without.
 But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range: five seeds hardly tell
 the two highest of these rates apart. So the card's interval is widened by what may be lost when one seed chooses.
 
@@ -703,7 +701,7 @@ plots.table(
 # %% [markdown]
 r"""
 The subtraction $x_i - \mu$, which *Transformer Anatomy*, part 7, blames, is innocent: two passes do it too, and get the variance right here. The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
-positive numbers, and such a sum cannot cancel. Only this statistic is safe: at a mean of 30 deviations all outputs lie near 1, where steps of $2^{-7}$ are coarse beside differences of $1/30$.
+positive numbers, and such a sum cannot cancel. The statistic is safe, the output is not: at a mean of 30 deviations all outputs lie near 1, where steps of $2^{-7}$ are coarse beside differences of $1/30$.
 
 ### 900 and its neighbours
 
@@ -751,7 +749,7 @@ plots.explore(
     "offset-and-variance",
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096 in bfloat16. One pass jumps to a coarser and coarser grid. From a mean "
-    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of the three most tokens get depends on the third "
+    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
     "digit of the mean. The two-pass variance and RMSNorm's mean square stay where they are.",
 )
 
@@ -802,7 +800,7 @@ def worst(means, seed):
 
 claim(
     "03-two-passes-and-rms-are-safe",
-    "Up to a mean of {most:.0f} two passes and RMSNorm's mean square have relative errors of at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
+    "At five means up to {most:.0f} the relative errors of two passes and RMSNorm's mean square are at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
     [worst(half_way, s) for s in draws],
     unit="draws",
     said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
@@ -870,7 +868,7 @@ Kernels that go over a row once but accumulate in float32 have moved the cliff f
 not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
 $2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a number of the format
 shows next to no error. One half-way between two shows the most: far enough out, the variance comes out about twice as large as it is. In the table
-$\sigma^2$ is that of the token as stored, which rounding has already made larger than 1.
+$\sigma^2$ is that of the token as stored, which rounding has already changed.
 """
 
 # %%
@@ -906,8 +904,7 @@ print("two-pass variance", variance_in(token, "float16").item())
 r"""
 ### Over the cliff
 
-Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, by two passes in bfloat16, and by
-one pass; nothing else is rounded. The offset lies short of the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are ½ apart already. A variance
+Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, and in bfloat16 by two passes and by one; nothing else is rounded. The offset lies short of the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are ½ apart already. A variance
 of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
 about 316 times too large.
 """
@@ -1284,8 +1281,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When the subtraction may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
-  training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one that was
-  run, the two losses are level within our margin.
+  training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one with both, the two losses are level within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
   Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset does not make the blocks outgrow it: at one and the same

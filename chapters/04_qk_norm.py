@@ -191,7 +191,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line ends at the bottom at every gain?
+slider: which line ends at the bottom wherever it stands?
 """
 
 
@@ -261,7 +261,7 @@ claim(
 # %% [markdown]
 r"""
 So whoever says that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation mixes two methods. Bare unit vectors eliminate
-saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom at every gain. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom wherever the slider stands. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
@@ -517,7 +517,7 @@ The runs are of the book's *ladder*, on rung S: six blocks of width 32 with four
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer; QK-Norm has two more, on queries and keys.
 
 Seeds that never report choose each model's rate. One such seed
-found the same rate for both; the next figures are at ten times that rate, 0.1. With three such seeds QK-Norm's best rate comes out a little higher. *Each at its own rate* uses three wherever those runs are complete. It adds two rungs: W is S with a weight decay of 0.1, M has width 64 and 6,000 steps.
+found the same rate for both; the next figures are at ten times that rate, 0.1. With three such seeds QK-Norm's best rate comes out a little higher. *Each at its own rate* uses three wherever those runs are complete. It adds two rungs: W is S with a weight decay of 0.1 on matrices, M has width 64 and 6,000 steps.
 
 ### One rate, three models
 
@@ -671,7 +671,7 @@ claim(
 
 # %% [markdown]
 r"""
-The logits go on growing, so queries and keys do not stay what they are. Whether a gradient still passes the softmax we did not test. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
+The second suspect is wrong in one half: the logits go on growing, so queries and keys move. What moves them we did not test. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
 little gradient is left. Perhaps only the gain $g$ grows, which stands in the logit twice and gets a gradient through the values as well.
 
 ### Only the logits
@@ -702,8 +702,8 @@ claim(
 
 # %% [markdown]
 r"""
-So the logits are to blame. With the cap a good part of the damage is undone, but only a part. Behind the cap
-the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why, but we did not test it.
+So the logits are to blame for a good part of the damage, but only for a part. Behind the cap
+the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not mend all; we did not test it.
 Shelf C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), each at its own rate.
 """
 
@@ -738,7 +738,7 @@ plots.curves(
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
     caption="Up to the best rate the three lie within hundredths of a nat. At higher rates the model without any norm "
-    "diverges first; at still higher rates Pre-Norm fails. (Five fresh seeds where there are any, else the one that "
+    "diverges first; at still higher rates Pre-Norm fails. (Five fresh seeds where there are any, else those that "
     "tuned.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
@@ -781,7 +781,7 @@ for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
 
 # %% [markdown]
 r"""
-Each at its own rate, the two end close together: on rung S QK-Norm's lead is small beside what attention itself is worth.
+Each at its own rate, the two end close together: QK-Norm's lead is small beside what attention itself is worth.
 On W it cannot be told from zero: the uncertainty about the best rate alone is nearly as large. What the norm gives is the right half of the figure: high rates become usable, though not as good. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
@@ -1146,7 +1146,7 @@ r"""
   logits go on growing after the softmax is saturated. Why the vision transformer diverged, these runs do not show. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does it cost?** Few operations, and no loss on rung S: with both models tuned it ends a little lower there; the card adds rung M. With weight decay its lead could not be told from zero. At rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- **What does it cost?** Few operations, and nothing in loss on rung S: with both models tuned it ends a little lower there; for M see its card. With weight decay its lead could not be told from zero. At rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
 - A matrix with a norm behind it gets a gradient orthogonal to itself. Without decay it grows, and each step turns it less. Weight decay fixes that angle, and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
