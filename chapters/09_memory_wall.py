@@ -202,7 +202,7 @@ all operations while the row is on the chip.
 
 ## Derivation: the way back
 
-Fusing needs forward *and* backward in closed form. For a row $x$ of $d$ values and a gain $g$, RMSNorm is
+We need forward *and* backward in closed form. For a row $x$ of $d$ values and a gain $g$, RMSNorm is
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
@@ -318,7 +318,7 @@ claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-Many small *programs* run a kernel at once, each for a few rows. The gradient of $x$ belongs to a row; the gain's is a sum over *all* rows. Three
+A kernel runs as many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row; the gain's is a sum over *all* rows. Three
 ways, with $s$ for the bytes of a value:
 
 | way | bytes a value | price |
@@ -377,7 +377,7 @@ Between which two numbers do you expect each answer? A negative distance *below*
 | --- | --- | --- |
 | How many times as many activations does LayerNorm's fused kernel, with two passes, move as RMSNorm's, with one? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | 0 to 3 times | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
 | 256 threads for our row: we predicted how many loads, stores, exchanges, roots and roundings each makes. How many of the five are right? <!-- 09-the-code-is-as-predicted --> | 0 to 5 numbers, whole | <details><summary>show</summary>With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings.</details> |
-| A thread has 255 registers at most. How many bytes does one spill into memory that must hold 256 values? <!-- 09-a-row-too-long-for-its-warps-spills --> | 0 to 1000 bytes | <details><summary>show</summary>A thread that must hold 256 values spills.</details> |
+| A thread has 255 registers at most. How many bytes does one that must hold 256 values spill? <!-- 09-a-row-too-long-for-its-warps-spills --> | 0 to 1000 bytes | <details><summary>show</summary>A thread that must hold 256 values spills.</details> |
 | With 8,192 rows added up in bfloat16, by how much of its norm is the gain's gradient off? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | 0.01 to 100 %, log | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
 | A large norm on a CPU, by turns fused and in steps: in what share of pairs do the steps take over $1.5$ times as long? <!-- 09-eager-is-slower-on-a-cpu-too 09-a-small-norm-costs-its-call --> | 0 to 100 % | <details><summary>show</summary>On a CPU a large norm is slower in steps; a small one costs its call.</details> |
 | Sandwich also normalizes each branch's output. Each at its own learning rate, how far below Pre-Norm's is its test loss? <!-- 09-sandwich-earns-its-bytes --> | −0.05 to 0.05 nats | <details><summary>show</summary>Twice the norms buy a lower loss.</details> |
@@ -684,7 +684,7 @@ claim(
 # %% [markdown]
 r"""
 QK-Norm's norms move as many bytes as Sandwich's, and its lead over Pre-Norm has a card in [chapter 04](04_qk_norm.ipynb).
-Kim et al. report lower losses with Peri at up to 3.2 billion parameters; see also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). Without norms a model ends not far above Pre-Norm
+Kim et al. report lower losses with Peri at up to 3.2 billion parameters; see also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). On S, models without norms end little above Pre-Norm
 ([chapter 10](10_choosing_a_norm.ipynb)). Pre-Norm's norms buy a higher rate:
 """
 
@@ -788,7 +788,7 @@ claim(
     most=max(as_copy.values())[0],
     interval=tuple(around),
     unit=SPREAD,
-    said="Forward, on an H100, a large norm in one kernel takes as long as moving its bytes.",
+    said="Forward, on an H100, our large norms take about as long as moving their bytes.",
     source="the memory wall; times recorded on an H100 (data/bench)",
     criterion="> 0.9",
     kind="at",
@@ -812,7 +812,7 @@ claim(
     rms_bytes=in_bytes["rms_norm"], layer_bytes=in_bytes["layer_norm"],
     interval=tuple(around),
     unit=SPREAD,
-    said="On an H100 a norm in steps takes at least as many times longer as it moves bytes.",
+    said="On an H100 steps multiply a norm's time at least as much as its bytes.",
     source="the bytes counted above; times recorded on an H100 (data/bench)",
     criterion="> 1",
     kind="at",
@@ -822,18 +822,18 @@ compiled = {at: compare_times(times["compile"], times["normkernels"]) for at, ti
 slowest, *around = max(compiled.values())
 others = [
     times["compile"]["us"] / times["normkernels"]["us"]
-    for kernel in ("dynamic_tanh", "deep_norm")
+    for kernel in sorted({one["kernel"] for one in h100_bench["results"].values()})
     for times in read_times(h100_bench, kernel).values()
 ]
 claim(
     "09-the-compiler-is-as-fast-forward",
-    "Forward the compiler's kernels take {least:.2f} to {mean:.2f} times as long as our three, and for DyT and DeepNorm {lowest:.2f} to {highest:.2f} times.",
+    "Forward the compiler's kernels take {least:.2f} to {mean:.2f} times as long as our three, over all eleven kernels {lowest:.2f} to {highest:.2f} times.",
     slowest,
     least=min(compiled.values())[0],
     lowest=min(others), highest=max(others),
     interval=tuple(around),
     unit=SPREAD,
-    said="Forward, on an H100, norms by hand gain little over the compiler's.",
+    said="Forward, on an H100, our three norms gain little over the compiler's.",
     source="what QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
     criterion="< 1.15",
     kind="at",
@@ -859,7 +859,7 @@ claim(
 
 # %% [markdown]
 r"""
-Forward, in one kernel, times agree with the counted bytes. Steps take longer than their bytes say; why, we did not measure. All this is one run on one GPU; the intervals show only how its replays scatter, from the 20th to the 80th percentile.
+Forward our times agree with counted bytes; PyTorch's are longer. Steps take longer than their bytes say; why, we did not measure. These are two runs on one GPU; the intervals show only how its replays scatter, from the 20th to the 80th percentile.
 
 Two of eleven kernels missed our targets, 90 per cent forward and 80 backward: the backward
 pass of normed and rotated queries and keys, and unit vectors along columns. Not timed were QuACK, Liger's CuTe kernels, rows above 8,192 values, widths that are no power of two, float32, and small tensors.
@@ -884,7 +884,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Here our kernels, the compiler's and Liger's wait for Python; PyTorch's and the steps do not. Host times are rough.
+Our kernels, the compiler's and Liger's wait for the host; PyTorch's and the steps do not. Host times are rough.
 
 QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
 Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), have figures for an H100. Do bytes by our count, over their times, give the printed shares of $3.35$ TB/s?
@@ -899,7 +899,7 @@ for one in published("norm-kernels"):
         or one["moved"] * one["value_bytes"] * values / one["microseconds"] / 1e3
     )
     rows.append({"kernel": one["kernel"], "pass": one["way"], "values a row": int(one["values"]),
-                 "GB/s": round(rate), "bytes a value": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
+                 "GB/s": round(rate), "bytes of a value": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
 plots.table(rows)
 
 # %%
@@ -978,7 +978,7 @@ claim(
 
 # %% [markdown]
 r"""
-Both can be right, of different programs. And training? With $2\,\mu\mathrm s$ a kernel:
+Different programs, different shares. And training? With $2\,\mu\mathrm s$ at least:
 """
 
 # %%
@@ -1070,7 +1070,7 @@ claim(
 # %% [markdown]
 r"""
 *Transformer Anatomy*
-counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. In a batch, which shares each kernel's start, a token saves less; on several GPUs, which each compute every norm, more. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
+counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. In a batch, which shares each start, a token saves less; on GPUs that each compute every norm, more GPU time. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
 $161\cdot16\,\mu\mathrm s \approx 2.6$ ms; started one by one, at $5\,\mu\mathrm s$, 6.4 ms. **First fuse,
 then choose the formula.**
 
@@ -1272,8 +1272,8 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 
 ## What you now know
 
-- **What does a norm cost?** If large, the bytes of its row, on one CPU and one H100; if small, the start of a kernel, seen on the CPU only. Its arithmetic is as good as free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
-- **A quarter, or half a per cent?** Decoding one sequence, by the estimate, more than a quarter in steps started one by one, a few per cent in one kernel; training in steps, about half of BERT's quarter. For half a per cent, a norm would have to take less time than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **What does a norm cost?** If large, at least the bytes of its row, on one H100; if small, the start of a kernel, seen on the CPU only. Its arithmetic is as good as free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
+- **A quarter, or half a per cent?** Decoding one sequence, by the estimate, more than a quarter in steps started one by one, a few per cent in one kernel; training in steps, about half of BERT's quarter. For half a per cent of that decoding, a norm must take less than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Who decides it?** The program, by its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves the bytes of RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - Backward, the hard part is the gain's gradient, which crosses rows and costs registers. <!-- derived -->
 - At our size twice the norms bought no lower loss that we could see. Pre-Norm's norms bought, here, training at a high rate, where Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb). <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
@@ -1283,7 +1283,7 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 - **Forward.** Read $x$, write $y$: 4 bytes a value in bfloat16, with the statistics in float32.
 - **Backward of RMSNorm.** $\nabla_x = \big(u - \hat x\,\mathrm{mean}(u\hat x)\big)/r$ with $u = g\odot\nabla_y$; $\nabla_g$ sums over all rows.
 - **Law.** A kernel takes at least the largest of bytes over bandwidth, operations over peak, and the shortest time of any kernel.
-- **Use.** A fused kernel where norms run one operation after another. Where the compiler has fused them, only the backward pass was faster in ours.
+- **Use.** A fused kernel where norms run one operation after another. Where the compiler has fused them, ours gained mostly in the backward pass.
 
 | you see | cause | try |
 | --- | --- | --- |

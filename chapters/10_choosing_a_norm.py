@@ -385,7 +385,7 @@ Between which two numbers do you expect each answer? A negative distance *below*
 | question | axis | ours |
 | --- | --- | --- |
 | At its own rate, how far below Pre-Norm does a model without any norm end? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>At its own rate, a model without any norm ends above Pre-Norm.</details> |
-| LNS is Pre-Norm, each norm's output divided by the root of its block's number. At its own rate, how far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
+| LNS divides Pre-Norm's norms by $\sqrt\ell$ in block $\ell$, and starts output matrices larger. At its own rate, how far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
 | RealFormer is Post-Norm, its attention logits added up from block to block. At its own rate, how far below Post-Norm does it end? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, said to be better than Post-Norm, ends below it.</details> |
 | What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
 | By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes that differ in them? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
@@ -398,8 +398,7 @@ Test losses come from seeds that chose no rate. Sensitivities come from seeds th
 
 ### The board
 
-Every arm reads 20 characters a parameter. The board has eleven recipes: the ten that the chapters before
-this one discuss most, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
+Every arm reads 20 characters a parameter. The board has eleven recipes: nine that the chapters before this one discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
 leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). Tokens enter with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that changes
 from rung to rung is no finding.
 """
@@ -444,10 +443,10 @@ print(f"lowest of the board there: {min(of_all[arm] for arm in field.values()):.
 
 # %% [markdown]
 r"""
-The last two lines are a warning. The board's recipes have one way of drawing tokens, one norm and one rule for weights. Recipes with other choices are on the page of every
+The last two lines are a warning. Each recipe here has one way of drawing tokens, one norm and one rule for weights. Recipes with other choices are on the page of every
 arm; their names have a comma. *Drawn* means tokens drawn at the RMS behind it; for HybridNorm this changes more than most recipes do (chapter 06).
 
-One question can be put to all at once. It is a single test and needs no correction: are those that share a letter with the first
+One question can be put to all at once. It is one test, of a group chosen afterwards: are those that share a letter with the first
 *all* equal? Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
 """
 
@@ -463,7 +462,7 @@ print(f"so at 5 % {'some of them differ' if wide <= 0.05 else 'they may all be e
 
 # %% [markdown]
 r"""
-*Which* differ, only more seeds or better known rates can tell.
+*Whether*, and which, more seeds or better known rates can tell.
 """
 
 # %%
@@ -797,7 +796,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Rates a quarter of a decade apart allow a glance and no verdict; where three seeds fitted a parabola, the board's rate lies between them. A wide range helps all the same:
+Rates a quarter of a decade apart allow a glance and no verdict; where a parabola was fitted, the board's rate lies between them. A wide range helps all the same:
 where the curve is flat, it matters little that a rate came from elsewhere.
 
 ## What to choose: a table that the ledger writes
@@ -825,16 +824,16 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 - **Take** RMSNorm on every branch and before the output: Pre-Norm. RMSNorm on queries and keys, per head, its gain before the
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay.
-- **Tune** the rate on a narrow, shallow model, for we can name none; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
+- **Tune** the rate, for we can name none, on a narrow, shallow model; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
 - **Leave out** the norm on values, the second norm behind each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a rate of its own.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
-But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. [Chapter 04](04_qk_norm.ipynb#each-at-its-own-rate) tries QK-Norm with weight decay. Its share of the operations, on the board, falls with the width.
+But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. With weight decay QK-Norm's lead was not seen ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). Its share of the operations falls with the width.
 
-Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on the smallest rung; and here it was not combined with QK-Norm.
+Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on S so far; and here it was not combined with QK-Norm.
 
 **What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, each recipe at its own
 rate and QK-Norm in the baseline, finds a lead outside the noise, take that recipe. For hundreds of blocks, another scale of the branches comes

@@ -790,7 +790,7 @@ claim(
 
 # %% [markdown]
 r"""
-All six layers have one width and read one batch; the card's runs read five. Under the two of degree 1 without a mean gradients do not fall, under ReLU they do: so it is ReLU's mean, and not the missing gate. A reason, found afterwards and not tested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
+All six layers have one width and read one batch; Post-Norm's runs above read five. Under the two of degree 1 without a mean gradients do not fall on average, under ReLU they do: so it is ReLU's mean, and not the missing gate. A reason, found afterwards, untested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
 """
 
 # %% [markdown]
