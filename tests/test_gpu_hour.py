@@ -141,7 +141,7 @@ def test_the_control_trains_recorded_arms_anew(monkeypatch, tmp_path):
     found = measure.control()
     one = found["arms"]["pre"]
     assert (
-        found["said"].startswith("1 arms end at most")
+        found["said"].startswith("of 1 the means end at most")
         and len(one["here"]) == len(one["seeds"]) == 2
     )
     assert (

@@ -94,10 +94,16 @@ def test_it_trains_as_any_other_step_and_rows_that_stop_stay(name):
         assert name != "rms" or all(value.isfinite().all() for value in one.values())
 
 
-def test_batches_of_another_shape_are_refused():
-    step = GraphStep(Stack(build(MODEL)), [TRAIN] * 3, [0.1] * 3, batches())
-    with pytest.raises(ValueError, match="must all have one shape"):
-        step.place_batches(1, batches(shape=(1, 8)))
+def test_a_batch_of_another_shape_ends_the_graph_and_not_the_training():
+    drawn = [[one[row] for one in map(batches, [3] * 4, range(4))] for row in range(3)]
+    for own in drawn:
+        own[2] = tuple(part[:1] for part in own[2])
+    ends = []
+    for kind in ({}, {"make_step": make_step}):
+        configs = [replace(TRAIN, steps=4)] * 3
+        ends.append(train_together(build(MODEL), drawn, configs, [[], [], []], **kind))
+    assert [one.losses for one in ends[0]] == [one.losses for one in ends[1]]
+    assert ends[1][0].provenance["graphs"] == "batches differ in shape"
 
 
 # --- the capture ---

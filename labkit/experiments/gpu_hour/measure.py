@@ -65,9 +65,8 @@ def check() -> dict[str, Any]:
         record = store.read_record(run)
         if record is None:
             raise ValueError(f"the records lack rung S of {arm}; was this folder packed whole?")
-        short, steps = shorten_run(run), list[GraphStep]()
-        pair = [short, replace(short, seed=run.seed + 1)]
-        batched, _ = execute_together(pair, device, _make_graph_step(steps))
+        short = shorten_run(run)
+        batched, _ = execute_together([short, replace(short, seed=run.seed + 1)], device)
         if "alone" in batched.provenance:
             raise ValueError(f"{arm} was not batched: {batched.provenance['alone']}")
         off = measure_off(record.losses, batched.losses)
@@ -77,20 +76,12 @@ def check() -> dict[str, Any]:
         except Exception as error:
             said = {"alone": f"{type(error).__name__}: {error}", "norms": "none"}
         found[arm] = {"batched": off, "alone": said["alone"], "norms": said["norms"]}
-        found[arm]["graphs"] = steps[0].reason or "captured"
+        found[arm]["graphs"] = batched.provenance.get("graphs", "none")
         print(f"{arm}: {found[arm]}", flush=True)
     most = max(one["batched"] for one in found.values())
     if not most <= OPENING:
         raise ValueError(f"this device computes something else than is recorded: {most:.2g} off")
     return {"said": f"as recorded; at most {most:.1g} off", "arms": found}
-
-
-def _make_graph_step(made: list[GraphStep]) -> Any:
-    def make_step(observers: Any, *words: Any) -> GraphStep:
-        made.append(GraphStep(*words))
-        return made[-1]
-
-    return make_step
 
 
 def control() -> dict[str, Any]:
@@ -105,14 +96,14 @@ def control() -> dict[str, Any]:
             raise ValueError(f"the records lack the strict report of {arm} on a CPU; pack it anew")
         short = [shorten_run(run) if REHEARSAL else run for run in runs]
         again = [replace(run, probes=("validation", "test")) for run in short]
-        here = execute_together(again, device, _make_graph_step([]))
+        here = execute_together(again, device)
         ends = [[one.probes["test"]["loss"] for one in side] for side in (recorded, here)]
         found[arm] = {"seeds": [run.seed for run in runs], "recorded": ends[0], "here": ends[1]}
         gaps = [there - own for own, there in zip(*ends, strict=True)]
         found[arm]["gap"] = fmean(gaps)
         print(f"{arm}: {found[arm]['gap']:+.5f} nats", flush=True)
         most = max(abs(one["gap"]) for one in found.values())
-        said = f"{len(found)} arms end at most {most:.4f} nats apart on average"
+        said = f"of {len(found)} the means end at most {most:.4f} nats apart"
         keep("control", kept := {"said": said, "arms": found})
     return kept
 

@@ -26,16 +26,8 @@ from typing import Any
 import torch
 
 from labkit.experiments import ladder
-from labkit.experiments.ladder.rates import (
-    HIGHEST,
-    LOWEST,
-    QUARTER,
-    QUARTERS,
-    best_rate,
-    find_place,
-    list_first_runs,
-    name_rate,
-)
+from labkit.experiments.ladder import rates
+from labkit.experiments.ladder.rates import HIGHEST, LOWEST, QUARTER, find_place, name_rate
 from labkit.experiments.records import Records, Row, to_row
 from labkit.experiments.replicates import estimate_need, execute_together, group_runs
 from labkit.experiments.replicates.graphs import GraphStep
@@ -151,10 +143,11 @@ class Arm:
         beside = [
             p for p in (min(places) - QUARTER, max(places) + QUARTER) if LOWEST <= p <= HIGHEST
         ]
-        base, rates = ladder.build_base_run(self.rung, self.arm), [*map(name_rate, beside)]
-        if self.rung == "S" and not best_rate(list_first_runs("S", self.arm, self.book), self.book):
-            rates = [*QUARTERS]
-        runs = [ladder.configure_run(base, lr, s) for lr in rates for s in ladder.TUNING_SEEDS]
+        base, tried = ladder.build_base_run(self.rung, self.arm), [*map(name_rate, beside)]
+        first = ladder.list_first_runs("S", self.arm, self.book)
+        if self.rung == "S" and rates.best_rate(first, self.book) is None:
+            tried = [*rates.QUARTERS]
+        runs = [ladder.configure_run(base, lr, s) for lr in tried for s in ladder.TUNING_SEEDS]
         runs = [run for run in runs if run not in lacking]
         return [run for run in runs if self.book(run) is None]
 

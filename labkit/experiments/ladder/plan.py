@@ -34,7 +34,6 @@ ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-pos
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
-    ("S", ROWS[:2]),
     ("M", TUNED),
     ("first", tuple(SHELVED)),
     ("S", ROWS),

@@ -20,6 +20,7 @@ import torch
 
 from labkit.corpora import Text
 from labkit.costs.bench import compute_quartiles, take_turns
+from labkit.experiments.replicates.graphs import GraphStep
 from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
@@ -59,7 +60,7 @@ def print_table(
         if asked.reason:
             raise ValueError(f"models of recipe {recipe!r} train alone: {asked.reason}")
         for many in replicates:
-            pairs = time_pairs(run, many, device, turns)
+            pairs = time_pairs(run, many, device, turns, Step if device == CPU else GraphStep)
             cells = [_format_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
             ratio = _format_cell([a / b for a, b in pairs])
             label = "dim {}, depth {}, batch {} × {}".format(*size)

@@ -6,7 +6,9 @@ calls (in which libraries choose and allocate) and replayed on the same memory f
 and the optimizer's numbers are copied to where they were. Nothing in them asks a tensor what it
 holds.
 
-What cannot be captured goes on as ordinary calls, and `reason` says why.
+What cannot be captured goes on as ordinary calls, and `reason` says why; so do gradients from the
+first batch on that has another shape. What a model counts in Python, and not in a buffer, would
+stand still in a graph: no module of labkit's does so.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +67,8 @@ class Captured:
 class GraphStep(Step):
     """A step whose gradients and update are replayed; on a CPU a step like any other."""
 
-    places: tuple[Any, Tensor] | None = None  # of the batches
+    places: tuple[Any, Any] = None, None  # of the batches
+    table: Tensor | None = None  # the optimizer's numbers of all steps
 
     def __init__(self, *words: Any):
         super().__init__(*words)
@@ -86,12 +89,17 @@ class GraphStep(Step):
     def place_batches(self, number: int, batches: Any) -> None:
         """Bring batches and the optimizer's numbers to the places that graphs read."""
         super().place_batches(number, batches)
-        if self.places is None:  # the first batches make them
+        if self.table is None:  # the first batches make the places
             return
-        inputs, targets = self.places
-        _copy_parts((inputs, targets), (self.inputs, self.targets))
-        self.inputs, self.targets = inputs, targets
         self.now.copy_(self.table[number])
+        new, places = _list_parts(self.inputs, self.targets), _list_parts(*self.places)
+        if [*map(_describe_part, new)] != [*map(_describe_part, places)]:
+            self.look.graph, self.look.reason = None, "batches differ in shape"
+            return
+        for place, part in zip(places, new, strict=True):
+            if place is not None:
+                place.copy_(part)
+        self.inputs, self.targets = self.places
 
     def compute_gradients(self) -> None:
         """Compute losses and gradients of all rows."""
@@ -124,14 +132,9 @@ class GraphStep(Step):
             tensor.copy_(torch.where(rows, tensor, was))
 
 
-def _copy_parts(places: Any, parts: Any) -> None:
-    if isinstance(places, tuple):
-        for place, part in zip(places, parts, strict=True):
-            _copy_parts(place, part)
-    elif places is not None:
-        if places.shape != parts.shape:
-            raise ValueError(
-                "batches of a replayed step must all have one shape, got "
-                f"{tuple(places.shape)} and {tuple(parts.shape)}"
-            )
-        places.copy_(parts)
+def _list_parts(inputs: Any, targets: Tensor) -> tuple[Tensor | None, ...]:
+    return (*inputs, targets) if isinstance(inputs, tuple) else (inputs, targets)
+
+
+def _describe_part(part: Tensor | None) -> Any:
+    return None if part is None else (part.shape, part.dtype)
