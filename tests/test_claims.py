@@ -146,12 +146,21 @@ def test_a_card_names_what_its_sample_is_of():
     assert "2 of 3 turns;" in str(turns) and "; 3 pairs; 95 % interval" in str(pairs)
 
 
+def test_an_interval_that_is_given_for_one_value_is_of_what_its_unit_says():
+    given = claim(
+        "x", "s", 1.0, interval=(0.9, 1.1), unit="replays, 20th to 80th percentile", **REST
+    )
+    assert "replays, 20th to 80th percentile [0.90, 1.10]" in str(given)
+    assert "95 % interval" not in str(given)
+    assert "95 % interval [0.90, 1.10]" in str(claim("x", "s", 1.0, interval=(0.9, 1.1), **REST))
+
+
 def test_a_lead_is_said_in_words():
     ends = "A ends {apart:.2f} nats {side} B."
     assert claim("x", ends, [1.0, 2.0], **REST).statement == "A ends 1.50 nats below B."
     behind = claim("x", ends, [-1.0, -2.0], **REST)
     assert behind.statement == "A ends 1.50 nats above B."
-    assert "<b>−1.5</b>" in behind.to_html(), "beside its interval the number keeps its sign"
+    assert "below: <b>−1.5</b>" in behind.to_html(), "beside its interval the sign is told"
 
 
 def test_runs_are_counted_with_exact_intervals():

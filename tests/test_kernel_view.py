@@ -10,7 +10,9 @@ from labkit.costs.kernel_view import (
     COMPILED,
     INTERPRETED,
     benches,
+    compare_times,
     kernel_text,
+    read_times,
     recorded,
     source_hash,
     write_record,
@@ -70,3 +72,20 @@ def test_dry_runs_are_no_measurements(tmp_path):
         one = {"provenance": {"device": name}, "dry_run": dry, "results": {}}
         (tmp_path / f"{name}.json").write_text(json.dumps(one))
     assert list(benches(tmp_path)) == ["b"]
+
+
+def test_times_are_of_large_sizes_and_of_those_who_were_right():
+    def take(us):
+        return {"us": us, "p20": 0.9 * us, "p80": 1.2 * us}
+
+    providers = {
+        "ours": {"status": "ok", "forward": take(10.0)},
+        "theirs": {"status": "ok", "forward": take(30.0)},
+        "bad": {"status": "wrong", "forward": take(1.0)},
+    }
+    size = {"kernel": "k", "m": 8, "n": 4, "dtype": "bf16", "large": True, "providers": providers}
+    others = [size | {"large": False, "m": 1}, size | {"dtype": "fp32"}, size | {"kernel": "l"}]
+    times = read_times({"results": dict(enumerate([size, *others]))}, "k")
+    assert {at: [*of] for at, of in times.items()} == {(8, 4): ["ours", "theirs"]}
+    ratio = compare_times(times[8, 4]["theirs"], times[8, 4]["ours"])
+    assert ratio == pytest.approx((3.0, 27 / 12, 36 / 9))
