@@ -17,7 +17,7 @@ from normkernels import formulas
 from normkernels.bench import __main__ as program
 from normkernels.bench import check, plan
 from normkernels.bench.device import Pretend
-from normkernels.bench.measure import DeviceLost, measure_size
+from normkernels.bench.measure import DeviceLost, measure_size, record_copies
 from normkernels.bench.operations import OPERATIONS
 from normkernels.bench.plan import Case
 from normkernels.bench.providers import find_call
@@ -308,6 +308,14 @@ def test_the_plan_starts_with_the_targets_and_covers_every_size_once():
         assert {case.n for case in first if case.kernel == kernel} == lengths
     later = [case.key for phase, case in work if phase != "targets"]
     assert len(later) == len(set(later)) and {case.key for case in first} <= set(later)
+
+
+def test_the_copy_reads_one_half_and_writes_the_other():
+    for track in record_copies({"forward": 640, "backward": 96}, 3, Pretend()):
+        made = track.run(1)
+        read = made.as_strided(made.shape, made.stride(), made.storage_offset() + made.numel())
+        assert made.nbytes * 2 == track.bytes and made.storage_offset() == 2 * made.numel()
+        assert torch.equal(made, ~read)
 
 
 # --- tables and figure ---
