@@ -97,7 +97,7 @@ class GraphStep(Step):
             self.look.graph, self.look.reason = None, "batches differ in shape"
             return
         for place, part in zip(places, new, strict=True):
-            if place is not None:
+            if place is not None and part is not None:
                 place.copy_(part)
         self.inputs, self.targets = self.places
 
