@@ -255,7 +255,8 @@ def check_backward(mine):
         gain = torch.ones(x.shape[-1], dtype=x.dtype) if weight is None else weight
         return Fused.apply(x, gain, eps, mine)
 
-    dy, x, (g, *_) = torch.randn(3, 3, 8).double().round(decimals=2)
+    own = torch.Generator().manual_seed(0)  # the same rows in every build
+    dy, x, (g, *_) = torch.randn(3, 3, 8, generator=own).double().round(decimals=2)
     given = dy, x, g, x.square().mean(-1, keepdim=True).sqrt()
     if mine(*given) not in (..., None):
         return check.rms_norm(norm)
