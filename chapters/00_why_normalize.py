@@ -36,8 +36,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
-from labkit.corpora import Digits, Text
+from labkit import TrainConfig, check, plots  # pip install the book's folder
+from labkit.corpora import Digits
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
 from labkit.model.stacks import INITS, StackConfig, signal
 from labkit.norms import layer_norm
@@ -48,7 +48,6 @@ from labkit.source import show
 lab = Lab("00_why_normalize", size=size, seed=seed, memory={"kernel": "1000M", "run": "950M"})
 sizes = lab.sizes(
     # smoke, book, gpu
-    depths=([2, 4], [2, 6, 12, 24, 48], [2, 6, 12, 24, 48, 96]),
     heights=([4, 8], [4, 16, 48], [4, 16, 48, 96]),
     rates=([1e-2], [1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0]),
     low_rates=([1e-8], [1e-9, 3.16e-9, 1e-8, 3.16e-8, 1e-7, 3.16e-7, 1e-6, 3.16e-6, 1e-5, 3.16e-5]),
@@ -212,16 +211,26 @@ vector not at all, so the spectral norm is a loose bound: shelf A has [four rows
 
 ## Derivation: three repairs on paper
 
+One network goes with us from here: forty-eight matrices of width 64 that read handwritten digits, images of 8 × 8 pixels. It is wired in five ways:
+
+- *neither*: plain layers;
+- *norms*: BatchNorm after each matrix;
+- *skips*: 24 steps, each with a branch of two matrices;
+- *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$;
+- *norms and skips*: ResNet v2 with BatchNorm.
+
+We follow it on paper, then by three numbers before its first step, and then through its training.
+
 ### First repair: draw the weights with care
 
 A rectifier (ReLU) replaces negative numbers by zero, and half of the energy (the mean square) is gone: for symmetric $x$,
 $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ with $n$ inputs, whose weights have
 variance $\sigma^2$, multiplies the mean square by $\frac12 n\sigma^2$, and its root, the RMS, by $\sqrt{n\sigma^2/2}$.
 
-| rule | variance of a weight | RMS factor per layer | after 96 layers |
+| rule | variance of a weight | RMS factor per layer | after 48 layers |
 | --- | --- | --- | --- |
-| PyTorch's `nn.Linear`, biases left out | $1/(3n)$ | $\sqrt{1/6}$ | $4\cdot10^{-38}$ |
-| [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2}$ | $4\cdot10^{-15}$ |
+| PyTorch's `nn.Linear`, biases left out | $1/(3n)$ | $\sqrt{1/6}$ | $2\cdot10^{-19}$ |
+| [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2}$ | $6\cdot10^{-8}$ |
 | [He et al. (2015)](https://arxiv.org/abs/1502.01852) | $2/n_{\rm in}$ | 1 | 1 |
 """
 
@@ -252,9 +261,9 @@ $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
 He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
 
-Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. After 48 such steps the
-RMS has grown by $\sqrt2^{\,48} = 2^{24}$, nearly 17 million. The skip has turned vanishing into explosion. The cure is to keep the **branches** $f$
-small. Divide each by $\sqrt S$, for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$.
+Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. In our network it even triples it: by He's rule, and with no rectifier
+behind its second matrix, a branch puts out twice the variance that it reads. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has turned vanishing into explosion. The cure is to keep the **branches** $f$
+small. Divide each by $\sqrt S$, and the variance grows by $(1 + \frac1S)^S < e$ where a step had doubled it, and by $(1 + \frac2{24})^{24} \approx 6.8$ in our network.
 GPT-2 starts so ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf));
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
@@ -393,7 +402,6 @@ Between which two numbers do you expect each answer? Write them down before you 
 | question | axis | ours |
 | --- | --- | --- |
 | After ninety-six rectified layers with He's weights, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not.</details> |
-| A transformer with skips but no norms, from Xavier's rule: by what factor does each block that is added change the first gradient of the last feed-forward matrix? <!-- 00-gradient-explodes-without-norms --> | 0.3 to 10 times, log | <details><summary>show</summary>A transformer with skips but no norms, from Xavier's rule: the last gradient grows with every block.</details> |
 | Forty-eight layers, each design at its own rate: how far above norms and skips together does BatchNorm alone end? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train.</details> |
 | At a rate low enough for their loud start, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their loud start, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
 | With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
@@ -403,9 +411,52 @@ Between which two numbers do you expect each answer? Write them down before you 
 
 ## Measure
 
+### Three numbers before the first step
+
+One batch of digits, no training yet. How much does a matrix change the size of the signal? How alike do different images come out? And how large is the gradient of the first matrix beside that of the last?
+"""
+
+
+# %% tags=["mechanism"]
+def check_up(config):
+    """Size factor per matrix; cosine between images; the first matrix's gradient over the last's."""
+    torch.manual_seed(seed)
+    net, labels = config.build().double(), torch.randint(10, (len(images),))
+    streams = signal(net, images.double())
+    size = (streams[-1].square().mean() / streams[0].square().mean()).item()
+    unit = streams[-1] / streams[-1].norm(dim=-1, keepdim=True)
+    F.cross_entropy(net(images.double()), labels).backward()
+    slopes = [p.grad.norm().item() for p in net.parameters() if p.ndim == 2]
+    cosine = ((unit @ unit.T).sum().item() / len(images) - 1) / (len(images) - 1)
+    found = size ** (0.5 / config.depth), cosine, slopes[1] / slopes[-2]
+    return dict(zip(("size factor", "cosine", "gradient, first/last"), found, strict=True))
+
+
+# %%
+patients = {
+    "neither, PyTorch's rule": ("signals vanish", {"init": "torch"}),
+    "neither": ("inputs merge", {}),
+    "norms": ("gradients explode", {"norm": "batch"}),
+    "skips": ("the stream explodes", {"step": "none"}),
+    "small branches": ("healthy", {"step": "none", "init": "scaled"}),
+    "norms and skips": ("healthy", {"step": "resnet-v2", "norm": "batch"}),
+}
+plots.table(
+    [
+        {"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "what we read": read_off}
+        for name, (read_off, fields) in patients.items()
+    ]
+)
+
+# %% [markdown]
+r"""
+Read it by columns: size factors should be near 1, the cosine well below 1, the last column within two powers of ten of 1.
+The size factors are those of the paper: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, $3^{1/4} \approx 1.32$ a matrix with skips. The other two columns are news. He's rule makes the images merge, and BatchNorm makes gradients part. Three of the five ways are sick, each in a column of its own. Will training mend them?
+First the merging.
+
 ### Ninety-six rectified layers
 
-Three rules, one network of width 256, sixteen images of handwritten digits. Two questions: what becomes of the size, and what of the angles between images?
+Take a plain network twice as deep and four times as wide, three rules, and sixteen images. What becomes of the size, and what of the angles between images?
 """
 
 
@@ -453,88 +504,12 @@ So much for "initialization solves it": the size is kept, and the network sees o
 one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep apart units that would come to compute the same
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such units: [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing).
 
-### A transformer without norms
-
-Now blocks of attention and feed-forward, with all skips in place. *Pre-Norm* has a norm at the head of each branch, and one at the very end (chapter 02). We read the gradient of the *last* feed-forward matrix before the
-first update. The error that reaches it from the loss is bounded; what can make its gradient explode is the signal that
-came up. *Small branches* is the initialization of Megatron-LM, a code for training large transformers: it divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks. It also draws
-attention and the output head about a third smaller than Xavier's rule does. *Smaller weights* is the same initialization without the division.
-"""
-
-# %%
-start = Run(
-    model=ModelConfig(norm="layer", activation="relu", dim=64, context=32, init="xavier"),
-    data=Text(batch=16, time=32),
-    train=TrainConfig(steps=1),
-    probes=("gradient-at-start",),
-)
-towers = {
-    "no norm": {"model.recipe": "none"},
-    "no norm, smaller weights": {"model.recipe": "none", "model.init": "normal"},
-    "no norm, small branches": {"model.recipe": "none", "model.init": "megatron"},
-    "Pre-Norm": {"model.recipe": "pre"},
-}
-gradients = lab.run(Experiment(start, {"arm": towers, "model.depth": sizes.depths, "seed": five}))
-
-# %%
-last = {
-    arm: {n: [run[-1] for run in at.values("gradient-at-start.0")] for n, at in of.by("depth").items()}
-    for arm, of in gradients.by("arm").items()
-}  # fmt: skip
-plots.curves(
-    last,
-    xlabel="blocks",
-    ylabel="first gradient of the last matrix",
-    logx=True,
-    logy=True,
-    caption="Transformers at their first step, by depth. Without norms, from Xavier's rule, the line bends upwards even on two "
-    "logarithmic axes: faster than any power. Smaller weights bend it less. Small branches keep it level. With Pre-Norm it even falls: the last norm divides by a stream that has grown.",
-    provenance=lab.provenance(gradients),
-).named("first-gradient-by-depth")
-
-
-# %%
-def growth_per_block(arm):
-    """Factor by which the last gradient grows with each block that is added."""
-    low, high = min(sizes.depths), max(sizes.depths)
-    return [(b / a) ** (1 / (high - low)) for a, b in zip(last[arm][low], last[arm][high], strict=True)]  # fmt: skip
-
-
-claim(
-    "00-gradient-explodes-without-norms",
-    "Each block multiplies the last gradient by {mean:.2f}; from smaller weights by {smaller:.2f}, with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
-    growth_per_block("no norm"),
-    said="Without norms, from Xavier's rule, the last gradient grows with every block.",
-    smaller=fmean(growth_per_block("no norm, smaller weights")),
-    small=fmean(growth_per_block("no norm, small branches")),
-    normed=fmean(growth_per_block("Pre-Norm")),
-    source="this book: variances add",
-    criterion="> 1.3",
-    kind="at",
-)
-
-# %% [markdown]
-r"""
-"A 96-layer transformer without norms diverges" is therefore a sentence about an initialization. Divide what is written to the stream, and the first step looks healthy. That is one
-moment. Small transformers of six blocks, trained long enough to be compared, end close to each other with norms and without, each at its own rate; chapter 10 says how close, and
-what a wrong rate costs. How 96 blocks without norms fare: [Ninety-six blocks without a norm](A_skips.ipynb#ninety-six-blocks-without-a-norm).
-
 ### Forty-eight layers, five ways
 
-So let us train what we can afford: deep perceptrons on handwritten digits, two matrices to a residual step, 400 steps of SGD with
-momentum. Five designs, at three depths; all start from He's rule:
-
-- *neither*: plain layers;
-- *norms*: BatchNorm after each matrix;
-- *skips*;
-- *small branches*: skips, with the last matrix of each of the $S$ branches divided by $\sqrt S$;
-- *norms and skips*: ResNet v2 with BatchNorm.
-
-Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
+Now train our network: 400 steps of SGD with momentum, from He's rule, in five ways. Two shallower ones, of four and of sixteen matrices, stand beside it. Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
 never reported: five others are trained at the own rate.
 
-At forty-eight layers skips alone get ten more rates, down to $10^{-9}$, and there the five seeds run at every rate. Forty-eight matrices are 24 steps. By He's rule a step here does not double the variance but triples it: no rectifier follows the branch's second matrix, so the branch puts out twice the variance
-that it reads. The stream ends $3^{12} \approx 530{,}000$ times as large, and the first logits with it.
+At forty-eight layers skips alone start so loud that they get ten more rates, down to $10^{-9}$, and there the five seeds run at every rate.
 """
 
 # %%
@@ -763,7 +738,7 @@ the variance of that matrix's outputs over the batch, rectifier and norm togethe
 puts out is the same for all of them, and BatchNorm subtracts that part and divides by the little that is left.
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
-ten; the check-up below has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
+ten; the check-up has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
 subtract, so it divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that the rectifier takes, and the factor is 1. We did not train it alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
@@ -862,7 +837,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to what the norm is for, with BatchNorm on digits; chapter 10 asks it of transformers. The best network without norms comes close, if not level. What it
+That is our answer to what the norm is for, with BatchNorm on digits. Chapter 10 asks it of transformers, and shelf A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). The best network without norms comes close, if not level. What it
 lacks is *room*. Its range of rates lies far lower and is somewhat narrower, and it ends in a cliff: at the next rate above its best one every run diverges. A norm buys tolerance for a rate that
 nobody has tuned. The lower ends are a matter of patience: more steps would move both.
 
@@ -1089,41 +1064,7 @@ plots.table(
 r"""
 ### A check-up for a sick network
 
-Before you blame data or optimizer, take three numbers at initialization. They cost one batch.
-"""
-
-
-# %% tags=["mechanism"]
-def check_up(config):
-    """Size factor per matrix; cosine between images; the first matrix's gradient over the last's."""
-    torch.manual_seed(seed)
-    net, labels = config.build().double(), torch.randint(10, (len(images),))
-    streams = signal(net, images.double())
-    size = (streams[-1].square().mean() / streams[0].square().mean()).item()
-    unit = streams[-1] / streams[-1].norm(dim=-1, keepdim=True)
-    F.cross_entropy(net(images.double()), labels).backward()
-    slopes = [p.grad.norm().item() for p in net.parameters() if p.ndim == 2]
-    cosine = ((unit @ unit.T).sum().item() / len(images) - 1) / (len(images) - 1)
-    found = size ** (0.5 / config.depth), cosine, slopes[1] / slopes[-2]
-    return dict(zip(("size factor", "cosine", "gradient, first/last"), found, strict=True))
-
-
-# %%
-patients = [
-    ("PyTorch's rule", "signals vanish", "He's rule, or a norm", {"init": "torch"}),
-    ("He's rule", "inputs merge", "skips and BatchNorm, or small branches", {}),
-    ("skips", "the stream explodes", "small branches, or a norm", {"step": "none"}),
-    ("skips, small branches", "healthy", "—", {"step": "none", "init": "scaled"}),
-    ("BatchNorm", "gradients explode", "skips", {"norm": "batch"}),
-    ("BatchNorm and skips", "healthy", "—", {"step": "resnet-v2", "norm": "batch"}),
-]
-plots.table([{"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "cause": cause, "fix": fix}
-             for name, cause, fix, fields in patients])  # fmt: skip
-
-# %% [markdown]
-r"""
-Read it by columns: size factors should be near 1, the cosine well below 1, the last column within two powers of ten of 1.
-A step of the skips here triples the variance, $3^{1/4} \approx 1.32$ a matrix.
+Before you blame data or optimizer, take the three numbers of `check_up`. They cost one batch.
 
 *Diagnose.* Three networks of 48 layers report a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. What is each, and what would you change?
 

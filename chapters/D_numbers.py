@@ -20,6 +20,7 @@ inference?
 | the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [What each format holds](D_numbers.ipynb#what-each-format-holds) |
 | FP8 and NVFP4, with and without a norm | a norm mends tokens of unlike size, as one scale for each token does; of what an outlier channel costs it gives back 3 dB at most | [A dot product in eight bits, and in four](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | RMSNorm's sum, by width | added in float32, tokens that are stored in E4M3 keep their RMS; a running sum in bfloat16 or E4M3 stops | [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width) |
+| a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [How a gain is stored](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would empty most of what passes between modules | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
 | the price in a decoding step, an estimate | what the start of a kernel costs; by bytes the formula hardly counts | [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
@@ -508,7 +509,47 @@ claim(
 # %% [markdown]
 r"""
 So the float32 rule is about where one *adds*, in FP8 as in bfloat16. At the larger width error and bias agree: what is left is bias. Nor would FP8 speed norms up: they have no matrix product.
+"""
 
+# %% [markdown]
+r"""
+## How a gain is stored
+
+Gemma stores the gain of RMSNorm as its distance from 1 ([Gemma Team, 2024](https://arxiv.org/abs/2403.08295)). Two things change.
+
+**Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: without a gradient
+it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
+not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. Hence the custom to exempt
+gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
+norm.
+
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every update below
+$2^{-9}$. Around 0 they lie as close as anyone needs, but only there. Take updates of 0.001: from $w = ¼$ on each of
+them comes out nearly twice as large, and at ½ all of them are rounded away. Without a float32 copy of the weights, the second
+gain learns as long as $w$ is small:
+"""
+
+# %%
+gain, w, update = (torch.tensor(value).bfloat16() for value in (1.0, 0.0, 1e-3))
+moved = []  # by w, after each update
+for _ in range(1000):
+    gain, w = gain + update, w + update
+    moved.append(w.item())
+claim(
+    "D-a-gain-near-one-cannot-move",
+    "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
+    gain.item() - 1,
+    said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it takes them while w is small.",
+    early=moved[99],
+    late=moved[399],
+    last=moved[999],
+    source="the spacing of bfloat16; Gemma Team 2024, arXiv 2403.08295",
+    criterion="in [0, 0]",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
 ## Loss scaling
 
 Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient on its way down carries a

@@ -34,13 +34,14 @@ ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-pos
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
-    ("M", TUNED),
     ("first", tuple(SHELVED)),
+    ("D", ("hybrid", "pre", "post")),
+    ("M", TUNED),
     ("S", ROWS),
+    ("D24", ("pre", "hybrid*", "post", "hybrid")),
     ("S", CABINET),
     ("S", ("deepnorm", "post", "pre", "qk", "lns")),
     ("W", ("pre", "qk")),
-    ("D", ("pre", "post")),
     ("S", ("pre, layer", "qkv-pre", "none", "hybrid*", "ngpt")),
     ("S", DRAWN),
     ("W", ("qkv-pre", "ngpt")),
