@@ -20,7 +20,7 @@ passes them twice: up, and as gradients down again. Careful first weights, skips
   for size, and only at the start.
 - Sixteen layers learn to read digits in any wiring. At forty-eight, in 400 steps, BatchNorm alone hardly learns. Skips alone start with far too large a signal, so they learn only at a tiny
   rate; there they read some of the digits, and at no rate does their loss fall below that of guessing. Both together learn, and so do skips whose branches start small.
-- What makes depth possible is skips whose branches stay small beside the stream; first weights can see to that, or norms. What BatchNorm buys is room: larger learning rates work, and more of them.
+- What makes depth possible is skips whose branches stay small beside the **stream** that runs along the skips; first weights can see to that, or norms. What BatchNorm buys is room: larger learning rates work, and more of them.
 """
 
 # %% tags=["parameters"]
@@ -120,7 +120,7 @@ claim(
 
 # %% [markdown]
 r"""
-The line opens into a **card**. The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, or our runs cannot tell. A card that says *locked, then run* had its criterion and our forecast $p$
+The line opens into a **card**. The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, our runs cannot tell, or the question lies outside what they can answer. A card that says *locked, then run* had its criterion and our forecast $p$
 on file before its runs began. *Seen first* means that some of its runs are older than that, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
 is *weak*, are on the page [What a claim is](claims.md).
 
@@ -136,7 +136,7 @@ $$\begin{aligned}
 
 The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
 grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is what comes down times what
-came up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. In layer $\ell$ of $L$ its size goes as
+came up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size goes as
 $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike. Both passes by hand:
 """
 
@@ -172,8 +172,8 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell compares them with autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few lucky draws carry that
-average: a typical row ends lower, by about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.
+The folded cell compares both functions with autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few lucky draws carry that
+average: in a typical row the end is smaller by a factor of about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.
 """
 
 
@@ -211,13 +211,13 @@ vector not at all, so the spectral norm is a loose bound: shelf A has [four rows
 
 ## Derivation: three repairs on paper
 
-One network goes with us from here: forty-eight matrices of width 64 that read handwritten digits, images of 8 × 8 pixels. It is wired in five ways:
+One network goes with us from here. It reads handwritten digits, images of 8 × 8 pixels: one matrix takes in the pixels, forty-eight of width 64 follow, and one writes ten logits. Its first weights follow He's rule, and it is wired in five ways, whose words the next three sections explain:
 
 - *neither*: plain layers;
 - *norms*: BatchNorm after each matrix;
 - *skips*: 24 steps, each with a branch of two matrices;
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$;
-- *norms and skips*: ResNet v2 with BatchNorm.
+- *norms and skips*: ResNet v2, whose branches begin with BatchNorm, with a second one inside.
 
 We follow it on paper, then by three numbers before its first step, and then through its training.
 
@@ -256,14 +256,14 @@ vanished, and everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the **stream**. The step's Jacobian is
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the stream. The step's Jacobian is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
 He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
 
-Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. In our network it even triples it: by He's rule, and with no rectifier
-behind its second matrix, a branch puts out twice the variance that it reads. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has turned vanishing into explosion. The cure is to keep the **branches** $f$
-small. Divide each by $\sqrt S$, and the variance grows by $(1 + \frac1S)^S < e$ where a step had doubled it, and by $(1 + \frac2{24})^{24} \approx 6.8$ in our network.
+Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it, one part stream and two parts branch: by He's rule, and with no rectifier
+behind its second matrix, a branch puts out twice the variance that it reads. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought an explosion of its own. The cure is to keep the **branches** $f$
+small. Divide each by $\sqrt S$. If a branch had put out the variance that it reads, the variance now grows by $(1 + \frac1S)^S < e$ in all; in our network by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
 GPT-2 starts so ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf));
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
@@ -403,11 +403,11 @@ Between which two numbers do you expect each answer? Write them down before you 
 | --- | --- | --- |
 | After ninety-six rectified layers with He's weights, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not.</details> |
 | Forty-eight layers, each design at its own rate: how far above norms and skips together does BatchNorm alone end? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train.</details> |
-| At a rate low enough for their loud start, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their loud start, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
+| At a rate low enough for their huge first logits, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their huge first logits, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
 | With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
 | Skips with small branches and no norm: how far above norms and skips do they end? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer rates work.</details> |
 | Shake the output of each norm at every step. How far does the mean training loss then lie below that without norms, each at its own rate? (Negative: above.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>A norm whose output is shaken at every step still trains faster than none.</details> |
-| After a step of $\eta = 0.1$, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, a gradient holds longer with a norm than without.</details> |
+| After a walk of $\eta = 0.1$ down the gradient, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, a gradient holds longer with a norm than without.</details> |
 
 ## Measure
 
@@ -450,13 +450,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-Read it by columns: size factors should be near 1, the cosine well below 1, the last column within two powers of ten of 1.
-The size factors are those of the paper: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, $3^{1/4} \approx 1.32$ a matrix with skips. The other two columns are news. He's rule makes the images merge, and BatchNorm makes gradients part. Three of the five ways are sick, each in a column of its own. Will training mend them?
-First the merging.
+Read it by columns: size factors should be near 1, the cosine well below 1, the ratio of gradients within two powers of ten of 1. "First" and "last" are those of the forty-eight.
+The size factors are those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
+Before we train, a closer look at the merging.
 
 ### Ninety-six rectified layers
 
-Take a plain network twice as deep and four times as wide, three rules, and sixteen images. What becomes of the size, and what of the angles between images?
+Make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. Take three rules and sixteen images. What becomes of the size, and what of the angles between images?
 """
 
 
@@ -481,7 +481,7 @@ plots.panels(
         "cosine of two images": {"any rule": cosines},
     },
     xlabel="layer", log=["RMS of the signal"], limits={"cosine of two images": (0, 1.05)},
-    caption="Above: on a logarithmic axis each rule is the straight line that the table predicts. Below: a rule is only a "
+    caption="Above: on a logarithmic axis each rule is the straight line that the table of rules predicts. Below: a rule is only a "
     "factor, so it changes no angle. Under all three, different images end up as one.",
     provenance=lab.provenance(),
 ).named("rectified-rows")  # fmt: skip
@@ -509,7 +509,7 @@ one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591
 Now train our network: 400 steps of SGD with momentum, from He's rule, in five ways. Two shallower ones, of four and of sixteen matrices, stand beside it. Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
 never reported: five others are trained at the own rate.
 
-At forty-eight layers skips alone start so loud that they get ten more rates, down to $10^{-9}$, and there the five seeds run at every rate.
+Skips alone begin with huge logits. At forty-eight layers they get ten more rates, down to $10^{-9}$, and five seeds run at all nineteen.
 """
 
 # %%
@@ -646,9 +646,9 @@ claim(
 
 # %% [markdown]
 r"""
-**BatchNorm alone is not enough** here, though it holds the size at every layer: after 400 steps even the bare network reads more digits. **Skips alone** are not hopeless, but a bad
-place to start. At every rate of the common grid the first updates throw the loud network off. At rates a thousand times lower still, and below, it learns to read some of the digits, more than
-with BatchNorm alone. That card's verdict is weak because one of its five runs diverged. At the next lower rate none did, and about as many digits were read. Its logits stay enormous, and a wrong one costs
+**BatchNorm alone is not enough** here, though it holds the size at every layer: after 400 steps even *neither* reads more digits, though its images had all but merged. **Skips alone** are not hopeless, but a bad
+place to start. At every rate of the common grid the first updates throw the network with its huge logits off. At rates a thousand times lower still, and below, it learns to read some of the digits: more than
+with BatchNorm alone, and about as many as with neither. The verdict of the card on digits is weak because one of its five runs diverged. At the next lower rate none did, and about as many digits were read. Its logits stay enormous, and a wrong one costs
 hundreds of nats. So by its digits it beats BatchNorm alone, and by its loss it is worse than guessing. Norms and skips
 together do not mind depth. But what about the other line at the top, which has no norm?
 
@@ -694,7 +694,7 @@ claim(
 
 # %% [markdown]
 r"""
-The interval leaves out the derived factor, and the derivation says where to look: it wants independent normal units and a mean over very many examples. Give the stack noise in
+This stack is four times as wide as our network. The interval leaves out the derived factor, and the derivation says where to look: it wants independent normal units and a mean over very many examples. Give the stack noise in
 place of images, and more examples, and look at its first layers alone:
 """
 
@@ -711,7 +711,7 @@ fed = {name: growth_below("batch", seed, of) for name, of in given.items()}
 
 # %%
 def variance_below(inputs):
-    """Return the variance over the batch of what the lowest norm reads, on average over units."""
+    """Return the variance over the batch of what the input matrix puts out, averaged over units."""
     torch.manual_seed(seed)
     net = StackConfig("plain", "batch", width=256, depth=48).build()
     return signal(net, inputs)[0].var(0).mean().item()
@@ -733,8 +733,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Above the first four norms, in the last column, all four rows are close to the derived factor. Most of what lifts the average above it is made by the lowest norm. Above it a rectifier lets half of the gradient's energy through. Below it is no norm but the first matrix; with $v$
-the variance of that matrix's outputs over the batch, rectifier and norm together multiply a gradient by $1/\sqrt{2v}$. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
+Above the first four norms, in the last column, all four rows are close to the derived factor. More than half of what lifts the average above it is made by the lowest norm. Below it stands no other norm, only its own matrix and the input matrix, so what it reads has no unit variance. With $v$
+the variance over the batch of what the input matrix puts out, the lowest norm, its matrix and its rectifier together multiply a gradient by $1/\sqrt{2v}$. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
 puts out is the same for all of them, and BatchNorm subtracts that part and divides by the little that is left.
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
@@ -837,7 +837,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to what the norm is for, with BatchNorm on digits. Chapter 10 asks it of transformers, and shelf A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). The best network without norms comes close, if not level. What it
+That is our answer to what the norm is for, with BatchNorm on digits. Chapter 10 asks it of transformers, and shelf A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the best network without norms comes close, if not level. What it
 lacks is *room*. Its range of rates lies far lower and is somewhat narrower, and it ends in a cliff: at the next rate above its best one every run diverges. A norm buys tolerance for a rate that
 nobody has tuned. The lower ends are a matter of patience: more steps would move both.
 
@@ -847,7 +847,7 @@ Why does a norm tolerate larger rates? Norms came with an explanation. While the
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested that
 as one should, by spoiling just what was supposed to help: each output $y$ of a BatchNorm becomes $sy + m$, where $s$ and $m$ are noise around two
 centres that are drawn anew for each channel and step. The layers above receive a distribution that jumps at every step. If keeping inputs still were the whole benefit of a norm, this
-network would be as slow as one without, or slower, at every rate. Eight plain layers, He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
+network would be as slow as one without, or slower, at every rate. A smaller network does it, for at forty-eight plain layers nothing trains well: eight plain layers, He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
 """
 
 # %%
@@ -950,12 +950,12 @@ r"""
 The first card is the fair test, and it does not find the lead that we predicted. Each at its own rate, five seeds show no difference between the shaken network and the one without norms; plain BatchNorm is faster than
 both. One seed chose the rates. Over all five the shaken network does best at the next rate up, and would lead there; but that is chosen afterwards. By the table's means the noise costs about as much as the norm had gained. But noise has a price of its own, so this does not prove that BatchNorm helps by keeping inputs still.
 
-The other two cards look at two rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the bare network is in trouble, and a
+The other two cards look at two rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the network without norms is in trouble, and a
 violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* alone do not make the trouble at high
 rates. At the low rate there is no trouble to explain, and there the shaking only costs.
 
 Wandering *gradients* remain a suspect. How far does the gradient of a matrix move when only the matrices below it make their step? Santurkar et al. found it no less with
-BatchNorm, in other networks and by another measure. In our network, and by our measure, it is less:
+BatchNorm, in other networks and by another measure. In these eight layers, and by our measure, it is less:
 """
 
 # %%
@@ -1003,7 +1003,7 @@ plots.curves(
     logy=True,
     reference={"as large as the gradient": 1.0},
     caption="How far the gradient has changed after a walk of η times itself, averaged over three moments of the training. With BatchNorm it holds "
-    "for several times the distance, shaken or not.",
+    "for many times the distance, shaken or not.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -1185,7 +1185,7 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-In the check-up the first matrix has a far larger gradient than the last, and one rate must serve both. Remember what a norm does to the gradient of weights that have grown.
+In the check-up the first of the forty-eight matrices has a far larger gradient than the last, and one rate must serve both. Remember what a norm does to the gradient of weights that have grown.
 
 </details>
 
@@ -1193,7 +1193,7 @@ In the check-up the first matrix has a far larger gradient than the last, and on
 
 - **What is the disease?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
 - **What does initialization do?** It sets the size, before the first step. It does not keep inputs apart: after 96 layers the network saw one image. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
-- **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. Nothing may stand on that path. Alone, 48 layers of them start so loud that
+- **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. Nothing may stand on that path. Alone, 48 layers of them start with logits so large that
   they learn only at a tiny rate. There they read some of the digits; at no rate does their loss fall below guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It is not what makes depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. It need not hold inputs
   still to help at a high rate: there 8 layers with shaken inputs trained faster than those without norms. Each at the rate that one seed chose, no difference between the two was seen. What BatchNorm bought here is
@@ -1202,7 +1202,7 @@ In the check-up the first matrix has a far larger gradient than the last, and on
 ## To carry away
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
-- **The repairs.** First weights with $g = 1$ (He: variance $2/n$ under a rectifier); $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$; a norm behind each matrix.
+- **The repairs.** First weights with $g = 1$ (He: variance $2/n$ under a rectifier); $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$; a norm behind each matrix, or at the head of each branch.
 - **Use.** Skips always, with small branches or with norms; norms where the learning rate should have room.
 - **Cost.** A stream that grows, and one more pass over the activations for each norm.
 

@@ -42,7 +42,7 @@ from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Results, Run, claim, ladder, minus, proportion
 from labkit.leaderboard.show_bench import show_bench
 from labkit.model import Departure
-from labkit.statistics.pooled import compare_samples, pool_scatter
+from labkit.statistics.pooled import compare_samples
 
 # %%
 lab = Lab("02_pre_and_post_norm", size=size, seed=seed, memory={"kernel": "1000M", "run": "900M"})
@@ -804,12 +804,6 @@ def end(results, arm="frequencies given"):
     return results.where(arm=arm).values("test.loss")
 
 
-def apart(less, more):
-    """How far one sample's mean lies below another's, each with its own scatter (Welch's test)."""
-    scatter = pool_scatter({"less": less, "more": more})
-    return compare_samples(less, more, scatter, alone=(True, True))
-
-
 def gained(results):
     """How many nats lower the runs end that were given the frequencies."""
     return float(np.mean(end(results, "Post-Norm")) - np.mean(end(results)))
@@ -831,7 +825,7 @@ saved = float(np.mean(arms["Pre-Norm"].values("test.loss")) - np.mean(control.va
 claim(
     "02-a-given-constant-prevents-the-plateau",
     "Given the frequencies, runs end {mean:.2f} nats lower, at {given:.2f} in place of {plain:.2f}.",
-    apart(end(fresh), end(fresh, "Post-Norm")),
+    compare_samples(end(fresh), end(fresh, "Post-Norm")),
     given=float(np.mean(end(fresh))),
     plain=float(np.mean(end(fresh, "Post-Norm"))),
     said="Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
@@ -1179,7 +1173,8 @@ LATE = {
 def gaps(blocks):
     """Post-Norm's cost minus Pre-Norm's on each rung that has both; two samples, not paired."""
     return {
-        rung: apart(removed("pre", rung, blocks), removed("post", rung, blocks)) for rung in leads
+        rung: compare_samples(removed("pre", rung, blocks), removed("post", rung, blocks))
+        for rung in leads
     }
 
 
@@ -1214,18 +1209,12 @@ claim(
 
 
 # %%
-def show_gap(gap):
-    """Write a difference with its interval."""
-    low, high = gap.compute_interval()
-    return f"{gap.mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
 plots.table(
     [
         {
             "blocks": name,
             **{
-                f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": show_gap(gap)
+                f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": f"{gap:+z.3f}"
                 for rung, gap in gaps(blocks).items()
             },
         }

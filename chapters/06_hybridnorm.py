@@ -487,8 +487,7 @@ chance, $\epsilon$ and an idle gain together can be nearly half of the lead. The
 # %%
 def describe_step(arm, over, suffix):
     """Write how far a recipe ends below another: the mean with its interval, in nats."""
-    of = ladder.lead(climbed, arm + suffix, over + suffix)[rung]
-    return "{:+.4f} [{:+.4f}, {:+.4f}]".format(of.mean, *of.compute_interval())
+    return f"{ladder.lead(climbed, arm + suffix, over + suffix)[rung]:+z.4f}"
 
 
 for arm, over, name, words, gap in (

@@ -118,7 +118,7 @@ claim(
     sum(heard[name] != count for name, (_, count) in averages.items()),
     **heard,
     said="BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet.",
-    source="a survey's analogy, itself without a source; the norms' definitions",
+    source="an analogy of Exploring the Transformer, part 14, itself without a source; the norms' definitions",
     criterion="<= 0",
     kind="exact",
     tolerance=0.0,
@@ -130,8 +130,8 @@ r"""
 
 ## Three demands, measured
 
-A blog asks three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. We measure each; an example is one token. *Growth*: how much larger is the output of an input a thousand times as large? *Heard*: how far does a token move when the others change? *Slope*: the largest
-entry of the Jacobian, over tokens whose spread goes from 1 down to $10^{-4}$.
+*Transformer Anatomy*, part 7, asks three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. We measure each; an example is one token. *Growth*: how much larger is the output of an input a thousand times as large? *Heard*: how far does a token move when the others change? *Slope*: the largest
+entry of the Jacobian, over tokens whose spread goes from 1 down to $10^{-4}$. The third demand has no number in it; we call it met where $\epsilon$ bounds the slope, at $1/\sqrt\epsilon$.
 """
 
 # %%
@@ -193,7 +193,7 @@ claim(
     evaluated["growth"],
     heard=trained["heard"],
     said="BatchNorm fails demand 2 in training and demand 1 in evaluation.",
-    source="a blog names demand 2 alone; in evaluation BatchNorm is affine",
+    source="Transformer Anatomy, part 7, names demand 2 alone; in evaluation BatchNorm is affine",
     criterion="> 100",
     kind="exact",
 )
@@ -206,7 +206,7 @@ claim(
     count=len(meets),
     all=len(maps),
     said="LayerNorm is bounded, hears no other example, and is at most as steep as 1/√ε.",
-    source="a blog's demands; the Jacobian of a norm over values of variance 0",
+    source="demands of Transformer Anatomy, part 7; the Jacobian of a norm over values of variance 0",
     criterion="<= 316.3",
     kind="exact",
 )
@@ -218,7 +218,7 @@ LayerNorm's slope reaches nearly $1/\sqrt\epsilon$ over an almost constant token
 
 ## BatchNorm v LayerNorm, line by line
 
-An article compares the two in six rows. Code fills five of them, in training mode. Sixteen tokens of eight features; "moves" is the largest change of the first token.
+“Layer normalization, an article” compares the two in six rows. Code fills five of them, in training mode. Sixteen tokens of eight features; "moves" is the largest change of the first token.
 """
 
 # %%
@@ -261,7 +261,7 @@ claim(
     max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded)),
     cut=move(maps["BatchNorm, training"], tokens[:4]),
     said="LayerNorm depends on neither batch size nor padding, BatchNorm on both.",
-    source="an article's table",
+    source="“Layer normalization, an article”: its table",
     criterion="<= 1e-12",
     kind="exact",
     tolerance=1e-12,
@@ -304,7 +304,7 @@ claim(
     share=fmean(shares),
     factor=(1 - fmean(shares)) ** -0.5,
     said="Padding enters BatchNorm's mean and variance by the law; zeros enlarge centred values by 1/√(1−p).",
-    source="a blog: padding corrupts the statistics; the law above",
+    source="Transformer Anatomy, part 7: padding corrupts the statistics; the law above",
     criterion="<= 1e-10",
     kind="exact",
     tolerance=1e-10,
@@ -318,7 +318,7 @@ claim(
     "With a mask padding moves no real value by more than {mean:.1g}.",
     (masked - batch_norm(real, training=True)).abs().max().item(),
     said="A mask mends padding exactly.",
-    source="a blog: masking helps, but adds complexity",
+    source="Transformer Anatomy, part 7: masking helps, but adds complexity",
     criterion="<= 1e-10",
     kind="exact",
     tolerance=1e-10,
@@ -366,7 +366,7 @@ claim(
     off[256],
     few=off[8],
     said="Among 256 values one that lies z out scatters by nearly √((1 + z²/2)/m).",
-    source="the law above; a survey: in small samples the statistics lose their meaning",
+    source="the law above; Exploring the Transformer, part 14: in small samples the statistics lose their meaning",
     criterion="<= 0.1",
     kind="exact",
     tolerance=0.05,
@@ -375,7 +375,7 @@ claim(
 # %% [markdown]
 r"""
 **One token at a time.** One value has no variance: in training mode `labkit` refuses it, and the plain formula returns the shift, whatever the token. In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes what it computed for the whole text.
-A blog fears that running statistics "may not apply" to single decode steps. The step itself changes nothing. They may still fit a prompt badly that is unlike the training text.
+*Transformer Anatomy*, part 7, fears that running statistics "may not apply" to single decode steps. The step itself changes nothing. They may still fit a prompt badly that is unlike the training text.
 """
 
 # %%
@@ -393,7 +393,7 @@ claim(
     "In evaluation a decoder with BatchNorm, given one text token by token, is {mean:.1g} at most from the whole batch at once.",
     (steps - whole_text[0]).abs().max().item(),
     said="In evaluation BatchNorm decodes token by token what it computes for the whole text.",
-    source="a blog fears that running statistics do not apply to single decode steps",
+    source="Transformer Anatomy, part 7, fears that running statistics do not apply to single decode steps",
     criterion="<= 1e-4",
     kind="exact",
     tolerance=1e-4,
@@ -403,7 +403,7 @@ claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch is new in each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary; a blog says "often". To see the noise of *statistics* alone, every network here reads all its 128 digits in
+The error of a small batch is new in each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary; *Transformer Anatomy* says "often". To see the noise of *statistics* alone, every network here reads all its 128 digits in
 each step, so there is no noise of sampling. Only the groups that share a mean and a variance differ: all 128, groups of 8, or groups of 2, drawn anew each step. These are the ghost batches of
 [Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every arm is evaluated with the statistics of all its training images. Ten seeds, each with training images of its own; perceptrons of two hidden layers of 64, Adam, 400 steps.
 """
@@ -463,7 +463,7 @@ claim(
     minus(gap["all 128"], gap["groups of 8"]),
     two=fmean(minus(gap["all 128"], gap["groups of 2"])),
     said="At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
-    source="a blog, after Ioffe and Szegedy 2015, arXiv 1502.03167",
+    source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     criterion="> 0",
     kind="at",
@@ -485,7 +485,7 @@ claim(
     accuracy=fmean(read(noisy["groups of 8"], "test", "accuracy")),
     whole=fmean(read(noisy["all 128"], "test", "accuracy")),
     said="At the same updates, each at its own rate, statistics of groups of 8 end at a lower test loss than statistics of all 128 images.",
-    source="a blog, after Ioffe and Szegedy 2015, arXiv 1502.03167",
+    source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     criterion="> 0",
     kind="best",
@@ -597,7 +597,7 @@ claim(
 r"""
 *What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ for $\Sigma$, as many to apply it, and $O(d^3)$ for the root: at $d = 256$ and $m = 1024$ at least $4d/8 = 128$ times as many. And $\Sigma$ needs $m > d$ rows; with fewer it has rank $m - 1$ at most, and no inverse. The authors therefore also whiten in groups of features.
 
-*What a survey adds.* Whitening is said to damage what the input can express. A gain and a shift for each feature cannot bring the correlations back. But a matrix behind it can, if $\Sigma$ has full rank. Whether whitening helps *networks* is out of range here.
+*What Exploring the Transformer adds (part 14).* Whitening is said to damage what the input can express. A gain and a shift for each feature cannot bring the correlations back. But a matrix behind it can, if $\Sigma$ has full rank. Whether whitening helps *networks* is out of range here.
 
 ## Batch statistics, repaired and trained
 
@@ -799,7 +799,7 @@ claim(
     lost=sum(fell.values()),
     which=f": {which}" if which else "",
     said="BatchNorm in a transformer can make training crash.",
-    source="a survey, after Guo et al. 2024, arXiv 2405.11582",
+    source="Exploring the Transformer, part 14, after Guo et al. 2024, arXiv 2405.11582",
     published="BatchNorm put in directly: collapse in training, or lower accuracy",
     criterion="> 0.05",
     kind="range",
@@ -810,7 +810,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What we find.* None of the three was seen to end below LayerNorm. PRepBN ended above it; whether by less than the 0.01 nats that we asked for is open. Differences as small as these could change with a finer grid of rates. At BatchNorm's best rate RepBN ended a little above BatchNorm; a rate of its own was not searched. In the figure, with one seed a rate, BatchNorm loses least of the four at three times its best rate.
+*What we find.* None of the three was seen to end below LayerNorm. PRepBN ended above it; whether by less than the 0.01 nats that we asked for is open. Differences as small as these could change with a finer grid of rates. At BatchNorm's best rate RepBN ended a little above BatchNorm; a rate of its own was not searched. In the figure, with one seed a rate (three for LayerNorm), BatchNorm loses least of the four at three times its best rate.
 
 *Out of range* are the published lengths of training, and divergence at their sizes.
 
@@ -929,7 +929,7 @@ Heads of usual width were not counted, nor trained keys, which may vary in few d
 LayerNorm divides a token by its own deviation, and that is not linear. So linear layers with LayerNorm between them are a nonlinear network.
 [Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand.
 
-*One LayerNorm is not enough for rings.* A linear readout behind it asks whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two answers then fills a convex set. A convex set that holds the middle ring holds the inner one.
+*One LayerNorm is not enough for rings.* A linear readout behind it asks whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two answers then fills a convex set. A convex set that holds the middle ring holds the inner one, and one that holds the outer ring holds all three.
 
 Does training find solutions where they exist?
 Two tasks in the plane: three rings, the middle one of the other class (always naming the commoner class is right for two thirds); and 32 points with random labels. Width 8, each depth at its own rate, ten seeds; counted are the training points.
@@ -1046,7 +1046,7 @@ claim(
     changed.abs().max().item(),
     unlike=unlike,
     said="InstanceNorm drops a channel's mean and deviation; another image's can be put in their place.",
-    source="a survey; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
+    source="Exploring the Transformer, part 14; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
     criterion="<= 1e-10",
     kind="exact",
     tolerance=1e-10,
@@ -1100,7 +1100,7 @@ claim(
     full=fmean(reading["InstanceNorm"][1.0]),
     whole=fmean(reading["BatchNorm"][1.0]),
     said="At a quarter of the contrast a CNN with InstanceNorm reads digits that one with BatchNorm misreads.",
-    source="this book; a survey: a channel's statistics carry style",
+    source="this book; Exploring the Transformer, part 14: a channel's statistics carry style",
     criterion="> 0.1",
     kind="best",
     lacking=regime.untuned(looked, five),

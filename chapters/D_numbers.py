@@ -515,18 +515,18 @@ So the float32 rule is about where one *adds*, in FP8 as in bfloat16. At the lar
 r"""
 ## How a gain is stored
 
-Gemma stores the gain of RMSNorm as its distance from 1 ([Gemma Team, 2024](https://arxiv.org/abs/2403.08295)). Two things change.
+Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and makes $1 + w$ in float32 ([the line](https://github.com/google/gemma_pytorch/blob/014acb7ac4563a5f77c76d7ff98f31b568c16508/gemma/model.py#L187)). Two things change.
 
 **Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: without a gradient
 it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
-not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. Hence the custom to exempt
+not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. One custom is to exempt
 gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
 norm.
 
-**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every update below
-$2^{-9}$. Around 0 they lie as close as anyone needs, but only there. Take updates of 0.001: from $w = ¼$ on each of
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every rise of up to $2^{-8}$, and every fall of up to
+$2^{-9}$: it can shrink where it cannot grow. Around 0 they lie as close as anyone needs, but only there. Let $w$ rise by steps of 0.001: from $w = ¼$ on each of
 them comes out nearly twice as large, and at ½ all of them are rounded away. Without a float32 copy of the weights, the second
-gain learns as long as $w$ is small:
+gain learns as long as $w$ is small, if $1 + w$ is made in float32. Made in bfloat16, $1 + 0.001$ is 1 again:
 """
 
 # %%
@@ -539,11 +539,11 @@ claim(
     "D-a-gain-near-one-cannot-move",
     "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
     gain.item() - 1,
-    said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it takes them while w is small.",
+    said="A bfloat16 gain of 1 rounds away a thousand rises of 0.001; stored as 1 + w it takes them while w is small.",
     early=moved[99],
     late=moved[399],
     last=moved[999],
-    source="the spacing of bfloat16; Gemma Team 2024, arXiv 2403.08295",
+    source="the spacing of bfloat16; Gemma's code",
     criterion="in [0, 0]",
     kind="exact",
 )

@@ -174,14 +174,8 @@ def describe_row(name):
     if name not in ends:
         return {**row, "test here": "waits", "n": 0, "lead over Pre-Norm": ""}
     row |= {"test here": f"{fmean(ends[name]):.4f}", "n": len(ends[name])}
-    lead = ladder.lead(climbed, methods[name])[first]
-    low, high = lead.compute_interval()
-    return {
-        **row,
-        "lead over Pre-Norm": ""
-        if name == "Pre-Norm"
-        else f"{round(lead.mean, 4) + 0.0:+.4f} [{low:+.4f}, {high:+.4f}]",
-    }
+    lead = "" if name == "Pre-Norm" else f"{ladder.lead(climbed, methods[name])[first]:+z.4f}"
+    return {**row, "lead over Pre-Norm": lead}
 
 
 plots.table([describe_row(name) for name in methods])
@@ -412,10 +406,7 @@ def describe_lead(init):
     if init not in starts:
         return {**row, "lead here": "not trained"}
     lead = ladder.lead(climbed, "hybrid" + starts[init], "pre" + starts[init])[first]
-    return {
-        **row,
-        "lead here": "{:+.4f} [{:+.4f}, {:+.4f}]".format(lead.mean, *lead.compute_interval()),
-    }
+    return {**row, "lead here": f"{lead:+z.4f}"}
 
 
 # %%

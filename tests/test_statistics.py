@@ -8,6 +8,7 @@ from scipy import stats
 
 import labkit
 from labkit.statistics.criteria import parse_criterion
+from labkit.statistics.pooled import compare_samples
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
 from labkit.statistics.verdicts import is_weak, judge_estimate
@@ -102,6 +103,16 @@ def test_two_proportions_are_told_apart_by_fisher_s_test():
         judge_estimate(gap, parse_criterion("> 0.5"))
     low, high = (Proportion(5, 5) - Proportion(0, 5)).compute_interval()
     assert 0 < low < 0.3 and high == pytest.approx(1)
+
+
+def test_two_samples_without_a_pooled_scatter_are_held_apart_by_welch():
+    one, other = [1.0, 1.3, 0.9, 1.2], [1.9, 2.8, 2.1, 0.7, 3.0, 2.2]
+    lead = compare_samples(one, other)
+    expected = stats.ttest_ind(other, one, equal_var=False)
+    low, high = expected.confidence_interval()
+    assert lead.compute_interval() == pytest.approx((low, high))
+    assert lead.p_value(parse_criterion("> 0")) == pytest.approx(expected.pvalue)
+    assert f"{lead:+.2f}" == f"{lead.mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def test_there_is_one_of_each():

@@ -76,6 +76,13 @@ class Difference:
         """Return the difference of the means."""
         return math.fsum(self.values) / len(self.values)
 
+    def __format__(self, spec: str) -> str:
+        """Write the mean and its 95 % interval: f"{lead:+z.3f}" is "+0.005 [-0.001, +0.011]"."""
+        if not spec:
+            return str(self)
+        low, high = self.compute_interval()
+        return f"{self.mean:{spec}} [{low:{spec}}, {high:{spec}}]"
+
     @property
     def pooled(self) -> bool:
         """Return whether both samples take the same scatter."""
@@ -175,17 +182,20 @@ def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
 def compare_samples(
     one: Sequence[float],
     other: Sequence[float],
-    scatter: Scatter,
+    scatter: Scatter | None = None,
     *,
     alone: tuple[bool, bool] = (False, False),
     tuned: float = 0.0,
     since: str = "",
     arms: tuple[str, ...] = (),
 ) -> Difference:
-    """Compare two arms with a pooled scatter; an arm that stands `alone` has its own."""
+    """Compare two arms with a pooled scatter; an arm that stands `alone` has its own.
+
+    Without a pooled scatter both have their own (Welch 1947).
+    """
 
     def choose(values: Sequence[float], by_itself: bool) -> tuple[float, int]:
-        if not by_itself:
+        if scatter is not None and not by_itself:
             return scatter.sd, scatter.freedom
         return float(np.std(values, ddof=1)), len(values) - 1
 

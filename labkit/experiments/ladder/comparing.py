@@ -175,8 +175,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
         for rung in rungs:
             row |= _sum_up(found, of_arm, rung, arm)
             if rung in leads:
-                low, high = leads[rung].compute_interval()
-                row[f"{rung}: lead"] = f"{leads[rung].mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+                row[f"{rung}: lead"] = f"{leads[rung]:+z.4f}"
         rows.append(row)
     empty = {column for column in columns if all(row[column] == "" for row in rows)}
     rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
