@@ -451,7 +451,7 @@ plots.table(
 # %% [markdown]
 r"""
 Read it by columns: size factors should be near 1, the cosine well below 1, the ratio of gradients within two powers of ten of 1. "First" and "last" are those of the forty-eight.
-The size factors are those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
 Before we train, a closer look at the merging.
 
 ### Ninety-six rectified layers

@@ -434,7 +434,8 @@ With 29 narrower blocks in place of 16 the paper keeps the parameters. Post-Norm
 blocks = {ladder.RUNGS[rung].depth: rung for rung in (first, "D", "D24")}
 compared = {"Post-Norm": "post", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
 deeper = {name: ladder.lead(climbed, arm) for name, arm in compared.items()}
-table5 = {(row["method"], row["layers"]): row["c4"] for row in published("zhuo2025-table5")}
+rows5 = {(row["method"], row["layers"]): row for row in published("zhuo2025-table5")}
+table5 = {place: row["c4"] for place, row in rows5.items()}
 printed = {
     f"{name}, published": {
         layers: [math.log(table5["Pre-Norm", layers] / table5[name, layers])]
@@ -455,6 +456,23 @@ plots.curves(
     caption="Lead over Pre-Norm by depth, as far as the ladder has it; published: one number a point. Post-Norm has no published point at 29 layers: it diverged.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
+
+
+# %%
+def describe_depths(name):
+    """Losses by depth: printed, and ours as far as they have reported; a row of a table."""
+    row, arm = {"method": name.replace("*", "\\*")}, {"Pre-Norm": "pre", **compared}[name]
+    for layers in (16.0, 29.0):
+        theirs = rows5[name, layers]["loss"]
+        row[f"{layers:.0f} layers, printed"] = theirs if theirs == "diverge" else f"{theirs:.2f}"
+    for depth, rung in blocks.items():
+        there = ladder.has_reported(climbed, arm, rung)
+        losses = ladder.reported(climbed, arm)[rung].values() if there else []
+        row[f"{depth} blocks, ours"] = f"{fmean(losses):.3f}" if losses else "waits"
+    return row
+
+
+plots.table([describe_depths(name) for name in ("Pre-Norm", *compared)])
 
 # %%
 for depth, rung in blocks.items():

@@ -146,7 +146,7 @@ def test_the_plan_goes_arm_by_arm_and_ends():
     assert all(run.seed in (ladder.TUNING_SEED, *ladder.SEEDS) for run in steps[0])
     assert list(ladder.list_next_runs(read)) == []
     first = next(ladder.list_next_runs(read_first))
-    assert {(run.model.recipe, run.model.dim) for run in first} == {("pre", 64)}
+    assert {(run.model.recipe, run.model.depth) for run in first} == {("hybrid", 12)}
 
 
 def test_a_whole_strict_report_needs_no_first_look():

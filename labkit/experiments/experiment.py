@@ -99,27 +99,23 @@ class Results:
 
     def where(self, **labels: Any) -> "Results":
         """Keep the rows with these labels; a list or tuple keeps any of its values."""
-        known = {name for row, _ in self.rows for name in row}
-        if unknown := set(labels) - known:
-            raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
-        rows = tuple(
-            (row, record)
-            for row, record in self.rows
-            if all(
-                row.get(name) in value
-                if isinstance(value, list | tuple)
-                else row.get(name) == value
-                for name, value in labels.items()
-            )
-        )
+        rows = self.rows
+        for name, value in labels.items():
+            wanted = value if isinstance(value, list | tuple) else (value,)
+            rows = tuple(one for one in rows if name in one[0] and one[0][name] in wanted)
         if not rows:
+            known = {name for row, _ in self.rows for name in row}
+            if unknown := set(labels) - known:
+                raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
             raise ValueError(f"no run is labelled {labels}")
         return replace(self, rows=rows)  # a ladder keeps the scatter of all its arms
 
     def by(self, label: str) -> dict[Any, "Results"]:
         """Split by the values of one label, in the order in which they came."""
-        values = dict.fromkeys(row[label] for row, _ in self.rows)
-        return {value: self.where(**{label: value}) for value in values}
+        parts: dict[Any, list[tuple[dict[str, Any], Record]]] = {}
+        for row, record in self.rows:
+            parts.setdefault(row[label], []).append((row, record))
+        return {value: replace(self, rows=tuple(rows)) for value, rows in parts.items()}
 
     def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
         """Read one thing from each record: a path such as "test.loss", or a function of it."""

@@ -65,24 +65,26 @@ class Records:
 
     def list_names(self) -> list[str]:
         """List what has a file, the ladder first."""
-        ending = self.build_path("").name
-        names = [path.name.removesuffix(ending) for path in self.folder.glob(f"*{ending}")]
-        return sorted((name for name in names if "." not in name), key=lambda n: (n != LADDER, n))
+        return list(self._list_paths())
+
+    def _list_paths(self) -> dict[str, Path]:
+        """List the files by name; the folder is read again when something in it has changed."""
+        try:
+            changed = self.folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return {}
+        return _list_paths(self.folder, self.build_path("").name, changed)
 
     def load_rows(self, name: str) -> dict[str, Row]:
         """Read one file, by key; RecordError where it is damaged, nothing where it is absent."""
-        path = self.build_path(name)
-        if not path.is_file():
-            return {}
-        state = path.stat()
-        return _load_rows(path, state.st_mtime_ns, state.st_size)
+        return _read_rows(self.build_path(name))
 
     def find_row(self, key: str) -> Row | None:
         """Look a run up in every file; a damaged one counts only where no other has the run."""
         damaged = None
-        for name in self.list_names():
+        for path in self._list_paths().values():
             try:
-                if (row := self.load_rows(name).get(key)) is not None:
+                if (row := _read_rows(path).get(key)) is not None:
                     return row
             except RecordError as error:
                 damaged = error
@@ -98,6 +100,21 @@ class Records:
         content = gzip.compress(text.encode(), 9, mtime=0)
         write_whole(self.build_path(name), content)
         return len(content)
+
+
+@lru_cache(maxsize=64)
+def _list_paths(folder: Path, ending: str, changed: int) -> dict[str, Path]:
+    found = {path.name.removesuffix(ending): path for path in folder.glob(f"*{ending}")}
+    names = (name for name in found if "." not in name)
+    return {name: found[name] for name in sorted(names, key=lambda name: (name != LADDER, name))}
+
+
+def _read_rows(path: Path) -> dict[str, Row]:
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return {}
+    return _load_rows(path, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ project needs to know about a norm its class declares, by attributes named as th
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Integral
 from typing import Any, Literal
 
@@ -135,6 +136,7 @@ def _look_up(name: str) -> type[nn.Module]:
 _CHOSEN = ("dim", "num_features", "num_channels", "normalized_shape", "channel_axis", "self", "cls")
 
 
+@cache  # a deep model asks for its norms' options thousands of times
 def _list_options(module: type[nn.Module]) -> dict[str, inspect.Parameter]:
     """List a norm's keywords, its own and those that it hands on to the classes it extends."""
     makers = [

@@ -77,15 +77,16 @@ def lead(found: Results, arm: str, over: str = "pre") -> dict[str, Difference]:
 
     Only where both have reported; sizes come first, the smallest of them first.
     """
-    rungs = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
+    there = {labels["rung"] for labels, _ in found}
     return {
-        rung: _compare(found, rung, arm, over)
-        for rung in rungs
-        if has_reported(found, arm, rung) and has_reported(found, over, rung)
+        rung: compare_on(found, rung, arm, over)
+        for rung in ("smoke", *CLIMBED)
+        if rung in there and has_reported(found, arm, rung) and has_reported(found, over, rung)
     }
 
 
-def _compare(found: Results, rung: str, arm: str, over: str) -> Difference:
+def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
+    """Say how far an arm's test loss lies below another's on a rung where both have reported."""
     scatter = measure_scatter(found, rung)
     of = {name: reported(found, name)[rung] for name in (arm, over)}
     left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
@@ -107,10 +108,9 @@ def _is_apart(arm: str, scatter: Scatter) -> bool:
 
 def measure_tuning_left(found: Results, rung: str, arm: str, sd: float) -> float:
     """Estimate what an arm's rate still leaves on a rung, in nats (`rates.measure_left`)."""
-    rows = [row for row in found if (row[0]["arm"], row[0]["rung"]) == (arm, rung)]
     tuned: dict[float, list[float]] = {}
-    for labels, record in rows:
-        if labels["stage"] == "tuning":
+    for labels, record in found:
+        if (labels["arm"], labels["rung"], labels["stage"]) == (arm, rung, "tuning"):
             tuned.setdefault(labels["lr"], []).append(read_validation_loss(record))
     return measure_left(tuned, sd, by_vertex=is_strict_report(found, arm, rung)) if tuned else 0.0
 
@@ -145,7 +145,7 @@ def lacking_on(found: Results, rung: str, arm: str, over: str = "pre") -> list[s
         both.where(stage="final"),
         trigram=references(rung)["trigram counts"],
         worth=0.0 if of_part is None else -of_part.mean,
-        claimed=lead(found, arm, over)[rung].mean,
+        claimed=compare_on(found, rung, arm, over).mean,
         placed=bool(RUNGS[rung].below),
     )
 

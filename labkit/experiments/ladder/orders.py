@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from labkit.experiments.experiment import Results
-from labkit.experiments.ladder.comparing import lead, measure_scatter
+from labkit.experiments.ladder.comparing import compare_on, measure_scatter
 from labkit.experiments.ladder.reading import APART, SEEDS, has_reported, read_losses
 from labkit.statistics.criteria import Criterion
 from labkit.statistics.holm import adjusted
@@ -67,7 +67,7 @@ def compare_orders(found: Results, one: str, other: str) -> Agreement:
 
 def compare_all(found: Results, rung: str, arms: list[str]) -> dict[Pair, Difference]:
     """Compare every pair of arms on a rung."""
-    return {(one, other): lead(found, one, other)[rung] for one, other in combinations(arms, 2)}
+    return {pair: compare_on(found, rung, *pair) for pair in combinations(arms, 2)}
 
 
 def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:

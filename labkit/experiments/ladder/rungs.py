@@ -6,6 +6,7 @@ A rung is a size of everything. A direction is rung S with one thing changed: tw
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from labkit.corpora import Text
@@ -132,7 +133,16 @@ def build_base_run(rung: str, arm: str | Arm) -> Run:
 
     `arm` is a name in ARMS, or an arm of your own.
     """
-    size, asked = RUNGS[rung], ARMS[arm] if isinstance(arm, str) else arm
+    return _build_named_run(rung, arm) if isinstance(arm, str) else _build_run(rung, arm)
+
+
+@cache  # asked for again with each rate and seed
+def _build_named_run(rung: str, arm: str) -> Run:
+    return _build_run(rung, ARMS[arm])
+
+
+def _build_run(rung: str, asked: Arm) -> Run:
+    size = RUNGS[rung]
     fields = dict(asked.fields)
     if "embedding_size" in fields and fields["embedding_size"] is None:
         fields["embedding_size"] = round((2.5 * size.dim) ** -0.5, 4)
