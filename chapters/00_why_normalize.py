@@ -39,7 +39,7 @@ from torch import nn
 from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
-from labkit.model.stacks import INITS, StackConfig, signal
+from labkit.model.stacks import INITS, StackConfig, follow_gradient, signal
 from labkit.norms import layer_norm
 from labkit.placements import NoNorm, ResNetV2
 from labkit.source import show
@@ -666,12 +666,10 @@ Its length grows by $1.21$ per layer. The scale $\sigma$ has cancelled: no choic
 
 
 # %%
-def growth_below(norm, seed, inputs):
+def growth_below(norm, seed):
     """Sizes of a random gradient on its way down a plain stack, the lowest layer first."""
     torch.manual_seed(seed)
-    streams = signal(StackConfig("plain", norm, width=256, depth=48).build(), inputs)
-    found = torch.autograd.grad(streams[-1], streams, torch.randn_like(streams[-1]))
-    return [gradient.norm().item() for gradient in found]
+    return follow_gradient(StackConfig("plain", norm, width=256, depth=48).build(), images)
 
 
 def per_layer(sizes):
@@ -682,8 +680,8 @@ def per_layer(sizes):
 claim(
     "00-batch-norm-makes-gradients-explode",
     "In a plain stack a gradient grows by {mean:.3f} per layer with BatchNorm, by {layer:.3f} with LayerNorm.",
-    [per_layer(growth_below("batch", s, images)) for s in five],
-    layer=fmean(per_layer(growth_below("layer", s, images)) for s in five),
+    [per_layer(growth_below("batch", s)) for s in five],
+    layer=fmean(per_layer(growth_below("layer", s)) for s in five),
     said="In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory gives.",
     source="Yang et al. 2019, arXiv 1902.08129; the factor 1.21 as derived above",
     published="exponential growth that no initial variance removes",
@@ -694,48 +692,7 @@ claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The interval leaves out the derived factor, and the derivation says where to look: it wants independent normal units and a mean over very many examples. Give the stack noise in
-place of images, and more examples, and look at its first layers alone:
-"""
-
-# %%
-static = torch.randn(1024, 1, 8, 8, generator=torch.Generator().manual_seed(seed))
-pictures, _ = next(Digits(batch=1024).load().draw(seed))
-given = {
-    f"{count:,} {kind}": of[:count]
-    for kind, of in {"images": pictures, "patches of noise": static}.items()
-    for count in (64, 1024)
-}
-fed = {name: growth_below("batch", seed, of) for name, of in given.items()}
-
-
-# %%
-def variance_below(inputs):
-    """Return the variance over the batch of what the input matrix puts out, averaged over units."""
-    torch.manual_seed(seed)
-    net = StackConfig("plain", "batch", width=256, depth=48).build()
-    return signal(net, inputs)[0].var(0).mean().item()
-
-
-plots.table(
-    [
-        {
-            "factor per layer": name,
-            "lowest norm": down[0] / down[1],
-            "1 / √(2v)": (2 * variance_below(given[name])) ** -0.5,
-            "next three layers": (down[1] / down[4]) ** (1 / 3),
-            "next twenty": (down[4] / down[24]) ** (1 / 20),
-        }
-        for name, down in fed.items()
-    ],
-    digits=4,
-)
-
-# %% [markdown]
-r"""
-Above the first four norms, in the last column, all four rows are close to the derived factor. More than half of what lifts the average above it is made by the lowest norm. Below it stands no other norm, only its own matrix and the input matrix, so what it reads has no unit variance. With $v$
-the variance over the batch of what the input matrix puts out, the lowest norm, its matrix and its rectifier together multiply a gradient by $1/\sqrt{2v}$. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
-puts out is the same for all of them, and BatchNorm subtracts that part and divides by the little that is left.
+This stack is four times as wide as our network. The interval leaves out the derived factor; shelf B finds the rest at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows).
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
 ten; the check-up has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to

@@ -5,7 +5,15 @@ import torch
 from each import each
 from torch import nn
 
-from labkit.model.stacks import INITS, NORMS, STEPS, NoisyBatchNorm, StackConfig, signal
+from labkit.model.stacks import (
+    INITS,
+    NORMS,
+    STEPS,
+    NoisyBatchNorm,
+    StackConfig,
+    follow_gradient,
+    signal,
+)
 from labkit.norms import BatchNorm
 from labkit.placements import Place, Step
 
@@ -41,6 +49,19 @@ def test_a_residual_branch_whose_last_matrix_is_zero_changes_nothing():
         nn.init.zeros_(step.sublayer.get_submodule("last").get_parameter("weight"))
     ends = signal(net, IMAGES)
     assert torch.equal(ends[0], ends[-1])
+
+
+def test_a_gradient_is_followed_down_to_what_the_first_matrix_puts_out():
+    net = StackConfig("plain", depth=4).build()
+    torch.manual_seed(0)
+    sizes = follow_gradient(net, IMAGES)
+    torch.manual_seed(0)
+    x, gradients = signal(net, IMAGES), []
+    down = torch.randn_like(x[-1])
+    for linear, above in zip(matrices(net)[-2:0:-1], x[:0:-1], strict=True):
+        gradients.append(down.norm().item())
+        down = (down * (above > 0)) @ linear.weight
+    assert sizes == pytest.approx([down.norm().item(), *gradients[::-1]], rel=1e-5)
 
 
 @each(init=INITS)

@@ -176,3 +176,15 @@ def signal(
         if i == 1 or isinstance(layer, kind):
             seen.append(x)
     return seen
+
+
+def follow_gradient(
+    net: nn.Sequential, images: Float[Tensor, "batch 1 height width"]
+) -> list[float]:
+    """Send a random gradient down the network; return its size at each of `signal`'s places.
+
+    The lowest comes first, the random one itself last; it is drawn from torch's random state.
+    """
+    streams = signal(net, images)
+    found = torch.autograd.grad(streams[-1], streams, torch.randn_like(streams[-1]))
+    return [gradient.norm().item() for gradient in found]
