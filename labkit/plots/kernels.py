@@ -16,7 +16,7 @@ from .axes import DOTS, log_ticks, make_handle, place_ticks, start_axes
 from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
 from .marks import Marks, name_key
-from .style import INK, QUIET, WIDTH, label_axes, make_canvas, write_text
+from .style import INK, QUIET, WIDTH, is_narrow, label_axes, make_canvas, write_text
 from .table import table
 
 WAYS = ("forward", "backward")
@@ -181,8 +181,10 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
     device = recorded["provenance"]["device"]
     names = {name for shares in kernels.values() for lines in shares.values() for name in lines}
     styles = choose_looks(sorted(names, key=lambda name: (name != OURS, name)))
-    picture = make_canvas(0.9 + 1.65 * len(kernels), WIDTH * 1.25)
-    axes = picture.subplots(len(kernels), 2, squeeze=False)
+    narrow = is_narrow()
+    down, across = (2 * len(kernels), 1) if narrow else (len(kernels), 2)
+    picture = make_canvas(0.9 + 1.65 * down, None if narrow else WIDTH * 1.25)
+    axes = picture.subplots(down, across, squeeze=False).reshape(len(kernels), 2)
     for row, (kernel, shares) in zip(axes, kernels.items(), strict=True):
         for ax, way in zip(row, WAYS, strict=True):
             if not shares[way]:
@@ -196,7 +198,8 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
     dry = bool(recorded["dry_run"])
     title = "DRY RUN: these are no measurements" if dry else None
     above: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 18}
-    picture.legend(handles=handles, ncols=len(handles), title=title, **above)
+    columns = 2 if narrow else len(handles)
+    picture.legend(handles=handles, ncols=columns, title=title, **above)
     warning = "DRY RUN, no measurements. " if dry else ""
     data = [
         [n, share]
