@@ -25,7 +25,7 @@ PRESET = {
 }
 LIGHT = 250_000  # bytes that the cover loads, compressed, before anything is clicked
 RUN_IN_BENCH = RUN.replace("run(document", "run(document.querySelector('.labkit-bench')")
-PATIENT, THROTTLE = 75.0, 4  # ms that a click may take beside other work (50 alone), and by how much it is slowed
+PATIENT, THROTTLE = 75.0, 4  # ms that a click may take beside other work; how much it is slowed
 # A click takes as long as its handlers, and as the styles and the layout that they ask for. Two of
 # them, to a block that is recorded and back: the longer counts.
 CLICKS = """() => {
