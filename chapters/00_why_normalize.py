@@ -120,7 +120,7 @@ claim(
 
 # %% [markdown]
 r"""
-The line opens into a **card**. The mark in front is the **verdict**: the number meets the card's criterion, it misses it, as here, our runs cannot tell, or the question lies outside what they can answer. A card that says *locked, then run* had its criterion and our forecast $p$
+The line opens into a **card**. The mark in front is the **verdict**, one of four: the number meets the card's criterion; it misses it (as here); our runs cannot tell; the question lies outside what they can answer. A card that says *locked, then run* had its criterion and our forecast $p$
 on file before its runs began. *Seen first* means that some of its runs are older than that, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
 is *weak*, are on the page [What a claim is](claims.md).
 
@@ -173,7 +173,7 @@ for mine, theirs in zip(
 # %% [markdown]
 r"""
 The folded cell compares both functions with autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few lucky draws carry that
-average: in a typical row the end is smaller by a factor of about $e^{-L/(2d)}$, which is a half for $L = 96$ and $d = 64$.
+average: a typical row ends at about $e^{-L/(2d)}$ times that size, a half for $L = 96$ and $d = 64$.
 """
 
 
@@ -211,13 +211,13 @@ vector not at all, so the spectral norm is a loose bound: shelf A has [four rows
 
 ## Derivation: three repairs on paper
 
-One network goes with us from here. It reads handwritten digits, images of 8 × 8 pixels: one matrix takes in the pixels, forty-eight of width 64 follow, and one writes ten logits. Its first weights follow He's rule, and it is wired in five ways, whose words the next three sections explain:
+One network goes with us from here. It reads handwritten digits, images of 8 × 8 pixels: one matrix takes in the pixels, forty-eight of width 64 follow, and one writes ten logits. Its first weights follow He's rule, and it is wired in five ways; the next three sections explain the terms:
 
 - *neither*: plain layers;
-- *norms*: BatchNorm after each matrix;
+- *norms*: BatchNorm after each of the forty-eight;
 - *skips*: 24 steps, each with a branch of two matrices;
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$;
-- *norms and skips*: ResNet v2, whose branches begin with BatchNorm, with a second one inside.
+- *norms and skips*: ResNet v2, whose branches begin with BatchNorm, with a second one inside, and a last one before the logits.
 
 We follow it on paper, then by three numbers before its first step, and then through its training.
 
@@ -251,8 +251,8 @@ claim(
 # %% [markdown]
 r"""
 What does He's rule *not* repair? It is a promise about one moment, before the first step, and about size
-alone. Two inputs may come out of a hundred layers as *the same vector*. Then nothing has exploded, nothing has
-vanished, and everything is lost.
+alone. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
+vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
@@ -404,9 +404,9 @@ Between which two numbers do you expect each answer? Write them down before you 
 | After ninety-six rectified layers with He's weights, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not.</details> |
 | Forty-eight layers, each design at its own rate: how far above norms and skips together does BatchNorm alone end? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train.</details> |
 | At a rate low enough for their huge first logits, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their huge first logits, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
-| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
+| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by about $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
 | Skips with small branches and no norm: how far above norms and skips do they end? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer rates work.</details> |
-| Shake the output of each norm at every step. How far does the mean training loss then lie below that without norms, each at its own rate? (Negative: above.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>A norm whose output is shaken at every step still trains faster than none.</details> |
+| Shake the output of each norm at every step. How far does the mean training loss then lie below that without norms, each at its own rate? (Negative: above.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>Each at its own rate, a norm whose output is shaken at every step trains faster than none.</details> |
 | After a walk of $\eta = 0.1$ down the gradient, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, a gradient holds longer with a norm than without.</details> |
 
 ## Measure
@@ -451,7 +451,7 @@ plots.table(
 # %% [markdown]
 r"""
 Read it by columns: size factors should be near 1, the cosine well below 1, the ratio of gradients within two powers of ten of 1. "First" and "last" are those of the forty-eight.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each most plainly in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
 Before we train, a closer look at the merging.
 
 ### Ninety-six rectified layers
@@ -506,7 +506,7 @@ one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591
 
 ### Forty-eight layers, five ways
 
-Now train our network: 400 steps of SGD with momentum, from He's rule, in five ways. Two shallower ones, of four and of sixteen matrices, stand beside it. Each is trained at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
+Now train our network: 400 steps of SGD with momentum, from He's rule, in five ways; and two shallower versions, of four and of sixteen matrices, too. Every design is trained, at every depth, at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
 never reported: five others are trained at the own rate.
 
 Skips alone begin with huge logits. At forty-eight layers they get ten more rates, down to $10^{-9}$, and five seeds run at all nineteen.
@@ -692,10 +692,10 @@ claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The interval leaves out the derived factor; shelf B finds the rest at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows).
+This stack is four times as wide as our network. The interval leaves out the derived factor; shelf B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows).
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
-ten; the check-up has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
+ten; the table of three numbers has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
 subtract, so it divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that the rectifier takes, and the factor is 1. We did not train it alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
@@ -804,7 +804,7 @@ Why does a norm tolerate larger rates? Norms came with an explanation. While the
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested that
 as one should, by spoiling just what was supposed to help: each output $y$ of a BatchNorm becomes $sy + m$, where $s$ and $m$ are noise around two
 centres that are drawn anew for each channel and step. The layers above receive a distribution that jumps at every step. If keeping inputs still were the whole benefit of a norm, this
-network would be as slow as one without, or slower, at every rate. A smaller network does it, for at forty-eight plain layers nothing trains well: eight plain layers, He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
+network would be as slow as one without, or slower, at every rate. We use eight plain layers, since forty-eight do not train well: He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
 """
 
 # %%
@@ -1142,14 +1142,14 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-In the check-up the first of the forty-eight matrices has a far larger gradient than the last, and one rate must serve both. Remember what a norm does to the gradient of weights that have grown.
+In the table of three numbers, in the row *norms*, the first of the forty-eight matrices has a far larger gradient than the last, and one rate must serve both. Remember what a norm does to the gradient of weights that have grown.
 
 </details>
 
 ## What you now know
 
 - **What is the disease?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
-- **What does initialization do?** It sets the size, before the first step. It does not keep inputs apart: after 96 layers the network saw one image. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
+- **What does initialization do?** It sets the size, before the first step. It does not keep inputs apart: after 96 layers different images were all but one. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. Nothing may stand on that path. Alone, 48 layers of them start with logits so large that
   they learn only at a tiny rate. There they read some of the digits; at no rate does their loss fall below guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It is not what makes depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. It need not hold inputs
@@ -1166,7 +1166,7 @@ In the check-up the first of the forty-eight matrices has a far larger gradient 
 | you see | cause | try |
 | --- | --- | --- |
 | signal and gradient shrink or explode together | the gain of a layer is not 1 | He's rule, or a norm |
-| all inputs come out as one vector | depth without skips | skips |
+| all inputs come out as one vector | plain layers, without norm or skip | skips with small branches, or with BatchNorm |
 | the loss starts far above guessing | branches as large as the stream | branches times $1/\sqrt S$, or a norm on them |
 | early layers get far larger gradients than late ones | BatchNorm without skips | skips |
 

@@ -1275,7 +1275,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## References
 
-Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Gemma Team (2024)](https://arxiv.org/abs/2403.08295), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740), [Micikevicius et al. (2022)](https://arxiv.org/abs/2209.05433).
+Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740), [Micikevicius et al. (2022)](https://arxiv.org/abs/2209.05433).
 Full entries are on the book's page of references.
 """
 

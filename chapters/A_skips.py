@@ -794,7 +794,7 @@ claim(
 
 # %% [markdown]
 r"""
-At the lower rate none diverges, and all learn; at ten times that rate one does. Wider models than these, and more than 200 steps, we did not try.
+At the lower rate none of the runs diverges, and all learn; of two at ten times that rate one does. Wider models than these, and more than 200 steps, we did not try.
 
 ## The largest rate, by depth
 
@@ -904,7 +904,7 @@ claim(
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not by one law. Under SGD it falls as the count says, and faster than the root. Under AdamW the count says $1/S$, and the card's interval excludes that; the root itself it leaves open. A factor in front of each branch, with which the count gives the root under Adam, we did not train. With norms and skips we see no trend from 4 matrices to 64, though five seeds do not pin the power down. Its first weights differ, too: the norm is not singled out. All this is about *stability*.
+Without norms the largest rate falls, but not by one law. Under SGD it falls as the count says, and faster than the root. Under AdamW the count says $1/S$, and the card's interval excludes that; the root itself it leaves open. With a factor $1/\sqrt S$ in front of each branch the count gives the root under Adam; we did not train that. With norms and skips we see no trend from 4 matrices to 64, though five seeds do not pin the power down. ResNet v2's first weights differ, too: the norm is not singled out. All this is about *stability*.
 
 ## Units that tell nothing
 

@@ -876,8 +876,8 @@ plots.table([describe_growth(name) for name in given], digits=4)
 
 # %% [markdown]
 r"""
-Above the first four norms, in the last column, all four rows are close to the derived factor. More than half of what lifts the average above it is made by the lowest norm. Below it stands no other norm, only its own matrix and the input matrix, so what it reads has no unit variance. With $v$
-the variance over the batch of what the input matrix puts out, the lowest norm, its matrix and its rectifier together multiply a gradient by $1/\sqrt{2v}$. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
+Above the first four norms, in the last column, all four rows are close to the derived factor. More than half of what lifts the average above it is made by the lowest norm. Higher up, the norm below makes the variance of what a layer's matrix reads: it is $\frac{\pi-1}{2\pi}$ behind the rectifier, and that gives the derived factor. Below the lowest norm stand only its own matrix and the input matrix. With $v$
+the variance over the batch of what the input matrix puts out, the lowest norm, its matrix and its rectifier together multiply a gradient by about $1/\sqrt{2v}$, and by a little more where the units' variances differ, as with images. By He's rule noise has $v = 2$. Images resemble each other: a large part of what a unit
 puts out is the same for all of them, and BatchNorm subtracts that part and divides by the little that is left.
 
 ## Keys that no query selects

@@ -16,13 +16,13 @@ r"""
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| growth and turning of every stream | where a norm stands on the stream its size stays between 1 and 2; elsewhere it grows | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| growth and turning of every stream | where a norm stands on the stream its size stays between 0.7 and 2; elsewhere it grows | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams; none is told apart from Pre-Norm as lower so far | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
 | Gemma 2 and 3, soft caps | many of our models pass Gemma 2's cap of 50; none with norms on queries and keys does, at its own rate | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | no block of six is idle here; LNS ends lowest, and its late blocks matter less | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | some learn at a rate too high for Post-Norm, in one seed each (KEEL in five) | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
-| DeepNorm for an encoder and a decoder | four constants, and none of them is $(2N)^{1/4}$ | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
+| DeepNorm for an encoder and a decoder | four constants, and none of them is $(2\cdot1000)^{1/4}$ | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
 | Sub-LN, NormFormer | early gradients are larger at step 100, not at the start; NormFormer does not even them out, and neither ends lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
 | EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | measured sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
@@ -117,7 +117,7 @@ plots.grid_map(
     value_label="the stream, behind each block",
     own_scales=True,
     digits=2,
-    caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays near 1 or 2 from the first block on, where none does it grows. Mix-LN has one in its first block only. "
+    caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays between 0.7 and 2 from the first block on, where none does it grows. Mix-LN has one in its first block only. "
     "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
@@ -703,7 +703,7 @@ r"""
 So the famous 1,000-layer model has four constants, and $(2\cdot1000)^{1/4}$ is none of them.
 
 One step of this is not exact. The encoder's *gradient* comes back through the same $M$ sublayers of the decoder, so by step 3 of that chapter the factor $0.219\,M^{1/4}$ should stand in
-the sum squared. At $M = 500$ it is $0.219\cdot500^{1/4} = 1.04$, and the square changes next to nothing. Up to $M = 432$ it is below 1, and the published constants are more
+the sum squared. At $M = 500$ it is $0.219\cdot500^{1/4} = 1.04$, and the square changes next to nothing. Below $M = 432$ it is below 1, and the published constants are more
 cautious than the demand asks; in deeper decoders they are a little bolder.
 
 ## Norms inside the branch

@@ -524,9 +524,9 @@ gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca4
 norm.
 
 **Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every rise of up to $2^{-8}$, and every fall of up to
-$2^{-9}$: it can shrink where it cannot grow. Around 0 they lie as close as anyone needs, but only there. Let $w$ rise by steps of 0.001: from $w = ¼$ on each of
-them comes out nearly twice as large, and at ½ all of them are rounded away. Without a float32 copy of the weights, the second
-gain learns as long as $w$ is small, if $1 + w$ is made in float32. Made in bfloat16, $1 + 0.001$ is 1 again:
+$2^{-9}$: it can shrink where it cannot grow. Around 0 bfloat16's numbers lie as close as anyone needs, but only there. Let $w$ rise by steps of 0.001: from $w = ¼$ on each of
+them comes out nearly twice as large, and at ½ all of them are rounded away. Without a float32 copy of the weights, the gain that is stored as $1 + w$
+learns as long as $w$ is small, if the sum is made in float32. Made in bfloat16, $1 + 0.001$ is 1 again:
 """
 
 # %%

@@ -561,7 +561,7 @@ answer(
 
 # %% [markdown]
 r"""
-With five seeds and one that chose the rate, a lead of a hundredth of a nat would not be seen. So the paper's lead is neither shown nor excluded.
+With five seeds and one that chose the rate, a lead of a hundredth of a nat would not be seen. So the paper's lead with experts is neither shown nor excluded.
 
 ## Figure 5: gradients, block by block
 
