@@ -59,6 +59,12 @@ def test_a_run_survives_json_and_keeps_its_key(run):
     assert again == run and hash(again) == hash(run) and again.key() == run.key()
 
 
+def test_a_run_given_lists_has_the_key_of_one_given_tuples():
+    lists = replace(TINY, train=replace(TINY.train, betas=[0.9, 0.95]), probes=["test"])
+    pairs = replace(TINY, train=replace(TINY.train, betas=(0.9, 0.95)), probes=("test",))
+    assert lists.key() == pairs.key() != TINY.key()
+
+
 def test_a_record_may_have_a_field_that_is_gone_at_the_value_that_all_had():
     values = TINY.to_dict()
     assert Run.from_dict({**values, "train": {**values["train"], "matmul": "default"}}) == TINY
@@ -357,7 +363,9 @@ def test_results_select_and_choose():
     assert results.where(arm="a").best("lr") == 2
     assert results.where(arm="b").best("lr") == 2, "a diverged run loses"
     assert list(results.by("arm")) == ["a", "b"]
+    assert results.by("lr")[2].values("validation.loss") == [0.4, 9.0], "in their order"
     assert results.where(lr=[1]).values("validation.loss") == [0.5, None]
+    assert results.where(lr=2, arm=["a", "b"]).by("arm")["b"].values("validation.loss") == [9.0]
     with pytest.raises(ValueError, match=r"no label \['depth'\]; there are \['arm', 'lr'\]"):
         results.where(depth=1)
     with pytest.raises(ValueError, match="no run is labelled"):

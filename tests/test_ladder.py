@@ -233,6 +233,14 @@ def test_a_lead_compares_two_samples_by_one_scatter_and_adds_what_tuning_leaves(
     assert ladder.lead(results("S"), "qk")["S"].tuned < one.tuned, "three seeds leave less"
 
 
+def test_what_tuning_leaves_is_read_off_the_runs_that_tuned():
+    found = results("S", of=read_first)
+    by_rate = found.where(arm="qk", stage="tuning").by("lr")
+    tuned = {lr: of.values("validation.loss") for lr, of in by_rate.items()}
+    left = ladder.measure_tuning_left(found, "S", "qk", 0.003)
+    assert left == ladder.measure_left(tuned, 0.003, by_vertex=False) > 0
+
+
 def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
     found = ladder.read_ladder(["S"], ["pre", "qk"], read)
     assert {row[0]["arm"] for row in found} == {"pre", "qk"}

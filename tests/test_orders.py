@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 from labkit.experiments import ladder
+from labkit.experiments.ladder.orders import compare_all
 from tests.test_ladder import read
 
 LEVEL = {"pre": 0.0, "qk": -0.03, "post": 0.02, "hybrid": 0.021}
@@ -26,6 +27,11 @@ def test_rungs_that_agree_have_every_pair_in_the_same_order():
     found = ladder.compare_orders(shift(), "S", "M")
     assert (found.same, found.pairs, found.turned) == (6, 6, ())
     assert found.told == found.kept >= 4 and found.against == ()
+
+
+def test_the_lead_of_a_pair_is_its_first_arm_s():
+    pairs = compare_all(shift(), "S", ["pre", "qk"])
+    assert list(pairs) == [("pre", "qk")] and pairs["pre", "qk"].mean < -0.02
 
 
 def test_a_pair_that_turns_is_named_and_one_that_both_rungs_tell_apart_is_against():

@@ -105,6 +105,17 @@ def test_the_same_records_are_the_same_bytes(tmp_path):
     assert here.list_names() == ["07"] and len(here.load_rows("07")) == 9
 
 
+def test_a_file_that_is_new_or_written_again_is_seen_at_once(tmp_path):
+    records = Records(tmp_path)
+    assert records.list_names() == []
+    records.write_rows("07", rows(TINY))
+    assert records.list_names() == ["07"] and records.find_row(LANGUAGE.key()) is None
+    records.write_rows("ladder", rows(LANGUAGE))
+    assert records.list_names() == ["ladder", "07"] and records.find_row(LANGUAGE.key())
+    records.write_rows("ladder", [])
+    assert records.find_row(LANGUAGE.key()) is None
+
+
 def test_any_reader_of_json_lines_reads_a_file(tmp_path):
     records = Records(tmp_path)
     bad = replace(record(), probes={"p": math.nan})

@@ -11,7 +11,7 @@ record says is not asked here: `labkit.experiments.replay` tries it.
 import hashlib
 import json
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -93,7 +93,12 @@ class Run:
 
     def key(self) -> str:
         """Name the run by its content, in 24 hexadecimal digits."""
-        return _compute_key(self)
+        return self._key
+
+    @cached_property
+    def _key(self) -> str:
+        text = json.dumps(self.resolve_content(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def hash_configuration(self) -> str:
         """Name everything but the seed: runs that differ in nothing else share it."""
@@ -102,12 +107,6 @@ class Run:
     def hash_workload(self) -> str:
         """Name what is computed, whatever the seed, the rate and the probes."""
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
-
-
-@cache  # the ladder asks for a few thousand keys, and for each many times
-def _compute_key(run: Run) -> str:
-    text = json.dumps(run.resolve_content(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 # Runs that train together, as one batched model where they are more than one.

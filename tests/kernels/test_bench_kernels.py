@@ -357,6 +357,8 @@ def test_the_figure_has_a_line_for_each_provider_and_says_what_it_shows():
     said = "rms_norm backward: normkernels is 79 at 1024 and at 8192; best of the others is torch"
     assert said in figure.alt and "DRY" not in figure.alt
     assert "NVIDIA H200" in figure.caption and figure.png()
+    narrow = figure.draw_narrow().fig
+    assert {ax.get_subplotspec().colspan.start for ax in narrow.axes} == {0}, "one below the other"
     with pytest.raises(ValueError, match="nothing to draw"):
         kernel_shares(make_results(), ["layer_norm"])
 

@@ -177,4 +177,9 @@ def configure_run(
     run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "test")
 ) -> Run:
     """Fix the rate, the seed and what is measured."""
-    return replace(run, train=replace(run.train, lr=lr), seed=seed, probes=tuple(probes))
+    return _configure_run(run, lr, seed, tuple(probes))
+
+
+@cache  # one object each: it remembers its key, which is asked for many times
+def _configure_run(run: Run, lr: float, seed: int, probes: tuple[str, ...]) -> Run:
+    return replace(run, train=replace(run.train, lr=lr), seed=seed, probes=probes)
