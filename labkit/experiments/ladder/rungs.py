@@ -113,6 +113,9 @@ SHELVED: dict[str, Arm] = {
     # Rows of HybridNorm's Table 4; the other seven are above, Pre-QK-Pre as qk.
     **_build_recipe_arms(["qkvc-post", "qkc-post", "qk-post", "kv-post", "kc-post",
                           "pre-qkv-post", "pre-qkv-pre", "post-pre", "pre-post"]),
+    # HybridNorm's Table 3 has a third start: output matrices as large as all others.
+    "pre, normal": Arm({"recipe": "pre", "init": "normal"}),
+    "hybrid, normal": Arm({"recipe": "hybrid", "init": "normal"}),
     # Four experts share the parameters of a plain feed-forward; each token uses two of them.
     **{
         f"{recipe}, experts": Arm({"recipe": recipe, "experts": 4})
