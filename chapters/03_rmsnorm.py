@@ -39,7 +39,7 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, regime
 from labkit.model import Perturbed
-from labkit.norms import layer_norm, rms_norm, rms_norm_llama, rms_norm_outside
+from labkit.norms import layer_norm, rms_norm, rms_norm_llama, rms_norm_outside, rms_norm_t5
 from labkit.norms.arithmetic import variance_in
 from labkit.source import show
 
@@ -1067,6 +1067,33 @@ claim(
     source="transformers, pull request 29402 (Gemma against Llama)",
     criterion="in [1, 1.5]",
     kind="exact",
+)
+
+# %% [markdown]
+r"""
+*Exploring the Transformer* prints Llama's norm twice, as Hugging Face and as Meta have it, and quotes "equivalent to T5LayerNorm". The first two round at the same places. T5's rounds before the gain only where the gain itself is in half precision:
+"""
+
+
+# %%
+def order_casts(x, gain):
+    """RMSNorm as Hugging Face's Llama, Meta's Llama and T5 order their casts."""
+    wide = x.float()
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return rms_norm_llama(x, gain), normed.to(x.dtype) * gain, rms_norm_t5(x, gain)
+
+
+half, full = order_casts(x, g), order_casts(x, g.float())
+alike = all(torch.equal(of[0], of[1]) for of in (half, full)) and torch.equal(half[0], half[2])
+claim(
+    "03-t5-rounds-once-with-wide-gains",
+    "Llama's two versions agree in every bit, and T5's with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
+    (full[0] != full[2]).double().mean().item() if alike else 0.0,
+    said="Both versions of Llama's norm are one, and T5's is another where gains are in float32.",
+    source="transformers, modeling_llama.py and modeling_t5.py; Meta's Llama 3, model.py",
+    criterion="> 0",
+    kind="exact",
+    tolerance=0.1,
 )
 
 # %% [markdown]

@@ -976,7 +976,7 @@ r"""
 | [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | out of range here, because |
 | --- | --- | --- |
 | Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
-| Table 2, early version | ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is on [shelf E](E_hybridnorm.ipynb#a-mixture-of-experts). The table does not say whether it is the star |
+| Table 2, early version | HybridNorm\* is ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is on [shelf E](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are on [shelf E](E_hybridnorm.ipynb#table-5-depth) |
 | version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; the star's 60.67 | size, benchmarks |
 

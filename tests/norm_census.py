@@ -4,7 +4,8 @@
 
 Of every file models/FAMILY/modeling_*.py that defines a class named …ForCausalLM or …LMHeadModel
 the classes named …Layer or …Block are read: which norms does an assignment in them construct? "rms"
-where a name holds RMSNorm (or is T5LayerNorm, which is one), "layer" where it holds LayerNorm.
+where a name holds RMSNorm, "layer" where it holds LayerNorm. But some classes are called LayerNorm
+and are none, as T5's: where the file's own class takes a root and subtracts nothing, it is "rms".
 "decoder" or "other" says what transformers registers (models/auto/modeling_auto.py): a decoder is
 there for causal language modelling, and neither for masked tokens nor for sequence to sequence, of
 text or of speech. BESIDE_AN_ENCODER are the decoders of models whose encoder is another one, for
@@ -18,13 +19,14 @@ import ast
 import csv
 import io
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 COLUMNS = ("family", "norms", "kind")
 BESIDE_AN_ENCODER = {"git", "musicgen", "musicgen_melody", "trocr"}
 OTHER_USES = ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ")
 HEADS, PARTS = re.compile(r"(ForCausalLM|LMHeadModel)$"), re.compile(r"(Layer|Block)$")
-RMS, LAYER = re.compile(r"RMSNorm|^T5LayerNorm$"), re.compile(r"LayerNorm")
+RMS, LAYER = re.compile(r"RMSNorm"), re.compile(r"LayerNorm")
 FILE = Path(__file__).resolve().parents[1] / "data" / "papers" / "norm-census.csv"
 
 
@@ -37,8 +39,9 @@ def count_families(models: Path) -> dict[str, str]:
         ]
         if any(HEADS.search(one.name) for one in classes):
             kinds = found.setdefault(path.parent.name, set())
+            misnamed = find_misnamed(classes)
             for one in classes:
-                kinds |= list_norms(one) if PARTS.search(one.name) else set()
+                kinds |= list_norms(one, misnamed) if PARTS.search(one.name) else set()
     words = {frozenset(): "none found", frozenset({"rms", "layer"}): "both"}
     return {name: words.get(frozenset(kinds)) or kinds.pop() for name, kinds in found.items()}
 
@@ -71,15 +74,32 @@ def read_pairs(path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def list_norms(part: ast.ClassDef) -> set[str]:
+def find_misnamed(classes: list[ast.ClassDef]) -> set[str]:
+    """Name the classes called LayerNorm that take a root and subtract nothing: RMSNorms."""
+    found = set()
+    for one in classes:
+        nodes = list(ast.walk(one))
+        rooted = "rsqrt" in {name_call(node) for node in nodes if isinstance(node, ast.Call)}
+        if LAYER.search(one.name) and rooted and not any(isinstance(n, ast.Sub) for n in nodes):
+            found.add(one.name)
+    return found
+
+
+def list_norms(part: ast.ClassDef, misnamed: Collection[str] = ()) -> set[str]:
     """Name the kinds of norms that assignments in a class construct."""
     kinds = set()
     for node in ast.walk(part):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            called = node.value.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            kinds |= {"rms"} if RMS.search(name) else {"layer"} if LAYER.search(name) else set()
+            name = name_call(node.value)
+            rms = RMS.search(name) or name in misnamed
+            kinds |= {"rms"} if rms else {"layer"} if LAYER.search(name) else set()
     return kinds
+
+
+def name_call(call: ast.Call) -> str:
+    """Return the last word of what is called: Linear of nn.Linear(8)."""
+    called = call.func
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 
 
 def write_census(models: Path) -> str:

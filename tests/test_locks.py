@@ -1,6 +1,7 @@
 """Locks: written before runs, never edited, held against their claims; forecasts and scores."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,21 @@ def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):
     assert forecasts.list_forecasts(book)[0].outcome is None, "this lock is none of the claim's"
     ledger["05-x"]["lock"] = {"sum": "x"}
     assert forecasts.list_forecasts(book)[0].outcome is True
+
+
+def test_a_papers_forecast_that_it_never_made_is_not_scored(book):
+    add_lock(book, lock(paper=0.9))
+    assert [one.by for one in forecasts.list_forecasts(book)] == ["authors", "paper"]
+    (book / "data" / "locks" / "withdrawn.csv").write_text("id,why\n05-x,it says nothing\n")
+    assert [one.by for one in forecasts.list_forecasts(book)] == ["authors"]
+    assert forecasts.read_withdrawn(book) == {"05-x": "it says nothing"}
+
+
+def test_what_is_withdrawn_was_locked_as_a_papers_and_has_a_reason():
+    root = Path(__file__).parents[1]
+    locked = {one.id for one in read_locks(root) if one.paper is not None}
+    withdrawn = forecasts.read_withdrawn(root)
+    assert withdrawn and withdrawn.keys() <= locked and all(withdrawn.values())
 
 
 def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):

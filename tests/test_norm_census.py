@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.norm_census import FILE, find_decoders, list_norms, write_census
+from tests.norm_census import FILE, find_decoders, find_misnamed, list_norms, write_census
 
 CLASS = """
 class Layer:
@@ -19,7 +19,6 @@ class Layer:
     "call, kinds",
     [
         ("LlamaRMSNorm(8)", {"rms"}),
-        ("T5LayerNorm(8)", {"rms"}),
         ("nn.LayerNorm(8)", {"layer"}),
         ("CohereLayerNorm(8)", {"layer"}),
         ("SelfOutput(8)", set()),
@@ -28,6 +27,30 @@ class Layer:
 def test_norms_are_found_by_what_is_constructed(call, kinds):
     (part,) = ast.parse(CLASS.format(call=call)).body
     assert isinstance(part, ast.ClassDef) and list_norms(part) == kinds
+
+
+NORMS = """
+class MineLayerNorm:
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+class YoursLayerNorm:
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+class TheirsLayerNorm(nn.LayerNorm):
+    def forward(self, x):
+        return F.layer_norm(x, self.shape, self.weight + 1, self.bias, self.eps)
+"""
+
+
+def test_a_norm_that_is_called_layer_norm_and_subtracts_nothing_is_an_rms_norm():
+    misnamed = find_misnamed([c for c in ast.parse(NORMS).body if isinstance(c, ast.ClassDef)])
+    assert misnamed == {"MineLayerNorm"}
+    for call, kinds in (("MineLayerNorm(8)", {"rms"}), ("YoursLayerNorm(8)", {"layer"})):
+        (part,) = ast.parse(CLASS.format(call=call)).body
+        assert isinstance(part, ast.ClassDef) and list_norms(part, misnamed) == kinds
 
 
 @pytest.mark.slow

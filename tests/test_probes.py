@@ -23,7 +23,13 @@ from labkit.probes.early import read_early, summarize_answers
 from labkit.probes.fluctuation import mean_fluctuation
 from labkit.probes.look import residual_streams
 from labkit.probes.tokens import token_share
-from labkit.probes.trained import Evaluate, measure_leakage, removal_cost, residual_rms
+from labkit.probes.trained import (
+    Evaluate,
+    largest_output,
+    measure_leakage,
+    removal_cost,
+    residual_rms,
+)
 from labkit.probes.updates import final_stream, step_response
 from labkit.probes.weights import compute_condition, lengths, measure_weights, sphere_scales
 from labkit.training import loss_of
@@ -177,6 +183,16 @@ def test_removing_a_block_that_does_nothing_costs_nothing():
         costs = removal_cost(model, BATCH)
     assert costs[1] == 0.0
     assert costs[0] != 0.0 and costs[2] != 0.0
+
+
+def test_the_largest_output_is_read_before_its_cap():
+    torch.manual_seed(0)
+    free, capped = CONFIG.build(), replace(CONFIG, logit_softcap=1.0).build()
+    capped.load_state_dict(free.state_dict())
+    with torch.no_grad():
+        largest = free(BATCH[0]).abs().max().item()
+        assert capped(BATCH[0]).abs().max() <= 1 < largest
+        assert largest_output(capped, BATCH) == pytest.approx(largest)
 
 
 def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():

@@ -41,6 +41,7 @@ PROBES: dict[str, str] = {
     "layer-cosine": "trained",
     "removal-cost": "trained",
     "activation-extremes": "trained",
+    "largest-output": "trained",
     "leakage": "trained",
     "mean-share": "trained",
     "gradient-at-start": "gradients",

@@ -69,7 +69,9 @@ class GradientExtremes(Watcher):
             first = path.split(".")[0]
             ends = first if first in ("embedding", "output") else "matrices"
             kind = "norms" if weight.ndim < 2 else ends
-            largest[kind] = max(largest.get(kind, 0.0), weight.grad.abs().max().item())
+            # torch's maximum, unlike Python's, keeps a NaN
+            found = weight.grad.new_tensor([largest.get(kind, 0.0), weight.grad.abs().max()])
+            largest[kind] = found.max().item()
         self.seen[str(step + 1)] = largest
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
-from labkit.probes.look import require_transformer, residual_streams, untouched
+from labkit.probes.look import outputs_of, require_transformer, residual_streams, untouched
 from labkit.training import Observer, loss_of
 
 # Held-out batches are joined up to so many predictions: small ones cost more calls than work.
@@ -132,6 +132,12 @@ def activation_extremes(model: Transformer, batch: Batch) -> list[float]:
     return [(x.abs().max() / x.square().mean().sqrt()).item() for x in streams]
 
 
+def largest_output(model: Transformer, batch: Batch) -> float:
+    """Largest magnitude of the output's logits, before a cap."""
+    (logits,) = outputs_of([model.output], model, batch[0])
+    return model.space.scale_logits(model, logits).abs().max().item()
+
+
 def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
     """How far information flows that must not, in training mode: change one thing, watch logits.
 
@@ -174,6 +180,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
             "layer-cosine": layer_cosine,
             "removal-cost": removal_cost,
             "activation-extremes": activation_extremes,
+            "largest-output": largest_output,
             "leakage": measure_leakage,
             "mean-share": mean_share,
         }.items()

@@ -5,8 +5,12 @@
 
 The authors' stand in the locks, a paper's too where it says that its sentence holds; a reader's own
 in .labkit/forecasts.jsonl, on his machine alone. A forecast counts once its claim was judged.
+
+A lock never changes. Where one ascribes to a paper what the paper does not say, the paper's half
+is withdrawn in data/locks/withdrawn.csv, with the reason, and not scored; the authors' stays.
 """
 
+import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -65,9 +69,23 @@ class Score:
 
 def list_forecasts(root: Path) -> list[Forecast]:
     """List the authors', the papers' and the reader's own forecasts, with what came of each."""
-    claims = load_recorded(root, "book")["claims"]
-    found = [one for lock in _find_last(read_locks(root)) for one in _split_lock(lock)]
+    claims, withdrawn = load_recorded(root, "book")["claims"], read_withdrawn(root)
+    found = [
+        one
+        for lock in _find_last(read_locks(root))
+        for one in _split_lock(lock)
+        if one.by != "paper" or one.id not in withdrawn
+    ]
     return [_judge(one, claims.get(one.id)) for one in (*found, *_read_own(root))]
+
+
+def read_withdrawn(root: Path) -> dict[str, str]:
+    """Read which papers' forecasts were locked by mistake, and why each is none."""
+    path = root / "data" / "locks" / "withdrawn.csv"
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {row["id"]: row["why"] for row in csv.DictReader(lines)}
 
 
 def _find_last(locks: Iterable[Lock]) -> list[Lock]:

@@ -9,7 +9,13 @@ from typing import Any
 from labkit.experiments.locks import RATE, Lock, add_lock, find_lock, read_locks
 from labkit.system.files import hold_lock
 from labkit.system.provenance import collect_provenance
-from press.book.forecasts import Forecast, add_forecast, list_forecasts
+from press.book.forecasts import (
+    Forecast,
+    add_forecast,
+    list_forecasts,
+    read_withdrawn,
+    score_forecasts,
+)
 from press.book.ledger import load_recorded
 
 Given = Mapping[str, Any]
@@ -129,8 +135,7 @@ def describe_locks(root: Path) -> str:
     if not forecasts:
         return "nothing is locked yet; labkit claims lock ID=PROBABILITY does it"
     lines = [str(one) for one in forecasts]
-    from press.book.forecasts import score_forecasts
-
+    lines += [f"not the paper's  {name}: {why}" for name, why in read_withdrawn(root).items()]
     return "\n".join([*lines, *map(str, score_forecasts(forecasts))])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from labkit.experiments.locks import LOCKED
 from press.book.chapters import format_number
 from press.book.facts import format_table
-from press.book.forecasts import Forecast, list_forecasts, score_forecasts
+from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_forecasts
 from press.site.outline import Book, Outline
 from press.site.predictions import Question, list_questions, read_facts
 
@@ -72,7 +72,11 @@ def format_scores(root: Path) -> str:
     rows = list(list_scores(list_forecasts(root)))
     if not rows:
         return "Nothing that was locked has been judged yet."
-    return format_table(("by", "forecasts", "held", "Brier"), rows, numbers=True)
+    table = format_table(("by", "forecasts", "held", "Brier"), rows, numbers=True)
+    if not (withdrawn := read_withdrawn(root)):
+        return table
+    told = "\n".join(f"- `{name}`: {why}" for name, why in withdrawn.items())
+    return f"{table}\n\nLocked as a paper's by mistake, and not scored:\n\n{told}"
 
 
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
