@@ -400,7 +400,7 @@ race("C-peri-below-pre", peri_loss, published="400M parameters: average score 51
 
 # %%
 olmo = "Team OLMo et al. 2024, arXiv 2501.00656"
-race("C-qk-norm-mends-the-output-norm", f"{olmo}: output norms alone are not enough")
+race("C-qk-norm-mends-the-output-norm", f"{olmo}, said to find output norms alone not enough")
 race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower loss")
 
 # %% [markdown]
@@ -927,8 +927,8 @@ race(
 race(
     "C-keel-below-pre",
     "Chen and Wei 2026, arXiv 2601.19895",
-    domain="64 to 1,024 sublayers",
-    ours="six blocks, 12 sublayers",
+    domain="64 layers and more, of width 1,024",
+    ours="six blocks of width 32",
     in_range=False,
 )
 

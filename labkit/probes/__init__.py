@@ -61,6 +61,7 @@ PROBES: dict[str, str] = {
     "sphere-scales": "weights",
     "norm-maps": "norm_maps",
     "early-answers": "early",
+    "early-words": "early",
     "folding": "timing",
     "pace": "timing",
 }

@@ -16,7 +16,12 @@ from labkit.corpora import Corpus
 from labkit.model import Transformer
 from labkit.model.stacks import signal
 from labkit.placements import Step
-from labkit.probes.look import join_batches, residual_streams, untouched
+from labkit.probes.look import (
+    join_batches,
+    require_transformer,
+    residual_streams,
+    untouched,
+)
 from labkit.training import Observer
 
 Answers = dict[str, list[float]]
@@ -34,6 +39,19 @@ def summarize_answers(early: Sequence[Tensor]) -> Answers:
         "agreement": [(top == tops[-1]).float().mean().item() for top in tops],
         "confidence": [x.softmax(dim=-1).amax(dim=-1).mean().item() for x in early],
         "changed": [(a != b).float().mean().item() for a, b in pairwise(tops)],
+    }
+
+
+def judge_answers(early: Sequence[Tensor], targets: Tensor) -> Answers:
+    """Hold what was read off at each place against the truth.
+
+    `right`  share of predictions whose top class is the target, by place
+    `truth`  mean probability of the target, by place
+    """
+    found = [x.softmax(dim=-1).gather(-1, targets.unsqueeze(-1)) for x in early]
+    return {
+        "right": [(x.argmax(dim=-1) == targets).float().mean().item() for x in early],
+        "truth": [probability.mean().item() for probability in found],
     }
 
 
@@ -73,4 +91,24 @@ class EarlyAnswers(Observer):
             return summarize_answers(read_early(model, inputs))
 
 
-PROBES: dict[str, Callable[[Corpus], Observer]] = {"early-answers": EarlyAnswers}
+class EarlyWords(Observer):
+    """Read the next tokens off a trained transformer's stream, and judge them, block by block."""
+
+    name = "early-words"
+
+    def __init__(self, corpus: Corpus):
+        self.batches = corpus.held_out["test"]
+
+    def result(self, model: nn.Module) -> Answers:
+        """Measure on the whole test without touching the model."""
+        transformer = require_transformer(model, self.name)
+        inputs, targets = join_batches(self.batches)
+        with untouched(model, training=False), torch.no_grad():
+            early = read_early(transformer, inputs)
+        return summarize_answers(early) | judge_answers(early, targets)
+
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "early-answers": EarlyAnswers,
+    "early-words": EarlyWords,
+}
