@@ -399,7 +399,7 @@ Test losses come from seeds that chose no rate. Sensitivities come from seeds th
 ### The board
 
 Every arm reads 20 characters a parameter. The board has eleven recipes: nine that the chapters before this one discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
-leaves open [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). Tokens enter with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that changes
+asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). Tokens enter with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that changes
 from rung to rung is no finding.
 """
 

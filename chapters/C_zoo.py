@@ -12,15 +12,15 @@ r"""
 
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were made against a trouble that their authors name. What is a recipe's equation, do we see its trouble in six blocks, and does it mend it?
 
-**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at a learning rate of its own, which one seed chose and five reported so far, with few exceptions. [What a claim is](claims.md) explains the words on cards, such as *locked* and *what tuning leaves*.
+**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, most chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *locked* and *what tuning leaves*.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | every recipe in one row | equation, trouble, rate and loss | [The table](C_zoo.ipynb#the-table) |
-| size and turning of every stream | where a norm stands on the stream it hardly grows; turning fades where writes start large, not under Pre-Norm | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| size and turning of every stream | where a norm stands on the stream it hardly grows; turning fades under many recipes, not under Pre-Norm | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
 | gradients of first and last blocks | B2T and ResiDual are not seen to move them, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams; none is seen to end lower than Pre-Norm | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
-| Gemma 2 and 3, soft caps | @@GEMMA@@ | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| Gemma 2 and 3, soft caps | many recipes pass the cap of 50; at one rate caps are not seen to shrink logits | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients alone | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
@@ -29,6 +29,7 @@ r"""
 | EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
+| the numbers that one article prints | all as printed, and both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
 | vanishing gradients and fine-tuning | Post-Norm's lean as said; a common factor does not slow Adam | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
 """
 
@@ -57,6 +58,7 @@ from labkit.norms import LayerNorm, RMSNorm
 from labkit.placements import Place, PostNorm, PreNorm, recipe
 from labkit.probes.updates import final_stream
 from labkit.statistics.pooled import compare_samples
+from labkit.statistics.seeds import t_interval
 
 # %%
 lab = Lab("C_zoo", size=size, seed=seed, memory={"kernel": "1200M", "run": "850M"})
@@ -77,21 +79,20 @@ ARMS = {
     "keel": "KEEL", "realformer": "RealFormer", "deepnorm": "DeepNorm", "sub-ln": "Sub-LN",
     "normformer": "NormFormer", "hybrid": "HybridNorm", "hybrid*": "HybridNorm*",
     "embed-norm": "EmbedNorm", "first-qkv-pre": "First-QKV-Pre",
+    "pre, normal": "Pre-Norm, LNS' weights",
 }  # fmt: skip
 
 # %%
 climbed = lab.ladder(
     [*(arm for arm in ARMS if arm in ladder.CHAPTERED), "no attention"],
-    also=[*(arm for arm in ARMS if arm in ladder.SHELVED), "pre, normal"],
+    also=[arm for arm in ARMS if arm in ladder.SHELVED],
 )
 looked = {on: part.by("arm") for on, part in climbed.where(stage="final").by("rung").items()}
 runs = looked[rung]
 deep = "D" if "D" in looked else rung  # where some recipes have twelve blocks
 blocks = ladder.RUNGS[deep].depth
 searches = climbed.where(rung=rung, stage="tuning", seed=ladder.TUNING_SEED)
-race = partial(  # the card of a comparison that was locked
-    claim_locked, climbed, names=ARMS | {"pre, normal": "Pre-Norm from LNS' weights"}
-)
+race = partial(claim_locked, climbed, names=ARMS)  # the card of a comparison that was locked
 
 # %% [markdown]
 r"""
@@ -100,8 +101,12 @@ r"""
 The stream is what blocks read and add to; what a sublayer adds is its *write*. Its **size** is the root mean square (RMS) of an entry. A block **turns** it by the angle between what enters and what leaves, averaged over tokens as a cosine.
 """
 
-
 # %%
+NORMED = ("post", "resi-dual", "admin", "b2t", "keel", "realformer", "deepnorm",
+          "hybrid", "hybrid*", "embed-norm", "first-qkv-pre")  # fmt: skip
+FADING = ("sandwich", "peri", "output", "olmo2", "gemma2", "gemma3", "normformer", "lns", "sub-ln")
+
+
 def look(arm, probe, on=rung):
     """Average a probe's numbers over the runs of an arm that report on a rung."""
     return np.mean([record.probes[probe] for _, record in looked[on][arm]], axis=0)
@@ -119,6 +124,7 @@ def rate(arm, on=rung):
 
 # %%
 shown = {name: arm for arm, name in ARMS.items() if arm in runs}
+held = [size for arm in NORMED if arm in runs for size in look(arm, "residual-rms")[1:]]
 plots.grid_map(
     panels={
         "size (RMS)": {
@@ -133,23 +139,22 @@ plots.grid_map(
     value_label="the stream, behind each block",
     own_scales=True,
     digits=2,
-    caption="Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays between 0.7 and 2 from the first block on, where none does it grows. Mix-LN has one in its first block only. Of ResiDual's two streams it is the one that is normed. "
-    "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin. Where writes start large (Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS, Sub-LN) it is the first one.",
+    caption=f"Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays between {min(held):.1f} and {max(held):.1f} from the first block on, where none does it grows. Mix-LN has one in its first block only. Of ResiDual's two streams it is the one that is normed. "
+    "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN it is the first one. Soft caps stand at higher rates than their partners.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
 
 # %%
-LARGE = ("sandwich", "peri", "output", "olmo2", "gemma2", "gemma3", "normformer", "lns", "sub-ln")
-change = {arm: float(turns(arm)[-1] - turns(arm)[0]) for arm in LARGE if arm in runs}
+change = {arm: float(turns(arm)[-1] - turns(arm)[0]) for arm in FADING if arm in runs}
 claim(
-    "C-turning-fades-where-writes-start-large",
-    "In {n} recipes with large first writes the last block turns {less:.0f} degrees less than the first; Pre-Norm's {pre:.0f} more, of {blocks} blocks {deep:.0f} more.",
+    "C-turning-fades-but-not-under-pre",
+    "In {n} recipes the last block turns {less:.0f} degrees less than the first; Pre-Norm's {pre:.0f} more, of {blocks} blocks {deep:.0f} more.",
     [*change.values()],
     less=-fmean(change.values()),
     pre=float(turns("pre")[-1] - turns("pre")[0]),
     blocks=blocks,
     deep=float(turns("pre", deep)[-1] - turns("pre", deep)[0]),
-    said="Where a norm stands behind attention, or output matrices are not shrunk, the last block turns the stream less than the first.",
+    said="With a norm behind attention, and under LNS and Sub-LN, the last block turns the stream less than the first.",
     source="this book, seen in the figure",
     criterion="< 0",
     kind="best",
@@ -185,7 +190,7 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 r"""
 *Late share* is the share of the second half of the blocks in what it costs to remove blocks, one at a time.
 
-*Representation collapse* is the fear that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of one size grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see it, with six blocks or with twelve: blocks in the middle turn least. Turning fades where writes start large, because a norm stands behind attention or because output matrices are not shrunk (LNS, Sub-LN).
+*Representation collapse* is the fear that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of one size grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see it, with six blocks or with twelve: blocks in the middle turn least. Turning fades where a norm stands behind attention, and under LNS and Sub-LN.
 
 ## The table
 
@@ -331,17 +336,46 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step Pre-Norm and Post-Norm's kin are even. Where writes start large, the first block gets three to four times the last one's gradient. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T and ResiDual are not seen to change that; KEEL turns it round, from the start.
+At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands behind attention, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T and ResiDual are not seen to change that; KEEL turns it round, from the start.
 
+Peri-LN's paper reports steadier gradients than those of the layouts beside it. Between blocks, at step 100, they are less even here:
+"""
+
+
+# %%
+def unevenness(arm):
+    """Return |log(first/last)| of the gradients at step 100, run by run: 0 is even."""
+    return np.abs(np.log(values(arm, "first/last"))).tolist()
+
+
+claim(
+    "C-peri-gradients-are-evener",
+    "First over last, as a factor either way: {its:.2f} under Peri-LN, {other:.2f} under Pre-Norm.",
+    compare_samples(unevenness("pre"), unevenness("peri")),
+    its=float(np.exp(fmean(unevenness("peri")))),
+    other=float(np.exp(fmean(unevenness("pre")))),
+    said="At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
+    source="Kim et al. 2025, arXiv 2502.02732; Layer Normalization: Pre-LN vs Post-LN, l. 267",
+    published="more balanced variance growth and steadier gradients",
+    criterion="< 0",
+    kind="best",
+    domain="models of 400 million parameters and more",
+    ours="six blocks of width 32",
+    in_range=False,
+    tried={"control": "one rate for both", "last step": "step 100"},
+)
+
+# %% [markdown]
+r"""
 ## Norms on what is written
 
 $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text{output norm:}\quad x \leftarrow x + N(f(x)).$$
 
 A norm behind the sublayer gives each write the size of its gain, whatever the sublayer makes. $S$ uncorrelated writes of RMS 1 make a stream of $\sqrt{1 + S}$ (exercise 1).
 
-- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near it (first card). On its loss: `09-sandwich-earns-its-bytes`.
+- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near it (first card). Its loss: `09-sandwich-earns-its-bytes`.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold what grows with the depth under Pre-Norm: the variance, and with it massive activations. Those are out of range: a token's largest entry is at most $\sqrt d$ times that token's own RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms outputs only, and queries and keys.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms outputs only, and queries and keys; its report is said to find neither enough alone.
 """
 
 # %%
@@ -384,6 +418,19 @@ claim(
     tried={"control": "one rate for both; Sandwich, without the norm on the embedding, grows less too (table)"},
 )  # fmt: skip
 
+claim(
+    "C-sandwich-stream-grows-less",
+    "Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
+    compare("sandwich", "growth"),
+    its=fmean(values("sandwich", "growth")),
+    other=fmean(values("pre", "growth")),
+    said="From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
+    source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
+    criterion="< 0",
+    kind="best",
+    tried={"control": "one rate for both"},
+)
+
 # %%
 claim(
     "C-peri-entries-stand-out-less",
@@ -409,17 +456,20 @@ Peri-LN's stream is small at the door, by its norm on the embedding, and it grow
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention, and here no cap on the output either. We take norms and caps only. Is there anything to cap?
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention, and here no cap on the output either. Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
 """
 
+
 # %%
-plots.dots(
-    {name: values(arm, "largest logit") for name, arm in shown.items()},
-    xlabel="largest attention logit, before a cap",
-    threshold={"Gemma 2's cap": 50.0},
-    caption=f"The largest logit on a held-out batch after training, at rates from {min(map(rate, shown.values())):g} to {max(map(rate, shown.values())):g}: each recipe at its own, so rows may differ by their rates. Many models pass the cap that Gemma 2 sets; with norms on queries and keys none of ours does.",
-    provenance=lab.provenance(climbed.where(rung=rung, stage="final", arm=[*shown.values()])),
-).named("largest-logits")
+def describe_logits(arm):
+    """Write the largest attention logits of an arm's runs, before any cap, beside its rate."""
+    of = values(arm, "largest logit")
+    seeds = f"{min(of):.0f} to {max(of):.0f}"
+    return {"recipe": ARMS[arm], "rate": rate(arm), "largest logit": f"{fmean(of):.0f}", "by seed": seeds}  # fmt: skip
+
+
+ranked = sorted(shown.values(), key=lambda arm: fmean(values(arm, "largest logit")), reverse=True)
+plots.table([describe_logits(arm) for arm in ranked])
 
 # %%
 line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
@@ -471,7 +521,7 @@ if "gemma2" in runs:
 r"""
 We had been nearly sure of half or less, and missed. The factor depends on the size of the embedding, which both learn freely.
 
-Losses above are comparable, each recipe at its own rate. Logits and streams are not: both grow with the rate, and the search gave capped recipes other rates than their partners. So we trained each capped recipe at its partner's rate, too. Then Gemma 2 and Sandwich differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
+Each recipe at its own rate, losses may be compared. Logits and streams may not: both grow with the rate, and the search gave capped recipes other rates than their partners. So we trained them at their partners' rates, too. Then Gemma 2 and Sandwich differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
 
 # %%
@@ -600,7 +650,7 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-@@CAPS@@
+At one rate caps are not seen to move the largest attention logit, and Gemma 2's stream grows as Sandwich's does: what differed before was the rates' doing. The output's cap acts: largest output logits lie beyond it, with such a cap and without.
 
 At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates a cap is not seen to win or to lose; QK-Norm's lead over it has an interval that begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains: a cap bends much only where gains are large.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), with 830 million parameters, report that both together bear a higher rate; that is out of range here.
@@ -729,7 +779,7 @@ claim(
 
 # %% [markdown]
 r"""
-In the first case norms bring back a part of the loss. Logits are then small, and early blocks attend almost evenly: small logits alone do not bring back the rest. KEEL, with larger ones, does not fail at this rate, which is nearer to its own best. Whether it escapes the same trouble or another we cannot say, nor which of its three changes does it.
+In the first case norms bring back a part of the loss. Logits are then small, and early blocks attend almost evenly: small logits alone do not bring back the rest. KEEL, with larger ones, does not fail at this rate, which is nearer to its own best. Whether it escapes the same trouble or another we cannot say.
 
 In the second case logits are not held at 50 either, and the criterion asks only that ten times the rate cost something. It is no evidence for the article's row.
 
@@ -738,23 +788,29 @@ In the second case logits are not held at 50 either, and the criterion asks only
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
 Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm; of six blocks that is one. All three are against one trouble: the deeper a Pre-Norm block, the larger the stream beside its write, until late blocks can be taken out unnoticed
-([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`). Do LNS and Mix-LN make them work?
+([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). Late Pre-Norm blocks can be spared more easily than late Post-Norm ones (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
 """
 
 # %%
-DRAWN = ("pre", "post", "lns", "mix-ln")
-cheapest = min(float(look(arm, "removal-cost").min()) for arm in DRAWN)
-plots.by_depth(
-    {ARMS[arm]: runs[arm].values("removal-cost") for arm in DRAWN},
-    ylabel="rise of the loss without the block (nats)",
-    xlabel="block taken out",
-    logy=True,
-    caption=f"What each block is worth after training: on average no less than {cheapest:.2f} nats. Pre-Norm's late blocks are worth about what its middle ones are. LNS leans on its first block, Post-Norm on its last, Mix-LN on its second, the first Pre-Norm one.",
-    provenance=lab.provenance(climbed.where(rung=rung, stage="final", arm=DRAWN)),
-).named("idle-blocks")
+SPARED = [arm for arm in ("pre", "post", "mix-ln", "lns", "pre, normal") if arm in runs]
+places = ["embedding", *(f"block {i}" for i in range(1, ladder.RUNGS[rung].depth + 1))]
+
+
+def describe_worth(arm):
+    """Write how much the loss rises without each block, with 95 % intervals."""
+    row = {"nats lost without": ARMS[arm]}
+    for place, costs in zip(
+        places[1:], zip(*runs[arm].values("removal-cost"), strict=True), strict=True
+    ):
+        low, high = t_interval(costs)
+        row[place] = f"{fmean(costs):.2f} ± {(high - low) / 2:.2f}"
+    return row
+
+
+plots.table([describe_worth(arm) for arm in SPARED])
 
 # %%
-share = {arm: values(arm, "late share") for arm in DRAWN}
+share = {arm: values(arm, "late share") for arm in SPARED}
 sun, li = "Sun et al. 2025, arXiv 2502.05795", "Li et al. 2025, arXiv 2412.13795"
 half = len(look("pre", "removal-cost")) // 2
 for arm, source, theirs in (("lns", sun, "130 million to 1 billion"), ("mix-ln", li, "71 million to 7 billion")):  # fmt: skip
@@ -778,11 +834,6 @@ for arm, source, theirs in (("lns", sun, "130 million to 1 billion"), ("mix-ln",
 
 
 # %%
-def unevenness(arm):
-    """Return |log(first/last)| of the gradients at step 100, run by run: 0 is even."""
-    return np.abs(np.log(values(arm, "first/last"))).tolist()
-
-
 claim(
     "C-mix-ln-evens-the-gradients",
     "First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
@@ -793,7 +844,7 @@ claim(
     source=f"{li}, abstract: more uniform gradients across layers",
     criterion="< 0",
     kind="best",
-    tried={"second value": "step 20, where Pre-Norm's are as even"},
+    tried={"second value": "step 20, where both are nearly even"},
 )
 
 # %%
@@ -817,7 +868,6 @@ race("C-resi-dual-below-pre", xie)
 race("C-resi-dual-below-post", xie)
 
 # %%
-places = ["embedding", *(f"block {i}" for i in range(1, ladder.RUNGS[rung].depth + 1))]
 plots.table(
     [
         {"variance of the stream": ARMS[arm]}
@@ -825,17 +875,18 @@ plots.table(
             place: f"{rms**2:.0f}"
             for place, rms in zip(places, look(arm, "residual-rms"), strict=True)
         }
-        for arm in ("pre", "lns")
+        for arm in SPARED
+        if arm not in ("post", "mix-ln")
     ]
 )
 
 # %% [markdown]
 r"""
-**LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its stream is *larger* than Pre-Norm's behind all blocks but the last, where the paper's is far smaller. LNS also draws its output matrices without the factor $1/\sqrt{2L}$, as its paper does, which may be why (last card; exercise 3).
+**LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its stream is *larger* than Pre-Norm's behind all blocks but the last, where the paper's is far smaller. Its paper also leaves output matrices unshrunk. Pre-Norm from such weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks are worth as much as Pre-Norm's in nats; their share is smaller because its second block is worth so much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more; nothing here refutes them.
+**Mix-LN**'s late blocks are worth as much as Pre-Norm's in nats; their share is smaller because its second block is worth so much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
 
-LNS' abstract says that Pre-Norm's variance grows exponentially with the depth. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
+LNS' abstract says that Pre-Norm's variance grows exponentially. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
 """
 
 # %%
@@ -949,7 +1000,7 @@ plots.table(
 r"""
 RealFormer ends above Post-Norm here, and DeepNorm a little above it (table; `10-realformer-ends-below-post`). RealFormer's largest logit grows from block to block, as a running sum may; but so does Pre-Norm's, and that of output norms most, without any sum.
 
-Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not, so their main promise is out of range; nor does KEEL's paper speak of six blocks.
+Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not: their main promise is out of range.
 
 ### DeepNorm's four constants
 
@@ -1046,7 +1097,7 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Pre-Norm's blocks are nearly even at step 1, lean to the last at step 20, and to the first at step 100. NormFormer's lean to the first from the start, like those of other recipes with a norm behind attention ([gradients](C_zoo.ipynb#gradients-first-block-over-last)); Sandwich differs from Pre-Norm in nothing else. Our measure may not be the paper's. Neither recipe was seen to end lower; whether the mismatch costs anything under Adam was not tried.
+Pre-Norm's blocks lean to the first only after step 20, NormFormer's from the start, like those of other recipes with a norm behind attention ([gradients](C_zoo.ipynb#gradients-first-block-over-last)); Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. Neither is seen to end lower; whether the mismatch costs anything under Adam was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
 
 ## First blocks
 
@@ -1263,6 +1314,89 @@ claim(
 r"""
 The stream carries the offset and nobody can read it. With RMSNorm Post-Norm resets it not to 0 but to size 1, and Pre-Norm's branches hear it.
 
+## The article's own examples
+
+*Layer Normalization: Pre-LN vs Post-LN* shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in where the norm stands, with their losses and the gradient of each block's first matrix. All of it is computed here once more, from seed 0 as there; and a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ behind the addition and $I + J_F J_N$ before the branch, is held against autograd.
+"""
+
+
+# %%
+class Switched(nn.Module):
+    """A feed-forward block with its norm before the branch or behind the addition."""
+
+    def __init__(self, dim, norm_first):
+        super().__init__()
+        self.norm_first, self.norm = norm_first, nn.LayerNorm(dim)
+        self.branch = nn.Sequential(nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
+
+    def forward(self, x):
+        """Return the block's output."""
+        return x + self.branch(self.norm(x)) if self.norm_first else self.norm(x + self.branch(x))
+
+
+def measure_stack(norm_first, depth, dim=64):
+    """A first loss, and the gradient's norm of each block's first matrix."""
+    torch.manual_seed(0)
+    blocks = nn.Sequential(*(Switched(dim, norm_first) for _ in range(depth)))
+    end = nn.Sequential(nn.LayerNorm(dim) if norm_first else nn.Identity(), nn.Linear(dim, 16))
+    x, target = torch.randn(2, 8, dim), torch.randn(2, 8, 16)
+    loss = F.mse_loss(end(blocks(x)), target)
+    loss.backward()
+    return [loss.item(), *(block.branch[0].weight.grad.norm().item() for block in blocks)]
+
+
+# %%
+start, update = torch.tensor([1.0, 2, 4, 8]), torch.tensor([0.5, -0.5, 1, -1])
+post, pre = 0.75 * (1 + 0.1), 1 + 0.1 * 0.75
+ours = [
+    (start + update).mean().item(), *F.layer_norm(start + update, (4,)).tolist(),
+    post, pre, post**12, pre**12, *measure_stack(True, 6), *measure_stack(False, 6),
+]  # fmt: skip
+theirs = [
+    3.75, -0.954, -0.954, 0.53, 1.378, 0.825, 1.075, 0.099, 2.382,
+    1.3247, 0.2664, 0.2565, 0.2494, 0.2392, 0.2472, 0.2415,
+    1.3183, 0.2663, 0.2614, 0.2619, 0.2555, 0.2684, 0.2698,
+]  # fmt: skip
+twelve = {first: measure_stack(first, 12)[1:] for first in (True, False)}
+claim(
+    "C-printed-examples-hold",
+    "Of {count} printed numbers the worst is off by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first (pre), {post:.2f} times (post).",
+    max(abs(a - b) for a, b in zip(ours, theirs, strict=True)),
+    count=len(theirs),
+    pre=twelve[True][-1] / twelve[True][0],
+    post=twelve[False][-1] / twelve[False][0],
+    said="The article's printed examples of both blocks are what its definitions give.",
+    source="Layer Normalization: Pre-LN vs Post-LN, l. 110–127, 161–175 and 268–324",
+    criterion="< 0.0006",
+    kind="exact",
+    tolerance=0.0005,
+)
+
+# %%
+torch.manual_seed(seed)
+norm, branch = nn.LayerNorm(8).double(), nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8)).double()  # fmt: skip
+token, same = torch.randn(8).double(), torch.eye(8).double()
+slope = torch.autograd.functional.jacobian
+written = {
+    "post": slope(norm, token + branch(token)) @ (same + slope(branch, token)),
+    "pre": same + slope(branch, norm(token)) @ slope(norm, token),
+}
+found = {"post": slope(lambda x: norm(x + branch(x)), token), "pre": slope(lambda x: x + branch(norm(x)), token)}  # fmt: skip
+claim(
+    "C-block-jacobians",
+    "The two written Jacobians and autograd's differ by {mean:.0e} at most.",
+    max((written[name] - found[name]).abs().max().item() for name in written),
+    said="A block's Jacobian is J_N (I + J_F) behind the addition, and I + J_F J_N before the branch.",
+    source="Transformer Anatomy, part 7, l. 134–172; Layer Normalization: Pre-LN vs Post-LN, l. 140–160",
+    criterion="< 1e-12",
+    kind="exact",
+    tolerance=1e-12,
+)
+
+# %% [markdown]
+r"""
+At first weights, with six blocks, neither profile says which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
+
 ## Vanishing gradients and fine-tuning
 
 A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this spares early layers in fine-tuning, and that Post-Norm models therefore often fine-tune better. The first can be looked at in pre-training:
@@ -1318,7 +1452,7 @@ At the start the gradients are even. By step 100 the first block's is smaller, w
 
 ## What is not here
 
-DeepNorm of one stack: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [shelf E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). Nobody measured spikes, the size of updates under Admin, KEEL's changes one by one, or most of these recipes with more than six blocks.
+DeepNorm of one stack: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [shelf E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). Nobody measured spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 
@@ -1395,7 +1529,7 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in two things: the factor $1/\sqrt\ell$, and output matrices that are not shrunk. Which of them lowers the loss? The control has the weights without the factor. Predict, then run five seeds at LNS' rate.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. Each at its own rate, a card compares LNS with its weights alone. And at LNS' rate? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]
@@ -1411,7 +1545,7 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## References
 
-Works are linked where they are cited; cards also cite [Sun et al. (2024)](https://arxiv.org/abs/2402.17762). Full entries are on the book's page of references.
+Works cited: [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Shleifer et al. (2021)](https://arxiv.org/abs/2110.09456), [Wang et al. (2022)](https://arxiv.org/abs/2210.06423), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895).
 """
 
 # %%

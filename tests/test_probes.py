@@ -19,7 +19,7 @@ from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import MLPConfig
 from labkit.probes import PROBES, make_probe
-from labkit.probes.early import read_early, summarize_answers
+from labkit.probes.early import judge_answers, read_early, summarize_answers
 from labkit.probes.fluctuation import mean_fluctuation
 from labkit.probes.look import residual_streams
 from labkit.probes.tokens import token_share
@@ -203,6 +203,21 @@ def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
             seen = measure_leakage(model, BATCH)
         # the same arithmetic on the same rows; matrix products may differ in the last bits
         assert all((value > 1e-4) is leaks for value in seen.values())
+
+
+def test_early_answers_are_held_against_the_truth():
+    logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 3.0], [0.0, 1.0]]])
+    said = judge_answers(list(logits), torch.tensor([1, 0]))
+    assert said["right"] == [0.0, 0.5] and said["mended"] == [0.5, 0.0]
+    assert said["broken"] == [0.0, 0.0]
+    chances = [math.exp(-2) / (1 + math.exp(-2)), 1 / (1 + math.exp(1))]
+    assert said["truth"][0] == pytest.approx(sum(chances) / 2)
+    judged = judge_answers(list(logits.flip(0)), torch.tensor([1, 0]))
+    assert judged["broken"] == [0.5, 0.0]
+    probe = make_probe("early-judged", DIGITS)
+    found = probe.result(StackConfig("resnet-v2", "batch", width=16, depth=6).build().eval())
+    assert len(found["truth"]) == 1 + 3 == len(found["changed"]) + 1
+    assert found["agreement"][-1] == 1.0
 
 
 def test_early_answers_of_three_places_are_counted_by_hand():

@@ -61,7 +61,7 @@ PROBES: dict[str, str] = {
     "sphere-scales": "weights",
     "norm-maps": "norm_maps",
     "early-answers": "early",
-    "early-words": "early",
+    "early-judged": "early",
     "folding": "timing",
     "pace": "timing",
 }

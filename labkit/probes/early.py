@@ -16,12 +16,7 @@ from labkit.corpora import Corpus
 from labkit.model import Transformer
 from labkit.model.stacks import signal
 from labkit.placements import Step
-from labkit.probes.look import (
-    join_batches,
-    require_transformer,
-    residual_streams,
-    untouched,
-)
+from labkit.probes.look import join_batches, residual_streams, untouched
 from labkit.training import Observer
 
 Answers = dict[str, list[float]]
@@ -45,13 +40,18 @@ def summarize_answers(early: Sequence[Tensor]) -> Answers:
 def judge_answers(early: Sequence[Tensor], targets: Tensor) -> Answers:
     """Hold what was read off at each place against the truth.
 
-    `right`  share of predictions whose top class is the target, by place
-    `truth`  mean probability of the target, by place
+    `right`   share of predictions whose top class is the target, by place
+    `truth`   mean probability of the target, by place
+    `mended`  share that is wrong at a place and right at the end
+    `broken`  share that is right at a place and wrong at the end
     """
-    found = [x.softmax(dim=-1).gather(-1, targets.unsqueeze(-1)) for x in early]
+    right = [x.argmax(dim=-1) == targets for x in early]
+    truth = [x.softmax(dim=-1).gather(-1, targets.unsqueeze(-1)) for x in early]
     return {
-        "right": [(x.argmax(dim=-1) == targets).float().mean().item() for x in early],
-        "truth": [probability.mean().item() for probability in found],
+        "right": [of.float().mean().item() for of in right],
+        "truth": [probability.mean().item() for probability in truth],
+        "mended": [(~of & right[-1]).float().mean().item() for of in right],
+        "broken": [(of & ~right[-1]).float().mean().item() for of in right],
     }
 
 
@@ -91,24 +91,20 @@ class EarlyAnswers(Observer):
             return summarize_answers(read_early(model, inputs))
 
 
-class EarlyWords(Observer):
-    """Read the next tokens off a trained transformer's stream, and judge them, block by block."""
+class JudgedAnswers(EarlyAnswers):
+    """The same on the whole test, and held against the truth."""
 
-    name = "early-words"
-
-    def __init__(self, corpus: Corpus):
-        self.batches = corpus.held_out["test"]
+    name = "early-judged"
 
     def result(self, model: nn.Module) -> Answers:
-        """Measure on the whole test without touching the model."""
-        transformer = require_transformer(model, self.name)
+        """Measure without touching the model."""
         inputs, targets = join_batches(self.batches)
         with untouched(model, training=False), torch.no_grad():
-            early = read_early(transformer, inputs)
+            early = read_early(model, inputs)
         return summarize_answers(early) | judge_answers(early, targets)
 
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "early-answers": EarlyAnswers,
-    "early-words": EarlyWords,
+    "early-judged": JudgedAnswers,
 }
