@@ -1086,7 +1086,7 @@ def order_casts(x, gain):
 half, full = order_casts(x, g), order_casts(x, g.float())
 alike = all(torch.equal(of[0], of[1]) for of in (half, full)) and torch.equal(half[0], half[2])
 claim(
-    "03-t5-rounds-once-with-wide-gains",
+    "03-t5-keeps-float32-with-wide-gains",
     "Llama's two versions agree in every bit, and T5's with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
     (full[0] != full[2]).double().mean().item() if alike else 0.0,
     said="Both versions of Llama's norm are one, and T5's is another where gains are in float32.",

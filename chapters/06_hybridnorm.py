@@ -635,7 +635,7 @@ claim(
 
 # %% [markdown]
 r"""
-One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, whose interval stands in the card's sentence, do not exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
+One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, whose interval stands in the card's sentence, hardly exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
 and what the two with one?
 """
 

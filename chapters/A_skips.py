@@ -19,8 +19,8 @@ Can depth hurt a network that could copy a shallower one, which shortcuts mend i
 | --- | --- | --- |
 | can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids, yes: the gradient goes, the signal stays | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
-| degradation | without skips 56 layers fit worse than 20, with BatchNorm even in four times the steps; identity skips with BatchNorm remove most of that cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
+| vanishing gradients | through sigmoids, yes: the gradient goes, though outputs keep their size; what tells inputs apart goes too | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| degradation | without skips 56 layers fit worse than 20, even in four times the steps: with BatchNorm by far, without norms by less; identity skips with BatchNorm remove most of that cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | must there be a norm? | no: skips with small branches remove the cost as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | highways | 56 layers train without norms if the gates begin at $b = -6$, hardly from $b = -2$ | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 ends lower here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
@@ -216,13 +216,13 @@ A random row is predicted by its gain, the root mean square of the stretch over 
 
 ## Gradients that vanish: sigmoids
 
-*Exploring the Transformer*, part 14, counts vanishing gradients among the troubles of depth. Linear layers cannot show that apart from the signal: both pass the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). A sigmoid can: its slope is ¼ at most, and its output stays near ½ whatever enters.
+*Exploring the Transformer*, part 14, counts vanishing gradients among the troubles of depth. In linear layers the size of the signal goes with it: both pass the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Through sigmoids the size stays: the slope is ¼ at most, and outputs lie around ½. What differs from input to input vanishes all the same:
 """
 
 
 # %%
 def fade(activation, of_seed, layers=48, width=64):
-    """First weight's gradient over the last one's, and the size of the signal at the top."""
+    """First weight's gradient over the last one's; at the top, size and spread over inputs."""
     torch.manual_seed(of_seed)
     x = torch.randn(128, width).double()
     weights = [
@@ -231,20 +231,24 @@ def fade(activation, of_seed, layers=48, width=64):
     for weight in weights:
         x = activation(x @ weight)
     (x * torch.randn_like(x)).sum().backward()
+    spread = x.std(dim=0).square().mean().sqrt().item()
     return (
-        weights[0].grad.norm() / weights[-1].grad.norm()
-    ).item(), x.square().mean().sqrt().item()
+        (weights[0].grad.norm() / weights[-1].grad.norm()).item(),
+        x.square().mean().sqrt().item(),
+        spread,
+    )
 
 
 # %%
-faded = [fade(torch.sigmoid, s) for s in five]
+faded, tanh = [fade(torch.sigmoid, s) for s in five], [fade(torch.tanh, s) for s in five]
 claim(
     "A-sigmoid-layers-vanish",
-    "Through 48 sigmoid layers the gradient shrinks to 10^{mean:.1f} of the last weight's, while the signal keeps an RMS of {size:.2f}; through tanh to {tanh:.1f} times.",
-    [float(np.log10(ratio)) for ratio, _ in faded],
-    size=fmean(rms for _, rms in faded),
-    tanh=fmean(fade(torch.tanh, s)[0] for s in five),
-    said="Through many sigmoid layers gradients vanish though the signal does not.",
+    "Through 48 sigmoid layers the gradient falls to 10^{mean:.0f}, outputs keep an RMS of {size:.2f} and differ by {spread:.0e}; through tanh {of_tanh:.1f}.",
+    [float(np.log10(ratio)) if rms > 0.1 else 0.0 for ratio, rms, _ in faded],
+    size=fmean(rms for _, rms, _ in faded),
+    spread=fmean(spread for *_, spread in faded),
+    of_tanh=fmean(ratio for ratio, *_ in tanh),
+    said="Through many sigmoid layers gradients vanish though outputs keep their size.",
     source="Exploring the Transformer, part 14, l. 16",
     criterion="< -10",
     kind="at",
@@ -478,7 +482,7 @@ Without skips depth costs much, with BatchNorm and without. With identity skips 
 
 And no norm is needed: small branches take away the cost as well. Without them, from He's rule, skips explode ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps, and for the deep plain networks the best of several rates around their own:
+*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps; the deep plain networks at the best of several rates around their own, all others at the rates of 400 steps:
 """
 
 # %%
@@ -573,12 +577,12 @@ claim(
     said="With skips and four times the steps, the deeper network has the lower training loss.",
     published="with skips the deeper network has the lower training error",
     criterion="< 0",
-    **still,
+    **{**still, "kind": "at"},
 )
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network is all but stuck: at no rate does its training loss come far below guessing. Without norms it is late: it has caught up most of the way, and is still behind. ResNet v1's cost of depth shrinks, and stays above zero.
+With BatchNorm the deep network is all but stuck: at no rate tried does its training loss come far below guessing. Without norms it is late: it has caught up most of the way, and is still behind. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
 
 ## Highways
 
@@ -842,7 +846,7 @@ claim(
 r"""
 So "the only effective method" fails here, in perceptrons of 110 layers: gated on shortcut *and* branch, the network ends below ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. The gate on the shortcut *alone*, next to the identity in the paper, ends far above it here. ResNet v2 was not tried, and the seed that chose the identity's rate did better than the five that report.
 
-No rate lets halved or half-dropped shortcuts learn in 200 steps, and projected ones hardly do; in the paper two of the three train. So the third card says that ours fail to start, not which shortcut is better. Halved ones stay at guessing in training; in the test BatchNorm uses running averages, and a few answers are confidently wrong. Dropping half of the stream and doubling the rest makes it grow: the first losses lie far above guessing, and no rate brings them down.
+No rate that we tried lets halved or half-dropped shortcuts learn in 200 steps, and projected ones hardly do; half-dropped ones were best at the lowest rate, hence the third card's "not seen". In the paper two of the three train. So our table says that these fail to start, not which shortcut is better. Halved ones stay at guessing in training; in the test BatchNorm uses running averages, and a few answers are confidently wrong. Dropping half of the stream and doubling the rest makes it grow: the first losses lie far above guessing, and none of our rates brings them down.
 
 ## Ninety-six blocks without a norm
 
@@ -1319,11 +1323,11 @@ claim(
 
 # %% [markdown]
 r"""
-The paper's trend is confirmed: the first card's interval lies above zero. It misses the tenth that we had asked for, because a quarter of the depth settles nearly every digit. The second card misses its threshold, too. And later steps do *correct*: of the few answers that still change, most turn right.
+The paper's trend is confirmed: the first card's interval lies above zero. It misses the tenth that we had asked for, because a quarter of the depth settles nearly every digit. The second card misses its threshold, too; the locked sentences leave the thresholds out, the verdicts are on them. And later steps do *correct*: of the few answers that still change, most turn right.
 
 ### The same in text
 
-Where a next character is never certain, an answer has more to settle. Five Pre-Norm models of six blocks, trained as the smallest rung of the book's ladder is (S; 3,200 steps on stories, at Pre-Norm's own rate), read off after each block:
+In text the next character is seldom certain, so an answer has more to settle. Five Pre-Norm models of six blocks, the smallest size that the book trains (S: 3,200 steps on stories, at Pre-Norm's own rate), read off after each block:
 """
 
 # %%

@@ -132,7 +132,7 @@ claim(
 r"""
 The analogy is for images. A transformer's LayerNorm averages the features of *one token*, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
 
-The same text prints what PyTorch's BatchNorm makes of three small tensors: two rows of three features, two sequences of two channels, two images of two channels.
+*Exploring the Transformer*, part 14, from which the analogy comes, prints what PyTorch's BatchNorm makes of three small tensors: two rows of three features, two sequences of two channels, two images of two channels.
 """
 
 # %%
@@ -968,7 +968,7 @@ claim(
 # %% [markdown]
 r"""
 *What we find.* No arm with batch statistics was seen to end below LayerNorm. RepBN ends highest, above LayerNorm in the table and above BatchNorm on its card, at BatchNorm's rate; a rate of its own was not searched. PRepBN's mean lies above LayerNorm's:
-in pairs of equal seeds, as on its card, the five differences exclude 0; taken apart, as in the table, they do not. Whether it keeps within 0.01 nats is open. Differences as small as these could change with a finer grid of rates.
+in pairs of equal seeds, as on its card, the interval of the five differences excludes 0; taken apart, as in the table, the interval does not. Whether it keeps within 0.01 nats is open. Differences as small as these could change with a finer grid of rates.
 
 *Out of range* are the published lengths of training, and divergence at their sizes. The recipe for a Llama was not run.
 
@@ -1070,7 +1070,7 @@ puts out is the same for all, and BatchNorm subtracts that part and divides by t
 
 ## Keys that no query selects
 
-A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects one inside the convex hull of the others, which is an average of them. Whether some query does is a linear program: the largest $t$ for which some bounded $q$ has
+A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key that lies inside the convex hull of the others, for it is an average of them. Whether some query does is a linear program: the largest $t$ for which some bounded $q$ has
 $q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have one length. If they differ, each is selected by the query that points at it ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
 [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count such keys in a trained GPT-2 of width 8: by layer 22 to 45 % of the tokens before LayerNorm, none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
@@ -1160,14 +1160,14 @@ LayerNorm divides a token by its own deviation, so linear layers with LayerNorm 
 # %%
 points = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]]).double()
 turned = points @ torch.tensor([[1, 1], [-1, 1]]).double() / 2**0.5
-turned[:, 1] = 0.5  # a linear step: x is kept, y becomes a constant
+turned[:, 1] = 0.5  # an affine step: x is kept, y becomes a constant
 height = (turned / turned.norm(dim=-1, keepdim=True))[:, 1]
 claim(
     "B-xor-by-a-spherical-projection",
     "The two points of one class end at a height of {same:.2f}, those of the other {mean:.2f} below them.",
     (height[:2].min() - height[2:].max()).item(),
     same=height[:2].min().item(),
-    said="A rotation, a shift and one projection to the circle separate XOR.",
+    said="A rotation, a flattening onto the line y = ½ and one projection to the circle separate XOR.",
     source="Exploring the Transformer, part 14, l. 199, after Ni et al. 2024, arXiv 2406.01255",
     criterion="> 0.1",
     kind="exact",
@@ -1219,7 +1219,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="share of points that are labelled right",
-    caption="Training points. Linear layers and LayerNorm, nothing else. Dotted: linear layers alone, four deep. One LayerNorm on rings trained at the end of our rates, and the next rate does better: see the table below.",
+    caption="Training points. Linear layers and LayerNorm, nothing else. Dotted: linear layers alone, four deep. Three arms trained at the end of our rates: see the table below.",
     provenance=lab.provenance(*fits),
 ).named("linear-and-layernorm")
 
@@ -1273,7 +1273,7 @@ claim(
 # %% [markdown]
 r"""
 *What we find.* The theorem says that weights exist. Training found them for most points of the rings, in some runs for all, and for a part of the random labels. On both tasks four layers did best in the figure; that eight fit more random labels than one, by the 0.05 we asked for, was not seen. Deep stacks end very differently from seed to seed.
-The table has the arms whose best rate was the highest of seven. For random labels the next rate has a higher loss. For one LayerNorm on rings it is better, and in the figure this arm labels fewer points right than naming the commoner class would: part of the curve's rise may be our grid of rates.
+The table has the arms whose best rate was the highest of seven. For random labels the next rate has a higher loss, yet labels more points right. On rings it has the lower loss, for one LayerNorm and for four. In the figure one LayerNorm on rings labels fewer points right than naming the commoner class would: part of the curve's rise may be our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1415,7 +1415,7 @@ claim(
 
 # %% [markdown]
 r"""
-*What we find.* InstanceNorm makes a network blind to contrast, which has a price where contrast is what one wants to know. BatchNorm's arithmetic would remove a common contrast, too; it fails by running statistics that belong to another. Training on several contrasts was not tried.
+*What we find.* InstanceNorm makes a network blind to contrast, which has a price where contrast is what one wants to know. BatchNorm's arithmetic removes a common contrast, too, if it uses the batch's own statistics; in an untrained network its running statistics alone make the difference. The trained readers were not given their own batch's statistics, and training on several contrasts was not tried.
 Brightness is removed less well, since the zeros around an image stay dark. Neither brightness in a trained network nor style was tested; transfer between pictures is out of range.
 
 ## What is not here

@@ -20,12 +20,12 @@ inference?
 | the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
 | FP8 and NVFP4, with and without a norm | E4M3 needs a norm, or a scale for each token, where their sizes spread over five powers of ten; E5M2 needs neither up to eight; of an outlier channel's cost a norm gives back 3 dB at most on average, in NVFP4 next to nothing | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | sums of squares in float16, bfloat16, FP8 | a running sum falls short on wide tokens; averages in pairs come close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
-| tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance does not survive a large mean | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
+| tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance comes out too large where the mean is many deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
-| the price at inference | for one token the start of a kernel, by an estimate: counted in bytes, LayerNorm and RMSNorm hardly differ; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| the price at inference | for one token the start of a kernel, by an estimate: for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 | autocast, upcasts, Welford's variance, $d - 1$ | not on this page | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
 *The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *locked* and *weak*.
@@ -270,9 +270,9 @@ ordinary channels: with $d$ of them the noise grows by $10\log_{10}(1 + f^2/d)$,
 **A norm** divides the whole token by one number and changes no ratio of channels. But where the outlier outweighs all others, the norm makes it the same size in every token, and one scale then fits it exactly. That spares the outlier's rounding error
 and not that of its weight: half the noise at most, $10\log_{10}2 = 3.01$ dB on average.
 
-**Blocks.** In NVFP4 the outlier is the largest value of its block, so the block's scale fits it, with a norm or without. Only its weight's error is left: NVFP4 loses what other formats lose after a norm, and a norm has nothing more to give. Blocks spare the *other blocks* the outlier's scale, but nobody the noise of the outlier's own product.
+**Blocks.** In NVFP4 the outlier is the largest value of its block, so it is off only by the rounding of the block's scale to E4M3, with a norm or without. Its weight's larger error is left: NVFP4 loses about what other formats lose after a norm, and a norm has next to nothing to give. Blocks spare the *other blocks* the outlier's scale, but nobody the noise of the outlier's own product.
 
-**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors stay what they are, so most formats gain next to nothing. In NVFP4 both are then the largest of their blocks, and both fit.
+**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors stay what they are, so most formats gain next to nothing. In NVFP4 both are then nearly always the largest of their blocks, and are off only by the rounding of the scales: that gives back a part (table).
 
 The table and its card take noise over signal, averaged over tokens.
 """
@@ -426,7 +426,7 @@ wrong, and only the last has to do with how tokens are *stored*.
 - **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may. Ones stop at $2^p$, the first table's last column; squares of unlike size go on longer, and fall short all the same. So a running float16 sum can be finite where the true one is not.
 - **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, but for a bias that no width removes.
 
-The second is a matter of order. Averaged in pairs, neighbours first, only numbers of like size meet, and no result outgrows its terms.
+The second is a matter of order. Averaged in pairs, neighbours first, both terms have come from equally many squares, and no result outgrows its terms.
 """
 
 # %%
@@ -554,7 +554,7 @@ claim(
 r"""
 ### Stored in FP8, added in float32
 
-So the series is right about a running sum in FP8, and not about every way to add: averages in pairs are off by about as much as the format rounds a single number. What of tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
+So the series is right about a running sum in FP8, and not about every way to add: averages in pairs come close in E4M3 (card). What of tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
 """
 
 
@@ -623,7 +623,7 @@ claim(
 
 # %% [markdown]
 r"""
-At the larger width error and bias agree: what is left is bias. Below RMS 0.01 E4M3 rounds small entries to 0, above 100 it saturates; E5M2 reaches further at both ends.
+In FP8 error and bias agree in size at the larger width: what is left is bias. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, above 100 it saturates; E5M2 reaches further at both ends.
 
 LayerNorm's variance is another matter. Numbers near 10 lie 1 apart in E4M3, and an error that is spread evenly over a step of 1 has the variance $1/12$. It adds to the token's own, which is 1 where the mean is 10 deviations.
 """
@@ -634,7 +634,7 @@ claim(
     "At a mean of 10 deviations tokens stored in E4M3 have {mean:.1%} too much variance, in E5M2 {five:.0%}, in bfloat16 {brain:.2%}.",
     error_of_variance("e4m3").mean(-1).tolist(),
     unit="draws",
-    said="Stored in E4M3, a token with mean 10 and deviation 1 has a twelfth too much variance.",
+    said="Stored in E4M3, a token with mean 10 and deviation 1 has about a twelfth too much variance.",
     five=error_of_variance("e5m2").mean().item(),
     brain=error_of_variance("bfloat16").mean().item(),
     source="the variance of rounding to whole numbers; this shelf",

@@ -18,15 +18,15 @@ each table and figure at our size?
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | with six blocks neither is told apart from Pre-Norm; the table has each lead with its interval | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, HybridNorm ends below Pre-Norm and Post-Norm; Mix-LN is not told apart from it | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two standard errors of counting depends on how far the two models' answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Table 2 and Figure 3, experts | a small mixture on rung S: neither form is told apart from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here it falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | all sixteen are arms of rung S; their order goes with the published one, not surely beyond chance | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges there | HybridNorm without the norm on values; none of its runs here diverges, which five runs cannot turn into "it does not" | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | HybridNorm\* is not told apart from HybridNorm, nor are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [shelf C](C_zoo.ipynb#first-blocks) |
-| Table 5, depth | Post-Norm is behind Pre-Norm at 6 blocks and at 12; a lead of HybridNorm is seen at neither; 24 blocks have not reported | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
-| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; at step 100 it depends on depth and on how large tokens enter | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6 blocks and at 12, and a lead of HybridNorm is seen at neither; 24 blocks have not reported | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
+| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; at step 100 of twelve blocks, tokens of RMS 1, HybridNorm's are more even than Post-Norm's and not told apart from Pre-Norm's; in 29 blocks with small tokens its first block stands out | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
 | Figure 6, scaling | two sizes allow a difference of exponents, and no law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, the mixture's smallest rate with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
@@ -209,7 +209,7 @@ print(
 r"""
 ### Does one order go with the other?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. If our order had nothing to do with theirs, $\rho$ would pass the bound that we locked once in forty. That bound is too low: Pre-QKV-Post computes what HybridNorm does, and Pre-QKV-Pre what QKV-Pre does, so only thirteen rows are free, and chance reaches farther. The bound for thirteen is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. The bound that we locked is the one which $\rho$ passes once in forty if fifteen rows stand in an unrelated order. It is too low: Pre-QKV-Post computes what HybridNorm does, and Pre-QKV-Pre what QKV-Pre does, so only thirteen rows are free, and chance reaches farther. The bound for thirteen is printed below.
 
 For the interval we add to each mean a random error as large as its own, from its runs' scatter and from what its tuning leaves open, two thousand times, and keep the middle 95 %. It takes the published numbers as they are, though each is one run; their noise would widen it. The cards' points leave out one seed of each row.
 """
@@ -298,7 +298,7 @@ r"""
 ### What the paper concludes from the rows
 
 Of the first group of rows, five ways to norm inside attention, it says that QKV is the most effective; of the second, that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm; of the third, that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each is a difference of two rows, locked before the runs of the new one.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each is a difference of two rows. Those of the first and the third group were locked before the runs of the new row.
 
 The text of section 4.4 has two slips. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer; the name and appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows: true of the variant, but for a tie in training loss with QKC-Post (2.73). On C4 QKV-Pre (19.96)
 and Pre-QKV-Pre (19.97) lie below HybridNorm (20.00), and QKC-Post is level ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
@@ -641,7 +641,7 @@ r"""
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-In all eight benchmarks HybridNorm\* leads Pre-Norm, not plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+In all eight benchmarks it leads Pre-Norm, and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -1002,7 +1002,7 @@ else:
 
 # %% [markdown]
 r"""
-With twelve blocks and tokens of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, where tokens enter at RMS 0.02 and all share one rate, step 100 says the opposite of all blocks and the same of all but the first: HybridNorm's first block stands out there, too (table). Pre-Norm's do not explode at twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
+With twelve blocks and tokens of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, where tokens enter at RMS 0.02 and all share one rate, step 100 says the opposite of all blocks and the same of all but the first: HybridNorm's first block stands out there, too (table). In sixteen blocks it is the less even one without its first block as well. Pre-Norm's do not explode at twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
 
 ## Appendix A: two lemmas and a theorem
 

@@ -27,8 +27,9 @@ def layer_share(calls: int, steps: int, warm: int = 0) -> float:
 class PRepBatchNorm(nn.Module):
     """Own both branches, `layer` and `rep`, and the number of training `calls`.
 
-    `steps` is the length of the way (the paper's code: 300,000 by default and in its DeiT-S, 60,000 to 120,000 in
-    its models), `warm` the calls of pure LayerNorm before it, in which RepBN does not run.
+    `steps` is the length of the way (the paper's code: 300,000 by default and in its DeiT-S, 60,000
+    to 120,000 in models with linear attention), `warm` the calls of pure LayerNorm before it, in
+    which RepBN does not run.
     """
 
     equation = "y = λ · LayerNorm(x) + (1 − λ) · (BatchNorm(x) + eta · x), λ from 1 to 0"
