@@ -211,19 +211,15 @@ def find_wordless_figures(text: Text) -> Iterator[str]:
 def show_what_is_drawn(text: Text) -> Iterator[str]:
     """A table or figure is its cell's last line: Jupyter shows nothing else that is returned."""
     for cell in text.code:
-        statements = ast.parse(cell.source).body
-        drawn = (one for one in ast.walk(ast.Module(statements[:-1], [])) if _draws(one))
-        inside = (one for last in statements[-1:] for one in ast.walk(last) if one is not last)
-        for one in [*drawn, *(one for one in inside if _draws(one))]:
-            yield (
-                f"line {one.lineno} of cell {cell.index} draws what nobody sees; "
-                "make it the cell's last line, outside every if and for"
-            )
-
-
-def _draws(node: Any) -> bool:
-    """Whether a statement is a call of labkit's plots whose result goes nowhere."""
-    return isinstance(node, ast.Expr) and ast.unparse(node.value).startswith("plots.")
+        whole = ast.parse(cell.source)
+        last = whole.body[-1:]
+        for one in ast.walk(whole):
+            drawn = isinstance(one, ast.Expr) and ast.unparse(one.value).startswith("plots.")
+            if drawn and one not in last:
+                yield (
+                    f"line {one.lineno} of cell {cell.index} draws what nobody sees; "
+                    "make it the cell's last line, outside every if and for"
+                )
 
 
 def find_typed_times(text: Text) -> Iterator[str]:
