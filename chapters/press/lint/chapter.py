@@ -214,8 +214,9 @@ def show_what_is_drawn(text: Text) -> Iterator[str]:
         whole = ast.parse(cell.source)
         last = whole.body[-1:]
         for one in ast.walk(whole):
-            drawn = isinstance(one, ast.Expr) and ast.unparse(one.value).startswith("plots.")
-            if drawn and one not in last:
+            if not isinstance(one, ast.Expr) or one in last:
+                continue
+            if ast.unparse(one.value).startswith("plots."):
                 yield (
                     f"line {one.lineno} of cell {cell.index} draws what nobody sees; "
                     "make it the cell's last line, outside every if and for"
