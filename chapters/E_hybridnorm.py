@@ -431,7 +431,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-HybridNorm's first block reads raw embeddings, and only its feed-forward half has a norm on the stream. The paper tries four other first blocks, and prints HybridNorm\* as the best of them, ahead of Pre-Norm throughout ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). Two of the others, EmbedNorm and First-QKV-Pre, are on [shelf C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen.
+HybridNorm's first block reads raw embeddings, and only its feed-forward half has a norm on the stream. The paper tries three other first blocks: HybridNorm\*'s, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are on [shelf C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen.
 """
 
 
@@ -475,7 +475,7 @@ if size != "smoke":
 r"""
 ### Figures 1, 7 and 8: loss throughout training
 
-The paper's curves show HybridNorm\* and HybridNorm below Pre-Norm at every point of training ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Of our runs each step's training loss is recorded:
+The paper reads off its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Of our runs each step's training loss is recorded:
 """
 
 
