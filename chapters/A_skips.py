@@ -524,6 +524,7 @@ plots.loss_curves(
     {
         arm.replace(" | ", ", ") + " layers": runs.values(lambda record: record.losses)
         for arm, runs in patient.items()
+        if arm.startswith("plain")
     },
     ylabel="training loss (nats)",
     ylim=(0, 3),
