@@ -482,7 +482,7 @@ Without skips depth costs much, with BatchNorm and without. With identity skips 
 
 And no norm is needed: small branches take away the cost as well. Without them, from He's rule, skips explode ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps; the deep plain networks at the best of several rates around their own, all others at the rates of 400 steps:
+*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps; the deep plain networks at the best of several rates around their own, all others at the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap.
 """
 
 # %%

@@ -25,7 +25,7 @@ inference?
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
-| the price at inference | for one token the start of a kernel, by an estimate: for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| the price at inference | for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 | autocast, upcasts, Welford's variance, $d - 1$ | not on this page | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
 *The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *locked* and *weak*.

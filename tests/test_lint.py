@@ -97,6 +97,10 @@ def test_a_fault_of_a_chapter_is_found(rule, old, new, said, tmp_path):
     assert [fault for fault in faults(rule, old, new, tmp_path) if said in fault]
 
 
+def test_what_a_cell_draws_last_is_seen(tmp_path):
+    assert faults(chapter.show_what_is_drawn, "", "", tmp_path) == []
+
+
 def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     executed = json.loads(SOURCE.with_suffix(".ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in executed["cells"] for output in cell.get("outputs", [])]

@@ -12,6 +12,8 @@ from labkit.statistics.pooled import Scatter, compare_samples
 from press import cli
 from press.book import forecasts
 from press.book.forecasts import Forecast, score_forecasts
+from press.book.locking import describe_locks
+from press.site.all_predictions import format_scores
 
 AT, BEFORE, AFTER = (f"2026-0{month}-01T00:00:00+00:00" for month in (3, 2, 4))
 
@@ -131,12 +133,18 @@ def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):
     assert forecasts.list_forecasts(book)[0].outcome is True
 
 
-def test_a_papers_forecast_that_it_never_made_is_not_scored(book):
+def test_a_papers_forecast_that_it_never_made_is_not_scored(book, monkeypatch):
     add_lock(book, lock(paper=0.9))
     assert [one.by for one in forecasts.list_forecasts(book)] == ["authors", "paper"]
     (book / "data" / "locks" / "withdrawn.csv").write_text("id,why\n05-x,it says nothing\n")
     assert [one.by for one in forecasts.list_forecasts(book)] == ["authors"]
     assert forecasts.read_withdrawn(book) == {"05-x": "it says nothing"}
+    assert "not the paper's  05-x: it says nothing" in describe_locks(book)
+    ledger = {"05-x": {"verdict": "holds", "word": LOCKED, "lock": {"sum": "x"}}}
+    monkeypatch.setattr(forecasts, "load_recorded", lambda root, size: {"claims": ledger})
+    scores = format_scores(book)
+    assert "the authors" in scores and "the papers" not in scores
+    assert scores.endswith("- `05-x`: it says nothing")
 
 
 def test_what_is_withdrawn_was_locked_as_a_papers_and_has_a_reason():

@@ -193,6 +193,10 @@ def test_the_largest_output_is_read_before_its_cap():
         largest = free(BATCH[0]).abs().max().item()
         assert capped(BATCH[0]).abs().max() <= 1 < largest
         assert largest_output(capped, BATCH) == pytest.approx(largest)
+        capped.output.weight.neg_()
+        assert largest_output(capped, BATCH) == pytest.approx(largest), "of either sign"
+        scaled = replace(CONFIG, recipe="ngpt").build()
+        assert largest_output(scaled, BATCH) == pytest.approx(scaled(BATCH[0]).abs().max().item())
 
 
 def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
@@ -206,12 +210,12 @@ def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
 
 
 def test_early_answers_are_held_against_the_truth():
-    logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 3.0], [0.0, 1.0]]])
+    logits = torch.tensor([[[2.0, 1.0], [0.0, 3.0]], [[0.0, 3.0], [0.0, 3.0]]])
     said = judge_answers(list(logits), torch.tensor([1, 0]))
     assert said["right"] == [0.0, 0.5] and said["mended"] == [0.5, 0.0]
     assert said["broken"] == [0.0, 0.0]
-    chances = [math.exp(-2) / (1 + math.exp(-2)), 1 / (1 + math.exp(1))]
-    assert said["truth"][0] == pytest.approx(sum(chances) / 2)
+    assert said["truth"][0] == pytest.approx((1 / (1 + math.exp(1)) + 1 / (1 + math.exp(3))) / 2)
+    assert said["truth"][1] == pytest.approx((1 / (1 + math.exp(-3)) + 1 / (1 + math.exp(3))) / 2)
     judged = judge_answers(list(logits.flip(0)), torch.tensor([1, 0]))
     assert judged["broken"] == [0.5, 0.0]
     probe = make_probe("early-judged", DIGITS)

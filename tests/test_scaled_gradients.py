@@ -1,5 +1,6 @@
 """Gradients that travel in a format: scaled, rounded on the way, scaled back; what overflows."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -103,3 +104,16 @@ def test_the_probe_finds_the_largest_entry_of_each_kind():
         size for name, size in seen[0].items() if name.startswith("blocks") and "norm" not in name
     ]
     assert found["1"]["norms"] == max(gains) and found["1"]["matrices"] == max(inner)
+
+
+def test_the_probe_hides_no_nan_behind_a_number():
+    model, probe = SMALL.build(), make_probe("gradient-extremes", CORPUS)
+    probe.start(model)
+    for weight in model.parameters():
+        weight.grad = torch.ones_like(weight)
+    last = [weight for name, weight in model.named_parameters() if "blocks" in name][-1]
+    last.grad.fill_(math.nan)
+    probe.after_backward(0, model)
+    kind = "norms" if last.ndim < 2 else "matrices"
+    found = probe.result(model)["1"]
+    assert math.isnan(found[kind]) and found["output"] == 1.0

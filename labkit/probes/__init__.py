@@ -60,7 +60,6 @@ PROBES: dict[str, str] = {
     "weights": "weights",
     "sphere-scales": "weights",
     "norm-maps": "norm_maps",
-    "early-answers": "early",
     "early-judged": "early",
     "folding": "timing",
     "pace": "timing",

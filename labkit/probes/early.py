@@ -75,26 +75,12 @@ def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
 
 
 class EarlyAnswers(Observer):
-    """Read the test's answers off the trained model's stream, after each step."""
+    """Read the test's answers off the trained model's stream, after each step, and judge them."""
 
-    name = "early-answers"
+    name = "early-judged"
 
     def __init__(self, corpus: Corpus):
         self.batches = corpus.held_out["test"]
-
-    def result(self, model: nn.Module) -> Answers:
-        """Measure without touching the model."""
-        inputs, _ = (
-            self.batches[0] if isinstance(model, Transformer) else join_batches(self.batches)
-        )
-        with untouched(model, training=False), torch.no_grad():
-            return summarize_answers(read_early(model, inputs))
-
-
-class JudgedAnswers(EarlyAnswers):
-    """The same on the whole test, and held against the truth."""
-
-    name = "early-judged"
 
     def result(self, model: nn.Module) -> Answers:
         """Measure without touching the model."""
@@ -104,7 +90,4 @@ class JudgedAnswers(EarlyAnswers):
         return summarize_answers(early) | judge_answers(early, targets)
 
 
-PROBES: dict[str, Callable[[Corpus], Observer]] = {
-    "early-answers": EarlyAnswers,
-    "early-judged": JudgedAnswers,
-}
+PROBES: dict[str, Callable[[Corpus], Observer]] = {"early-judged": EarlyAnswers}
