@@ -12,6 +12,7 @@ from pathlib import Path
 
 from labkit.experiments.gpu_hour.commands import AT_ONCE, HERE, RUNG_ARMS, Hour
 from labkit.experiments.gpu_hour.slices import Clock, State, run_slice
+from labkit.experiments.ladder.rungs import ARMS, RUNGS
 from labkit.system.files import make_slug
 
 
@@ -22,7 +23,8 @@ def main(argv: list[str] | None = None) -> int:
     begun = clock.now()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    hour = Hour(pack, work, clock, options.rehearse, options.at_once, options.rungs)
+    arms = [name_arm(said) for said in options.arms] or None
+    hour = Hour(pack, work, clock, options.rehearse, options.at_once, options.rungs, arms)
     who = hour.start("-m", f"{HERE}.measure", "who")
     who.process.wait()
     if not who.has_ended() or who.process.returncode:
@@ -64,6 +66,17 @@ def main(argv: list[str] | None = None) -> int:
     return 2
 
 
+def name_arm(said: str) -> tuple[str, str]:
+    """Read "D24 hybrid*": a rung, and one of the ladder's arms."""
+    rung, _, arm = said.partition(" ")
+    if rung not in RUNGS or arm not in ARMS:
+        raise SystemExit(
+            f"--arms: each is a rung and an arm, such as 'D24 hybrid*'; got {said!r}. Rungs: "
+            f"{', '.join(RUNGS)}; arms: {', '.join(ARMS)}"
+        )
+    return rung, arm
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command."""
     here = Path(os.environ.get("GPU_HOUR_PACK", Path.cwd()))
@@ -74,6 +87,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--only", nargs="+", metavar="STEP", help="these steps, by their names")
     top.add_argument("--at-once", type=int, default=AT_ONCE, help=f"arms (default: {AT_ONCE})")
     top.add_argument("--rungs", nargs="+", choices=RUNG_ARMS, default=tuple(RUNG_ARMS))
+    top.add_argument(
+        "--arms", nargs="+", default=(), metavar="'RUNG ARM'", help="these alone, in this order"
+    )
     top.add_argument("--rehearse", action="store_true", help="no GPU: tiny sizes, on the CPU")
     top.add_argument("--speed", type=float, default=1, help="of the rehearsal's clock")
     top.add_argument("--pack", default=here, help=argparse.SUPPRESS)

@@ -107,6 +107,7 @@ class Hour:
     rehearsal: bool = False
     at_once: int = AT_ONCE
     rungs: Sequence[str] = tuple(RUNG_ARMS)
+    arms: Sequence[tuple[str, str]] | None = None  # each with its rung: these alone
 
     def environment(self, kernels: bool = False) -> dict[str, str]:
         """Return what a program finds: the pack's code, one thread, this hour's folder."""
@@ -214,7 +215,7 @@ class Hour:
         began, running = self.clock.now(), dict[str, Program]()
         ended: dict[str, str] = self.read("ladder.json")  # how, by rung and arm
         if jobs is None:
-            jobs = [(rung, arm) for rung in self.rungs for arm in RUNG_ARMS[rung]]
+            jobs = self.arms or [(rung, arm) for rung in self.rungs for arm in RUNG_ARMS[rung]]
         waiting = [job for job in jobs if " ".join(job) not in ended]
         while waiting or running:
             left = seconds - (self.clock.now() - began)
