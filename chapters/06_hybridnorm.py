@@ -1148,7 +1148,7 @@ r"""
 - Tokens that are drawn small and may grow do grow, and on S HybridNorm keeps its lead. It then ends below its own run with large tokens: how tokens enter is a part of the recipe. One size was tried.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream lifts a small token before later writes drown it. But the star keeps less of it, and we did not see it end higher; so this may not be all. <!-- derived -->
-- **Would it be there in another setting?** Not from every initialization: from Xavier's weights on rung S HybridNorm ends above Pre-Norm, and in the paper's Table 3, too, the sign changes with the weights. One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
+- **Would it be there in another setting?** Not from every initialization: from Xavier's weights on rung S HybridNorm ends above Pre-Norm, and in the paper's Table 3, too, the sign changes with the weights. Nor at any depth: with 24 blocks HybridNorm\* ends above Pre-Norm ([shelf E](E_hybridnorm.ipynb#table-5-depth)). One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
   with which embeddings, at which rates, how many runs a row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Attention with its own norms is blind to the size of what it reads. So some rows of the table are one function, and show what one run a row can tell. <!-- 06-rows-that-are-one-function -->
 - The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so its size acts as a learning rate: one reason why a ranking depends on first weights and rate. <!-- 06-gradient-is-orthogonal -->

@@ -18,17 +18,17 @@ each table and figure at our size?
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, HybridNorm ends below Pre-Norm and Post-Norm; Mix-LN is not told apart from it | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, both end below Pre-Norm, and HybridNorm below Post-Norm | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two standard errors of counting depends on how far the two models' answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Table 2 and Figure 3, experts | a small mixture on rung S: neither form is told apart from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here it falls behind most from Xavier's weights | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes with the published one, not surely beyond chance | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| QK-Post, which diverges there | HybridNorm without the norm on values; none of its runs here diverges, which five runs cannot turn into "it does not" | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
+| Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here, too, it falls behind from Normal weights, and most from Xavier's | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes with the published one, not surely beyond chance; HybridNorm ends below three of its five rivals with norms inside attention, and above QKV-Pre on S | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| QK-Post, which diverges there | HybridNorm without the norm on values; at its own rate none of ten runs diverges here | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | HybridNorm\* is not told apart from HybridNorm, nor are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [shelf C](C_zoo.ipynb#first-blocks) |
-| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6 blocks and at 12, and a lead of HybridNorm is seen at neither; 24 blocks have not reported | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
+| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6, 12 and 24 blocks; a lead of HybridNorm or its star is seen at neither 6 nor 12, and at 24 the star ends behind Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
 | Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; at step 100 of twelve blocks, tokens of RMS 1, HybridNorm's are more even than Post-Norm's and not told apart from Pre-Norm's; in 29 blocks with small tokens its first block stands out | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes allow a difference of exponents, and no law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Figure 6, scaling | two sizes allow a difference of exponents, and no law: both forms' losses fall by a larger exponent than Pre-Norm's | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, the mixture's smallest rate with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
@@ -153,7 +153,7 @@ HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = 
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
 The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an *arm* of the book's ladder on *rung* S, its smallest size (six blocks of width 32): trained at a rate of its own, with
-five to twenty fresh seeds. Rows with ten seeds or more have reported strictly: three tuning seeds chose their rate. Rows with five are first looks, with one tuning seed, and a forecast about them, *locked* before the runs, stays open until its ten seeds have reported. Where our order agrees, points lie farther right row by row:
+ten or twenty fresh seeds, after three tuning seeds chose the rate. Forecasts about them were *locked* before the runs. Where our order agrees, points lie farther right row by row:
 """
 
 # %%
@@ -410,7 +410,7 @@ else:
 r"""
 ### QK-Post, the row without a number
 
-In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. At which of our rates does it fail? The card asks for half of the runs at least; five runs, where ten were locked, cannot exclude a half.
+In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. At which of our rates does it fail? The card asks for half of the runs at least. If half diverged, ten runs in a row that do not would be one chance in a thousand.
 """
 
 # %%
@@ -419,7 +419,7 @@ if "QK-Post" in ends:
     of_it = climbed.where(arm="qk-post", rung=first)
     claim(
         "E-qk-post-diverges",
-        "At its own rate {k} of {n} runs of QK-Post diverge (ten were locked); of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
+        "At its own rate {k} of {n} runs of QK-Post diverge; of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
         proportion([record.diverged_at is not None for _, record in of_it.where(stage="final")]),
         said="At its own rate QK-Post diverges.",
         all_of_them=sum(record.diverged_at is not None for _, record in of_it),
@@ -621,6 +621,7 @@ for depth, rung in blocks.items():
 # %%
 answer("E-hybrid-below-pre-at-12-blocks", "Table 5", "19.67 and 19.88 at 29 layers (C4 perplexity)")
 answer("E-star-below-pre-at-12-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
+answer("E-hybrid-below-pre-at-24-blocks", "Table 5", "19.67 and 19.88 at 29 layers")
 answer("E-star-below-pre-at-24-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
 answer("E-post-above-pre-at-24-blocks", "Table 5", "diverge at 29 layers")
 if "D" in ladder.lead(climbed, "post"):
@@ -638,6 +639,57 @@ if "D" in ladder.lead(climbed, "post"):
 
 # %% [markdown]
 r"""
+With 24 blocks the sign is the opposite of the paper's. Each arm has a rate of its own here, where the paper has one for all rows. Three seeds tried each arm at several rates, and for this page HybridNorm\* at one more, between the two highest that it bears:
+"""
+
+# %%
+star = ladder.build_base_run("smoke" if size == "smoke" else "D24", "hybrid*")
+finer = lab.run(
+    Experiment(ladder.configure_run(star, 0.00422, 1000), {"seed": ladder.TUNING_SEEDS})
+)
+at_24 = {"Pre-Norm": "pre", "HybridNorm*": "hybrid*", "Post-Norm": "post"}
+tried = {
+    name: {
+        lr: [r.probes["validation"]["loss"] for _, r in part]
+        for lr, part in climbed.where(arm=arm, rung="D24", stage="tuning").by("lr").items()
+    }
+    for name, arm in at_24.items()
+}
+tried["HybridNorm*"][0.00422] = [r.probes["validation"]["loss"] for _, r in finer]
+plots.curves(
+    {
+        name: {lr: losses for lr, losses in sorted(of.items()) if max(losses) < 2}
+        for name, of in tried.items()
+    },
+    xlabel="learning rate",
+    ylabel="validation loss (nats)",
+    logx=True,
+    caption="24 blocks: the three tuning seeds at every rate that was tried. Left out: rates at which a seed ends above 2 nats, 0.0056 and 0.01 under Post-Norm, 0.01 under HybridNorm*.",
+    provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung="D24", stage="tuning")),
+).named("depth-rates")  # fmt: skip
+
+# %%
+if size != "smoke":
+    low, high = (
+        [b - a for a, b in zip(tried["Pre-Norm"][lr], tried["HybridNorm*"][lr], strict=True)]
+        for lr in (0.00316, 0.00562)
+    )
+    claim(
+        "E-star-above-pre-at-one-rate",
+        "With 24 blocks, both at 0.0032, HybridNorm* ends {mean:+.4f} nats above Pre-Norm, at 0.0056 {more:+.4f}; at 0.0042 it is {finer:+.4f} from its own best.",
+        low,
+        more=fmean(high),
+        finer=fmean(tried["HybridNorm*"][0.00422]) - fmean(tried["HybridNorm*"][0.00316]),
+        said="With 24 blocks HybridNorm* ends above Pre-Norm at HybridNorm*'s own rate, too.",
+        source="this shelf, after both had reported", criterion="> 0", kind="at",
+        tried={"control": "one rate for both", "second value": "0.0056 for both, 0.0042 for HybridNorm*", "last step": "the trained model"},
+        since=climbed.where(arm=["pre", "hybrid*"], rung="D24", stage="tuning").find_start(),
+    )  # fmt: skip
+
+# %% [markdown]
+r"""
+At one low rate the gap is smaller than best against best: the rest of it is the higher rate, which Pre-Norm bears and the star does not. What turns the sign in the paper, width or tokens, these runs cannot say. Their deeper models read fewer characters a parameter (printed above), and at six blocks the lead is seen on the wider rung M alone.
+
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).

@@ -18,6 +18,7 @@ import torch
 from labkit.corpora import Markov
 from labkit.experiments import Run, ladder
 from labkit.experiments.gpu_hour import measure
+from labkit.experiments.gpu_hour.__main__ import name_arm
 from labkit.experiments.gpu_hour.commands import ALONE, KILLED, RUNG_ARMS, TRIES, Hour, Program
 from labkit.experiments.gpu_hour.slices import Clock, Outcome, State, Step, run_slice
 from labkit.experiments.gpu_hour.training import Arm, Kept, OutOfTime
@@ -212,7 +213,8 @@ def test_programs_end_with_a_slice_that_is_killed(tmp_path):
 
 
 def test_arms_train_side_by_side_and_one_that_fails_stops_no_other(tmp_path, monkeypatch):
-    hour, begun = Hour(tmp_path, tmp_path, Clock(), at_once=2), []
+    jobs, begun = [("L", arm) for arm in "abc"], []
+    hour = Hour(tmp_path, tmp_path, Clock(), at_once=2, arms=jobs)
     monkeypatch.setattr("labkit.experiments.gpu_hour.commands.POLL", 0.01)
     (tmp_path / "tries.json").write_text(json.dumps({"L b": TRIES - 1}))
 
@@ -223,12 +225,22 @@ def test_arms_train_side_by_side_and_one_that_fails_stops_no_other(tmp_path, mon
         return start(tmp_path, said[arm])
 
     monkeypatch.setattr(hour, "start", start_job)
-    jobs = [("L", arm) for arm in "abc"]
-    outcome = hour.climb(100, lambda taken: None, jobs)
+    outcome = hour.climb(100, lambda taken: None)
     assert outcome.state == "begun" and outcome.said.startswith("1 of 3 arms are whole; L b failed")
     assert begun == ["a", "b", "c"]
-    hour.climb(100, lambda taken: None, jobs)
+    hour.climb(100, lambda taken: None)
     assert begun[3:] == ["c"]  # what is whole, or failed for good, is not begun again
+    assert hour.list_waiting() == [("L", "c")]
+    hour.arms = [("L", "a")]
+    assert hour.climb(100, lambda taken: None) == Outcome("done", "1 of 1 arms are whole")
+
+
+def test_arms_are_asked_for_by_rung_and_name():
+    assert name_arm("D24 hybrid*") == ("D24", "hybrid*")
+    assert name_arm("S pre, normal") == ("S", "pre, normal")
+    for wrong in ("D24", "X pre", "S none such"):
+        with pytest.raises(SystemExit, match="each is a rung and an arm.*got '" + wrong):
+            name_arm(wrong)
 
 
 # -- training --------------------------------------------------------------------------------------
@@ -299,8 +311,8 @@ def test_the_next_rates_train_along_and_the_search_ends(tmp_path, monkeypatch):
     assert not arm.list_lacking() and ladder.is_strict("L", "pre", arm.book)
     trained = [run for task in batches for run in task]  # one batch, where memory allows
     tried = [run for run in trained if run.seed in ladder.TUNING_SEEDS]
-    assert len(tried) == 15 and len({run.train.lr for run in tried}) == 5
-    assert [run.seed for run in trained[15:]] == ladder.list_strict_seeds("L", "pre")
+    assert len(tried) == 21 and len({run.train.lr for run in tried}) == 7
+    assert [run.seed for run in trained[21:]] == ladder.list_strict_seeds("L", "pre")
     row = next(iter(arm.records.load_rows(arm.name).values()))
     assert row["provenance"]["engine"] == "gpu-hour" and row["provenance"]["commit"] == "abc"
 

@@ -20,6 +20,7 @@ from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrai
 from labkit.experiments.run import execute_run
 from labkit.model import ModelConfig
 from labkit.placements.residual import StreamNorm
+from labkit.probes import PROBES
 from labkit.system.files import write_whole
 from labkit.system.provenance import collect_provenance
 from labkit.training import TrainConfig
@@ -327,6 +328,16 @@ def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
     found = toy.check()
     assert set(found["stale"]) == toy.keys(OTHER)
     assert "RuntimeError: no such thing" in next(iter(found["stale"].values()))
+
+
+@pytest.mark.parametrize("name", Records(ROOT).list_names())
+def test_every_recorded_run_can_be_trained_anew_by_the_code_as_it_is(name):
+    """What a probe or a recipe is called stands in the records: who renames it drops its runs."""
+    for key, row in Records(ROOT).load_rows(name).items():
+        run = Run.from_dict(row["run"])
+        assert run.key() == key, f"{name}: the key of {key} is another by now"
+        unknown = set(run.probes) | set(row["probes"])
+        assert not unknown - PROBES.keys(), f"{name}: {key} asks for what no code measures"
 
 
 def test_a_verdict_is_kept_until_code_or_records_change(toy, monkeypatch):

@@ -44,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         shutil.copyfile(path, records / path.name)
     state = State(hour.base / "state.json", options.rehearse)
     state.meet(facts)
+    if hour.list_waiting():
+        state.note("ladder")["state"] = "begun"  # other arms are asked for than before
     last = [0.0]
 
     def keep(always: bool = False) -> None:

@@ -208,15 +208,20 @@ class Hour:
             return Outcome("done", found["said"])
         return self.judge("control", program)
 
-    def climb(
-        self, seconds: float, tick: Tick, jobs: Sequence[tuple[str, str]] | None = None
-    ) -> Outcome:
+    def list_jobs(self) -> Sequence[tuple[str, str]]:
+        """List the arms that were asked for, each with its rung."""
+        return self.arms or [(rung, arm) for rung in self.rungs for arm in RUNG_ARMS[rung]]
+
+    def list_waiting(self) -> list[tuple[str, str]]:
+        """List those that have not ended, whole or for good."""
+        ended = self.read("ladder.json")
+        return [job for job in self.list_jobs() if " ".join(job) not in ended]
+
+    def climb(self, seconds: float, tick: Tick) -> Outcome:
         """Train arms of the ladder, several at once, in the order of their worth."""
         began, running = self.clock.now(), dict[str, Program]()
         ended: dict[str, str] = self.read("ladder.json")  # how, by rung and arm
-        if jobs is None:
-            jobs = self.arms or [(rung, arm) for rung in self.rungs for arm in RUNG_ARMS[rung]]
-        waiting = [job for job in jobs if " ".join(job) not in ended]
+        jobs, waiting = self.list_jobs(), self.list_waiting()
         while waiting or running:
             left = seconds - (self.clock.now() - began)
             while waiting and len(running) < self.at_once and left > START:
@@ -236,6 +241,7 @@ class Hour:
                     if outcome.state != "begun":
                         ended[name] = outcome.said if outcome.state == "failed" else "whole"
                         (self.base / "ladder.json").write_text(json.dumps(ended, indent=1))
+        ended = {name: ended[name] for name in map(" ".join, jobs) if name in ended}
         failed = {name: why for name, why in ended.items() if why != "whole"}
         said = f"{len(ended) - len(failed)} of {len(jobs)} arms are whole" + "".join(
             f"; {name} failed: {why}" for name, why in failed.items()
