@@ -1045,7 +1045,7 @@ r"""
 A plateau at one rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*
 that the book's chapters share: 20 characters a parameter, warm-up over a tenth of the steps for every arm, RMSNorm, SwiGLU,
 gradients clipped at 1, Megatron's initialization unless said otherwise. Its *rung* S has our six blocks of width 32 and 3,200 steps;
-rung M has width 64, windows of 64 and 6,000 steps; direction D is S with twelve blocks. The seeds that choose a rate report nothing.
+rung M has width 64, windows of 64 and 6,000 steps; directions D and D24 are S with twelve and 24 blocks. The seeds that choose a rate report nothing.
 """
 
 # %%
@@ -1146,7 +1146,7 @@ else:
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm is behind. Whether the gap is larger than with six is open: by the two cards the difference of the gaps is smaller than its own uncertainty.
+With twelve blocks Post-Norm is behind. By the two cards the gap is not told apart from that of six blocks; with 24 it is wider ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 

@@ -886,7 +886,7 @@ claim(
 
 # %% [markdown]
 r"""
-*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. Rung M has width 64; D is S with twelve blocks. The card compares two whole methods: DeepNorm has heavier skips *and* other
+*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. Rung M has width 64; D and D24 are S with twelve and 24 blocks. The card compares two whole methods: DeepNorm has heavier skips *and* other
 first weights than `post`, and no arm of this table differs in α alone. What first weights do by themselves, the rows `post` and `post, xavier` show. At six blocks Post-Norm trains without
 constants. So this table says what DeepNorm costs or gives where it is not needed, and nothing about the depths for which it was made.
 [Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks

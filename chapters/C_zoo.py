@@ -891,7 +891,7 @@ plots.table(
 r"""
 **LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Each at its own rate, its stream is *larger* than Pre-Norm's behind all blocks but the last; part of that may be the rate. The paper's is far smaller there. Its paper also leaves output matrices unshrunk. Pre-Norm from such weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks are worth as much as Pre-Norm's in nats; their share is smaller because its second block is worth so much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks are worth as much as Pre-Norm's, in nats and by their share; of its early ones the first is worth little, the second much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
 
 LNS' abstract says that Pre-Norm's variance grows exponentially. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
 """

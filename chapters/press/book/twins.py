@@ -1,9 +1,8 @@
 """Write a chapter's twin: the executed notebook without anything volatile, when that is news.
 
-The twin is committed, so that a reader on a code host sees the figures. Up to the first cell whose
-code changed, every cell keeps the outputs it already has where the new ones say the same: a rebuild
-moves no byte for noise. What follows is new, so that no card tells of another setting than its
-neighbour.
+The twin is committed, so that a reader on a code host sees the figures. It keeps the outputs it
+already has where the new ones say the same: a rebuild moves no byte for noise. Where one cell has
+news, all are new, so that no card tells of another setting, or of other runs, than its neighbour.
 """
 
 import copy
@@ -69,15 +68,17 @@ def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
 
 
 def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode":
-    """Carry to new cells the outputs that they had, where a reader would see no difference.
+    """Carry to new cells the outputs that they had, where a reader would see no difference at all.
 
-    Only up to the first cell whose code is another: from there on it may be another experiment.
+    A page is kept whole or is new: two of its cards may read the same runs.
     """
-    for before, cell in zip(_code_cells(old), _code_cells(new), strict=False):
-        if before.source != cell.source:
-            break
-        if same_outputs(before.get("outputs", []), cell.outputs):
-            cell.outputs = _drop_transient(before.outputs, cell.execution_count)
+    pairs = list(zip(_code_cells(old), _code_cells(new), strict=False))
+    kept = len(pairs) == len(_code_cells(new)) and all(
+        before.source == cell.source and same_outputs(before.get("outputs", []), cell.outputs)
+        for before, cell in pairs
+    )
+    for before, cell in pairs if kept else ():
+        cell.outputs = _drop_transient(before.outputs, cell.execution_count)
     return new
 
 
