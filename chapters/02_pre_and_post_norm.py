@@ -1146,7 +1146,7 @@ else:
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm is behind. By the two cards the gap is not told apart from that of six blocks; with 24 it is wider ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+With twelve blocks Post-Norm is behind. By the two cards the gap is not told apart from that of six blocks. With 24 blocks it is behind, too ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 

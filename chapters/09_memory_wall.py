@@ -1169,7 +1169,7 @@ claim(
 # %% [markdown]
 r"""
 And ours? LayerNorm's kernel divided a row's sum by $d$, subtracted this mean, and kept it for the backward pass. Triton's usual division by a constant multiplies by its reciprocal. The assembler merged product and subtraction into one instruction with one rounding; the mean that was kept had been rounded on its own. So backward used another mean
-than forward. Two laws failed for it on the H100, none in the interpreter. Where $d$ is a power of two the product is exact: the kernels timed above had the bug, but at their widths it could not act. The mended kernel rounds the mean first, as its machine code shows; no GPU has run it yet. `joined`, above, models the old one, with `rstd` for $1/r$ and `missed` for what the first mean missed.
+than forward. Two laws failed for it on the H100, none in the interpreter. Where $d$ is a power of two the product is exact: the kernels timed above had the bug, but at their widths it could not act. The mended kernel rounds the mean first, as its machine code shows; on an H200 both laws hold. `joined`, above, models the old one, with `rstd` for $1/r$ and `missed` for what the first mean missed.
 """
 
 

@@ -19,7 +19,7 @@ Can depth hurt a network that could copy a shallower one, which shortcuts mend i
 | --- | --- | --- |
 | can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids, yes: the gradient goes, though outputs keep their size; what tells inputs apart goes too | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| vanishing gradients | through sigmoids, yes: the gradient goes, though outputs keep their size; what tells inputs apart goes too. They do not stop the 56 layers below | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
 | degradation | without skips 56 layers fit worse than 20, even in four times the steps: with BatchNorm by far, without norms by less; identity skips with BatchNorm remove most of that cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | must there be a norm? | no: skips with small branches remove the cost as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | highways | 56 layers train without norms if the gates begin at $b = -6$, hardly from $b = -2$ | [Highways](A_skips.ipynb#highways) |
@@ -583,11 +583,11 @@ claim(
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network is all but stuck: at no rate tried does its training loss come far below guessing. Without norms it is late: it has caught up most of the way, and is still behind. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
+With BatchNorm the deep network is all but stuck: at no rate tried does its training loss come far below guessing. Without norms it is late: it has caught up most of the way, and is still behind. Vanishing gradients are not the cause: behind BatchNorm gradients *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)), and [He et al. (2016a)](https://arxiv.org/abs/1512.03385), who found theirs healthy, call vanishing unlikely. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
 
 ## Highways
 
-A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+Shortcuts are older than these networks: the source traces them to *factor-centering decomposition*, which trains a linear path beside a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
@@ -1451,7 +1451,7 @@ What does leak the future is a norm over positions: [What leaks](01_batchnorm_vs
 
 ## What is not here
 
-The "+1" of the derivative: [chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip). The range of rates that norms add to small branches: [What the norm adds](00_why_normalize.ipynb#what-the-norm-adds). Pre- or Post-Norm: [chapter 02](02_pre_and_post_norm.ipynb). Scaled skips: [DeepNorm](05_deepnorm.ipynb), [shelf C](C_zoo.ipynb). Not measured: whether gates close in training, a factor near 1 on the shortcut, convolutions.
+The "+1" of the derivative: [chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip). The range of rates that norms add to small branches: [What the norm adds](00_why_normalize.ipynb#what-the-norm-adds). Pre- or Post-Norm: [chapter 02](02_pre_and_post_norm.ipynb), and whether Pre-Norm's gradient is bounded below (no): [Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has). Skips between attention's logits, RealFormer's: [shelf C](C_zoo.ipynb#post-norm-with-help). Scaled skips: [DeepNorm](05_deepnorm.ipynb), [shelf C](C_zoo.ipynb). Not measured: whether gates close in training, a factor near 1 on the shortcut, convolutions.
 
 ## Exercises
 

@@ -17,10 +17,11 @@ r"""
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | every recipe in one row | equation, trouble, rate and loss | [The table](C_zoo.ipynb#the-table) |
-| size and turning of every stream | where a norm stands on the stream it hardly grows; under many recipes the last block turns less than the first, under Pre-Norm at its own rate more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| who uses which placement, who norms queries and keys | not every open model is Pre-Norm | [Placements](placements.md#who-uses-what), [shelf D](D_numbers.ipynb#who-uses-which-norm) |
+| size and turning of every stream (representation collapse) | where a norm stands on the stream it hardly grows; under many recipes the last block turns less than the first, under Pre-Norm at its own rate more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
 | gradients of first and last blocks | B2T and ResiDual are not seen to move them, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams; none is seen to end lower than Pre-Norm | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
-| Gemma 2 and 3, soft caps | many recipes pass the cap of 50; at one rate caps are not seen to shrink logits | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| Gemma 2 and 3, soft caps | Gemma 2 caps attention's logits at 50 and the output's at 30, and has no QK-Norm; many recipes pass 50; at one rate caps are not seen to shrink logits | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients alone | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
@@ -891,7 +892,7 @@ plots.table(
 r"""
 **LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Each at its own rate, its stream is *larger* than Pre-Norm's behind all blocks but the last; part of that may be the rate. The paper's is far smaller there. Its paper also leaves output matrices unshrunk. Pre-Norm from such weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks are worth as much as Pre-Norm's, in nats and by their share; of its early ones the first is worth little, the second much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks are not told apart from Pre-Norm's by their share; of its early ones the first is worth little, the second much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
 
 LNS' abstract says that Pre-Norm's variance grows exponentially. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
 """
@@ -1459,7 +1460,7 @@ At the start the gradients are even. By step 100 the first block's is smaller, w
 
 ## What is not here
 
-DeepNorm of one stack: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [shelf E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). Nobody measured spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+DeepNorm of one stack, and GLM-130B's with square roots: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [shelf E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). Nobody measured spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 

@@ -26,7 +26,9 @@ inference?
 | which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
 | the price at inference | for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
-| autocast, upcasts, Welford's variance, $d - 1$ | not on this page | [What is not here](D_numbers.ipynb#what-is-not-here) |
+| norms in bfloat16, trained, which the series charts | no harm on ordinary tokens; the series' chart has no source, and nobody trained float16's here | [chapter 03](03_rmsnorm.ipynb#the-honest-negative) |
+| where ε stands, order of casts, $x - \mu$, $d - 1$ | other chapters have them | [What is not here](D_numbers.ipynb#what-is-not-here) |
+| autocast, Welford's variance | nobody tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
 *The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *locked* and *weak*.
 """
@@ -1284,7 +1286,7 @@ More GPUs raise the share, for they divide the matrices and repeat the norms. Wi
 
 ## What is not here
 
-Chapter 03 has what norms in bfloat16 and float16 do to training, which the series charts in l. 448–456 ([Over the cliff](03_rmsnorm.ipynb#over-the-cliff), [The honest negative](03_rmsnorm.ipynb#the-honest-negative)), where ε stands, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 has what norms in bfloat16 do to training, and where float16 overflows, which the series charts in l. 448–456 ([Over the cliff](03_rmsnorm.ipynb#over-the-cliff), [The honest negative](03_rmsnorm.ipynb#the-honest-negative)), where ε stands, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
 Nobody tried here: autocast, what PyTorch's norms upcast by themselves, Welford's variance, one token's norm on a GPU, a forward pass in FP8.
 

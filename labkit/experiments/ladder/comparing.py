@@ -1,8 +1,9 @@
 """Two arms compared: without pairs, by one scatter for all, with what tuning leaves.
 
-A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired,
-because a seed explains next to nothing of a run here (labkit.statistics.pooled.correlate_seeds);
-where it did, pairs would pay.
+A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired: so
+it was locked, when a seed explained next to nothing of a first look. Of strict reports it explains
+about a half (labkit.statistics.pooled.correlate_seeds), so where two arms share their seeds these
+intervals are too wide.
 """
 
 import math
