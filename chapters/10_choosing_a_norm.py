@@ -226,8 +226,8 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
-for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are too wide where two recipes share their seeds, and some leads that we do not see may be there.
-As it was locked, then, we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
+for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are too wide where two recipes share their seeds, and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; it judges nothing that was locked without it.
+To judge we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 

@@ -1,6 +1,7 @@
 """The shared ladder: which runs are wanted when, rates, what is read, and the verdict by rung."""
 
 import math
+import re
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -404,6 +405,7 @@ def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
     assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
     assert p_value(entry) < 0.05
     assert "10 against 10 seeds, not paired, one scatter for all arms" in str(one)
+    assert re.search(r"; seed by seed \S+ \[\S+, \S+\], 10 shared;", str(one))
 
 
 def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():

@@ -115,6 +115,20 @@ def test_two_samples_without_a_pooled_scatter_are_held_apart_by_welch():
     assert f"{lead:+.2f}" == f"{lead.mean:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
+def test_shared_seeds_are_compared_in_pairs_beside_the_interval_that_judges():
+    one, other = [1.0, 1.3, 0.9, 1.2], [1.1, 1.5, 0.95, 1.35]
+    gaps = [b - a for a, b in zip(one, other, strict=True)]
+    lead = compare_samples(one, other, pairs=gaps)
+    expected = stats.ttest_rel(other, one).confidence_interval()
+    assert lead.compute_paired_interval() == pytest.approx(tuple(expected))
+    assert lead.compute_interval() == compare_samples(one, other).compute_interval()
+    low, high = compare_samples(one, other, pairs=gaps, tuned=0.1).compute_paired_interval()
+    assert high - low > expected.high - expected.low, "what tuning leaves widens it"
+    assert type(lead).from_dict(lead.to_dict()).pairs == pytest.approx(lead.pairs)
+    with pytest.raises(ValueError, match="needs two shared seeds, got 0"):
+        compare_samples(one, other).compute_paired_interval()
+
+
 def test_there_is_one_of_each():
     """Student's t, criteria and Holm are written once in labkit."""
     code = {path: path.read_text() for path in (Path(labkit.__file__).parent).rglob("*.py")}

@@ -122,7 +122,12 @@ def describe_samples(samples: Mapping[str, Any]) -> str:
     one = Difference.from_dict(samples)
     test = "one scatter for all arms" if one.pooled else "each with its own scatter (Welch)"
     seeds = f"{len(one.one)} against {len(one.other)} seeds, not paired, {test}"
-    return f"{seeds}; tuning leaves {one.tuned:.4f}" if one.tuned else seeds
+    parts = [seeds, *([f"tuning leaves {one.tuned:.4f}"] if one.tuned else [])]
+    if len(one.pairs) > 2:
+        low, high = one.compute_paired_interval()
+        mean = format_number(math.fsum(one.pairs) / len(one.pairs), high - low)
+        parts.append(f"seed by seed {mean} {format_interval(low, high)}, {len(one.pairs)} shared")
+    return "; ".join(parts)
 
 
 def describe_rungs(claim: Card) -> list[str]:

@@ -4,6 +4,10 @@
     difference = mean(other) − mean(one) ± t(ν) · sqrt(σ² (1/n₁ + 1/n₂) + u₁² + u₂²)
     n = 2 (1.96 + 0.84)² (σ / margin)²       runs an arm that see a margin with a power of 80 %
 
+Where both groups have runs of the same seeds, the differences seed by seed stand beside it:
+
+    mean(d) ± t(ν) · sqrt(s_d²/n + u₁² + u₂²)           d = other − one, of the n shared seeds
+
 An arm that scatters otherwise has its own variance s²/n in place of σ²/n (Welch 1947). u is what is
 known of an arm besides scatter: here, what the choice of its rate leaves. ν joins the parts by
 Welch and Satterthwaite's formula, u with infinite degrees of freedom (JCGM 100, section G.4).
@@ -44,6 +48,7 @@ class Difference:
     tuned: float = 0.0  # sqrt(u₁² + u₂²)
     since: str = ""  # when the first of these runs began (UTC), where that is known
     arms: tuple[str, ...] = ()  # what is compared, where it has names
+    pairs: tuple[float, ...] = ()  # by how much `one` lies below `other`, of each shared seed
 
     def to_dict(self) -> dict[str, Any]:
         """Write the samples and what makes the interval, as the ledger keeps them."""
@@ -52,7 +57,7 @@ class Difference:
             "other": [float(f"{value:.7g}") for value in self.other],
             "scatter": [[float(f"{sd:.6g}"), of] for sd, of in self.scatter],
             "tuned": float(f"{self.tuned:.6g}"),
-        }
+        } | ({"pairs": [float(f"{value:.7g}") for value in self.pairs]} if self.pairs else {})
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Difference":
@@ -63,6 +68,7 @@ class Difference:
             tuple(map(float, kept["other"])),
             (first, second),
             float(kept["tuned"]),
+            pairs=tuple(map(float, kept.get("pairs", ()))),
         )
 
     @property
@@ -115,6 +121,21 @@ class Difference:
         error, freedom = self._error
         half = _compute_quantile(freedom, (1 + level) / 2) * error
         return self.mean - half, self.mean + half
+
+    def compute_paired_interval(self, level: float = 0.95) -> Interval:
+        """Return the interval of the mean difference of shared seeds, what tuning leaves included.
+
+        Raises:
+            ValueError: fewer than two seeds are shared.
+        """
+        n = len(self.pairs)
+        if n < 2:
+            raise ValueError(f"an interval of pairs needs two shared seeds, got {n}")
+        mean, part = math.fsum(self.pairs) / n, float(np.var(self.pairs, ddof=1)) / n
+        variance = part + self.tuned**2
+        freedom = variance**2 / (part**2 / (n - 1)) if part else math.inf
+        half = _compute_quantile(freedom, (1 + level) / 2) * math.sqrt(variance)
+        return mean - half, mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
         """Test the difference against a bound, two-sided; inside two bounds, against each."""
@@ -188,10 +209,12 @@ def compare_samples(
     tuned: float = 0.0,
     since: str = "",
     arms: tuple[str, ...] = (),
+    pairs: Sequence[float] = (),
 ) -> Difference:
     """Compare two arms with a pooled scatter; an arm that stands `alone` has its own.
 
-    Without a pooled scatter both have their own (Welch 1947).
+    Without a pooled scatter both have their own (Welch 1947). `pairs` are the differences other −
+    one of the seeds that both have.
     """
 
     def choose(values: Sequence[float], by_itself: bool) -> tuple[float, int]:
@@ -200,7 +223,7 @@ def compare_samples(
         return float(np.std(values, ddof=1)), len(values) - 1
 
     pair = choose(one, alone[0]), choose(other, alone[1])
-    return Difference(tuple(one), tuple(other), pair, tuned, since, arms)
+    return Difference(tuple(one), tuple(other), pair, tuned, since, arms, tuple(pairs))
 
 
 def count_seeds(sd: float, margin: float) -> int:

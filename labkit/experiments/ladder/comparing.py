@@ -2,8 +2,8 @@
 
 A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired: so
 it was locked, when a seed explained next to nothing of a first look. Of strict reports it explains
-about a half (labkit.statistics.pooled.correlate_seeds), so where two arms share their seeds these
-intervals are too wide.
+about a half (labkit.statistics.pooled.correlate_seeds), so there the interval seed by seed stands
+beside the one that judges.
 """
 
 import math
@@ -100,6 +100,7 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
         tuned=left,
         since=found.where(arm=[arm, over], rung=rung, stage="final").find_start(),
         arms=(arm, over),
+        pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
     )
 
 
