@@ -155,11 +155,12 @@ def lacking_on(found: Results, rung: str, arm: str, over: str = "pre") -> list[s
 def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     """Sum up an arm a row, in the order of their losses on the smallest rung.
 
-    A rung has its columns as soon as two of the arms have reported there; a column without a value
-    is left out. `tuned` is what the choice of the rate leaves, in nats. `lead` is how far the arm's
-    test loss lies below that of `over`, with its interval. `lost` is how far the validation loss
-    lies above the best one on average over the coarse rates, a loss capped at that of letter
-    frequencies (Wortsman et al. 2023, arXiv 2309.14322), averaged over the seeds that tried them.
+    A rung has its columns as soon as two of the arms have reported there, a direction those of test
+    loss and lead alone; a column without a value is left out. `tuned` is what the choice of the
+    rate leaves, in nats. `lead` is how far the arm's test loss lies below that of `over`, with its
+    interval. `lost` is how far the validation loss lies above the best one on average over the
+    coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023,
+    arXiv 2309.14322), averaged over the seeds that tried them.
     """
     arms = found.by("arm")
     scatters = {
@@ -169,7 +170,8 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     every = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
     rungs = [r for r in every if sum(has_reported(found, arm, r) for arm in arms) > 1] or every[:1]
     kinds = ("rate", "n", "lost", "test", "tuned", "lead")
-    columns = [f"{rung}: {what}" for rung in rungs for what in kinds]
+    kept = {rung: ("test", "lead") if rung in DIRECTIONS else kinds for rung in rungs}
+    columns = [f"{rung}: {what}" for rung in rungs for what in kept[rung]]
     rows = []
     for arm, of_arm in arms.items():
         row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
@@ -178,7 +180,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
             row |= _sum_up(found, of_arm, rung, arm)
             if rung in leads:
                 row[f"{rung}: lead"] = f"{leads[rung]:+z.4f}"
-        rows.append(row)
+        rows.append({column: row[column] for column in ("arm", *columns)})
     empty = {column for column in columns if all(row[column] == "" for row in rows)}
     rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
     return sorted(rows, key=lambda row: row.get(f"{rungs[0]}: test") or math.inf)
