@@ -587,7 +587,7 @@ With BatchNorm the deep network is all but stuck: at no rate tried does its trai
 
 ## Highways
 
-Shortcuts are older than these networks: the source traces them to *factor-centering decomposition*, which trains a linear path beside a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+Shortcuts are older than these networks: *Exploring the Transformer*, part 14, traces them to *factor-centering decomposition*, which trains a linear path beside a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 

@@ -320,6 +320,11 @@ def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
     assert pre["S: lead"] == "" and "S: lead" not in ladder.table(results("S"), over=None)[0]
 
 
+def test_a_direction_has_its_loss_and_its_lead_alone():
+    first, *_ = ladder.table(results("S", "D"))
+    assert [name for name in first if name.startswith("D: ")] == ["D: test", "D: lead"]
+
+
 def ladder_loss(rate):
     """What a coarse rate loses against the best, capped at letter frequencies."""
     lost = 0.002 * (4 * math.log10(rate / 0.01)) ** 2
@@ -405,6 +410,9 @@ def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
     assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
     assert p_value(entry) < 0.05
     assert "10 against 10 seeds, not paired, one scatter for all arms" in str(one)
+    assert math.fsum(one.estimate.pairs) / 10 == pytest.approx(one.mean), (
+        "the same seeds on both sides"
+    )
     assert re.search(r"; seed by seed \S+ \[\S+, \S+\], 10 shared;", str(one))
 
 

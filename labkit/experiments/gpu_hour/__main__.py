@@ -74,7 +74,7 @@ def name_arm(said: str) -> tuple[str, str]:
     if rung not in RUNGS or arm not in ARMS:
         raise SystemExit(
             f"--arms: each is a rung and an arm, such as 'D24 hybrid*'; got {said!r}. Rungs: "
-            f"{', '.join(RUNGS)}; arms: {', '.join(ARMS)}"
+            f"{', '.join(RUNGS)}. Arms: {'; '.join(ARMS)}"
         )
     return rung, arm
 
