@@ -692,7 +692,7 @@ claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The interval leaves out the derived factor. With 64 images, as here, shelf B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows); with 1,024 images, or with noise in their place, the average lies below the derived factor.
+This stack is four times as wide as our network. The interval leaves out the derived factor. With 64 images, as here, shelf B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows); with 1,024 images the average is close to the derived factor, with noise in their place below it.
 
 The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
 ten; the table of three numbers has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to

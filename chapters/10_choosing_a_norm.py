@@ -205,14 +205,18 @@ by_seed = {name: ladder.reported(climbed, arm)[rung] for name, arm in field.item
 most = max(map(len, by_seed.values()))
 many = {name: of for name, of in by_seed.items() if len(of) == most}
 print(f"one run scatters by {scatter.sd:.4f} nats (all arms: {scatter.freedom} degrees of freedom)")
+shared = correlate_seeds(many)
 print(
-    f"of that a seed explains {correlate_seeds(many):.0%} in the {len(many)} recipes with {most} "
+    f"of that a seed explains {shared:.0%} in the {len(many)} recipes with {most} "
     f"seeds, {correlate_seeds(of_seed):.0%} in the first looks of {len(of_seed)} arms"
 )
 print(
     f"QK-Norm's lead: {ours.mean:.4f} nats, t = {ours.mean / ours.error:.1f}; what tuning leaves: {ours.tuned:.4f}"
 )
-print(f"to see 0.005 nats in four cases of five: {count_seeds(scatter.sd, 0.005)} runs a recipe")
+print(
+    f"to see 0.005 nats in four cases of five: {count_seeds(scatter.sd, 0.005)} runs a recipe, "
+    f"seed by seed {count_seeds(scatter.sd, 0.005, shared=shared)}"
+)
 
 # %%
 plots.table(
@@ -226,7 +230,8 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
-for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are too wide where two recipes share their seeds, and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; it judges nothing that was locked without it.
+for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are too wide where two recipes share their seeds, and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; it judges only what was locked so. The [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
+
 To judge we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$

@@ -19,14 +19,14 @@ r"""
 | every recipe in one row | equation, trouble, rate and loss | [The table](C_zoo.ipynb#the-table) |
 | who uses which placement, who norms queries and keys | not every open model is Pre-Norm | [Placements](placements.md#who-uses-what), [shelf D](D_numbers.ipynb#who-uses-which-norm) |
 | size and turning of every stream (representation collapse) | where a norm stands on the stream it hardly grows; under many recipes the last block turns less than the first, under Pre-Norm at its own rate more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
-| gradients of first and last blocks | B2T and ResiDual are not seen to move them, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
+| gradients of first and last blocks | ResiDual evens them a little, B2T is not seen to, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams; none is seen to end lower than Pre-Norm | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
 | Gemma 2 and 3, soft caps | Gemma 2 caps attention's logits at 50 and the output's at 30, and has no QK-Norm; many recipes pass 50; at one rate caps are not seen to shrink logits | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
-| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients alone | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
+| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients, each at its own rate | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step; neither ends lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step; neither is seen to end lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
 | EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
@@ -58,7 +58,7 @@ from labkit.model.feed_forward import FeedForward
 from labkit.norms import LayerNorm, RMSNorm
 from labkit.placements import Place, PostNorm, PreNorm, recipe
 from labkit.probes.updates import final_stream
-from labkit.statistics.pooled import compare_samples
+from labkit.statistics.pooled import compare_samples, correlate_seeds
 from labkit.statistics.seeds import t_interval
 
 # %%
@@ -85,7 +85,7 @@ ARMS = {
 
 # %%
 climbed = lab.ladder(
-    [*(arm for arm in ARMS if arm in ladder.CHAPTERED), "no attention"],
+    [*(arm for arm in ARMS if arm in ladder.CHAPTERED), "no attention", "post, xavier"],
     also=[arm for arm in ARMS if arm in ladder.SHELVED],
 )
 looked = {on: part.by("arm") for on, part in climbed.where(stage="final").by("rung").items()}
@@ -243,6 +243,8 @@ MEASURES = {  # how to read it off the record of a run that reports
     "late share": late_share,
     "first/last": first_over_last,
     "largest entry": lambda record: max(record.probes["activation-extremes"]),  # over the RMS
+    # |log(first/last)| of the gradients at step 100: 0 is even
+    "unevenness": lambda record: float(abs(np.log(first_over_last(record)))),
 }
 
 
@@ -251,16 +253,41 @@ def values(arm, what):
     return runs[arm].values(MEASURES[what])
 
 
+# %%
+def stand_beside(arm, over="pre"):
+    """Find a baseline's runs of the recipe's seeds: of its report, or else of its first look."""
+    seeds = {*runs[arm].by("seed")}
+    stage = "final" if seeds & {*runs[over].by("seed")} else "first"
+    return climbed.where(rung=rung, arm=over, stage=stage, seed=[*seeds])
+
+
+def compare_runs(ours, theirs, what):
+    """Subtract a measure of some runs from that of others with the same seeds, seed by seed."""
+    one, other = (
+        {labels["seed"]: MEASURES[what](record) for labels, record in part}
+        for part in (theirs, ours)
+    )
+    shared = [s for s in other if s in one]
+    pairs = [other[s] - one[s] for s in shared]
+    return compare_samples([*one.values()], [*other.values()], pairs=pairs).pair()
+
+
 def compare(arm, what, over="pre"):
-    """Subtract a baseline's mean from an arm's: two samples, not paired (Welch)."""
-    return compare_samples(values(over, what), values(arm, what))
+    """Subtract a baseline's measure from an arm's, seed by seed, each at its own rate."""
+    return compare_runs(runs[arm], stand_beside(arm, over), what)
+
+
+# %%
+def measure(part, what="growth"):
+    """Average a measure over some runs."""
+    return fmean(part.values(MEASURES[what]))
 
 
 # %%
 INSIDE = {"qk rms": "norms on q and k", "gemma3": "norms on q and k", "qkv rms": "norms on q, k and v",
           "olmo2": "norms on q and k over their whole width"}  # fmt: skip
-STARTS = {"deepnorm": "values, outputs and feed-forward drawn β times as large",
-          "magneto": "first weights times √(ln 2N)", "normal": "output matrices not shrunk"}  # fmt: skip
+STARTS = {"deepnorm": "Xavier's rule; values, outputs and feed-forward drawn β times as large",
+          "magneto": "Xavier's rule; the same matrices √(ln 2N) times as large", "normal": "output matrices not shrunk"}  # fmt: skip
 
 
 def write_recipe(arm):
@@ -280,11 +307,13 @@ DIGITS = {"growth": "+.1f", "largest logit": "+.0f", "late share": "+.2f", "firs
 
 
 def describe_trouble(arm, what, over):
-    """Say what was recorded of a trouble, in the baseline and in the recipe."""
+    """Say what was recorded of a trouble, at which rates, in the baseline and in the recipe."""
     if what is None:
         return "not recorded"
-    seen = " → ".join(f"{fmean(values(each, what)):.3g}" for each in (over, arm))
-    return f"{what}: {ARMS[over]} {seen}, {compare(arm, what, over):{DIGITS[what]}}"
+    parts = stand_beside(arm, over), runs[arm]
+    seen = " → ".join(f"{measure(part, what):.3g}" for part in parts)
+    at = " → ".join(f"{max(part.by('lr')):.2g}" for part in parts)
+    return f"{what}: {ARMS[over]} {seen}, {compare(arm, what, over):{DIGITS[what]}} (rates {at})"
 
 
 def pick(arm, over, read):
@@ -313,9 +342,20 @@ def describe_row(arm, against, what, over):
 
 plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in runs])
 
+# %%
+logs = {
+    arm: {labels["seed"]: float(np.log(first_over_last(record))) for labels, record in part}
+    for arm, part in climbed.where(rung=rung, stage="first").by("arm").items()
+    if arm in ARMS
+}
+print(
+    f"Of the scatter of log(first/last) in {len(logs)} first looks a seed explains "
+    f"{correlate_seeds(logs):.0%}"
+)
+
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. A card whose lock *waits* forecasts further seeds: the first five had been seen.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. A seed explains about half of what the gradients' ratio scatters (printed), so measures other than losses are compared seed by seed: a recipe's first look with its baseline's first look, a report with a report. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds. There *seen first* may mean that only the baseline had run.
 
 ### Gradients, first block over last
 
@@ -343,26 +383,26 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T and ResiDual are not seen to change that; KEEL turns it round, from the start.
+At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T is not seen to change that, ResiDual leans a little less (table above); KEEL turns it round, from the start.
 
 Peri-LN's paper reports steadier gradients than those of the layouts beside it. Between blocks, at step 100, they are less even here:
 """
 
 
 # %%
-def unevenness(arm):
-    """Return |log(first/last)| of the gradients at step 100, run by run: 0 is even."""
-    return np.abs(np.log(values(arm, "first/last"))).tolist()
+def write_factors(arm):
+    """Return first over last as a factor either way, of a recipe and of Pre-Norm beside it."""
+    its, other = (measure(part, "unevenness") for part in (runs[arm], stand_beside(arm)))
+    return {"its": float(np.exp(its)), "other": float(np.exp(other))}
 
 
 claim(
     "C-peri-gradients-are-evener",
     "First over last, as a factor either way: {its:.2f} under Peri-LN, {other:.2f} under Pre-Norm.",
-    compare_samples(unevenness("pre"), unevenness("peri")),
-    its=float(np.exp(fmean(unevenness("peri")))),
-    other=float(np.exp(fmean(unevenness("pre")))),
+    compare("peri", "unevenness"),
+    **write_factors("peri"),
     said="At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
-    source="Kim et al. 2025, arXiv 2502.02732; Layer Normalization: Pre-LN vs Post-LN, l. 267",
+    source="Kim et al. 2025, arXiv 2502.02732; “Layer normalization, an article”, l. 267",
     published="more balanced variance growth and steadier gradients",
     criterion="< 0",
     kind="best",
@@ -396,7 +436,8 @@ def find_largest_entry(record):
 
 
 ext = {arm: values(arm, "largest entry") for arm in ("pre", "peri")}
-rms = {arm: look(arm, "residual-rms") for arm in ("pre", "peri")}
+pair = {"pre": stand_beside("peri"), "peri": runs["peri"]}
+rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.items()}
 claim(
     "C-pre-has-no-massive-activations",
     "The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; the largest of any recipe is {top:.0f} in size.",
@@ -429,8 +470,8 @@ claim(
     "C-sandwich-stream-grows-less",
     "Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
     compare("sandwich", "growth"),
-    its=fmean(values("sandwich", "growth")),
-    other=fmean(values("pre", "growth")),
+    its=measure(runs["sandwich"]),
+    other=measure(stand_beside("sandwich")),
     said="From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
     source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
     criterion="< 0",
@@ -444,7 +485,7 @@ claim(
     "The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
     compare("peri", "largest entry"),
     peri=fmean(ext["peri"]),
-    pre=fmean(ext["pre"]),
+    pre=measure(stand_beside("peri"), "largest entry"),
     said="Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
     source=peri_loss,
     criterion="< 0",
@@ -820,7 +861,7 @@ plots.table([describe_worth(arm) for arm in SPARED])
 share = {arm: values(arm, "late share") for arm in SPARED}
 sun, li = "Sun et al. 2025, arXiv 2502.05795", "Li et al. 2025, arXiv 2412.13795"
 half = len(look("pre", "removal-cost")) // 2
-for arm, source, theirs in (("lns", sun, "130 million to 1 billion"), ("mix-ln", li, "71 million to 7 billion")):  # fmt: skip
+for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln", li, "71 million to 7 billion")):  # fmt: skip
     claim(
         f"C-{arm}-wakes-late-blocks",
         "Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
@@ -841,31 +882,37 @@ for arm, source, theirs in (("lns", sun, "130 million to 1 billion"), ("mix-ln",
 
 
 # %%
+looks = {arm: climbed.where(rung=rung, arm=arm, stage="first") for arm in ("mix-ln", "pre")}
+assert len({lr for look_of in looks.values() for lr in look_of.by("lr")}) == 1, "one rate for both"
+evener = compare_runs(looks["mix-ln"], looks["pre"], "unevenness")
 claim(
     "C-mix-ln-evens-the-gradients",
     "First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
-    compare_samples(unevenness("pre"), unevenness("mix-ln")),
-    its=float(np.exp(fmean(unevenness("mix-ln")))),
-    other=float(np.exp(fmean(unevenness("pre")))),
+    compare("mix-ln", "unevenness"),
+    **write_factors("mix-ln"),
     said="At step 100 Mix-LN's gradients differ less between first and last block than Pre-Norm's.",
     source=f"{li}, abstract: more uniform gradients across layers",
     criterion="< 0",
     kind="best",
-    tried={"second value": "step 20, where both are nearly even"},
+    tried={
+        "second value": "step 20, where both are nearly even",
+        "control": f"one rate, the seeds of both first looks: {evener:+.2f}",
+    },
 )
 
 # %%
+grown = compare("lns", "growth", "pre, normal") if "pre, normal" in runs else float("nan")
 claim(
     "C-lns-stream-grows-less",
     "LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times; behind the last block its variance is {share:.2f} of Pre-Norm's.",
     compare("lns", "growth"),
-    its=fmean(values("lns", "growth")),
-    other=fmean(values("pre", "growth")),
+    its=measure(runs["lns"]),
+    other=measure(stand_beside("lns")),
     share=float((look("lns", "residual-rms")[-1] / look("pre", "residual-rms")[-1]) ** 2),
     said="From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
     source=sun,
     published="130M parameters: a variance of about 25 in place of 175",
-    tried={"control": "two rates: LNS learns at a higher one"},
+    tried={"control": f"against Pre-Norm from LNS' weights, at one rate: {grown:+.1f}"},
     criterion="< 0",
     kind="best",
 )
@@ -890,9 +937,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Each at its own rate, its stream is *larger* than Pre-Norm's behind all blocks but the last; part of that may be the rate. The paper's is far smaller there. Its paper also leaves output matrices unshrunk. Pre-Norm from such weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
+**LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Beside Pre-Norm from our weights its stream is *larger* behind all blocks but the last; beside Pre-Norm from LNS' weights, at the same rate, it is larger behind the first two only, and far smaller at the end, as in the paper. Pre-Norm from these weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks are not told apart from Pre-Norm's by their share; of its early ones the first is worth little, the second much. Its gradients are more even, as its paper says, and the loss does not follow. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks are not told apart from Pre-Norm's by their share; of its early ones the first is worth little, the second much. Each at its own rate its gradients are more even, as its paper says; at one rate, on five seeds, that is not seen (card). The loss does not follow. Both papers speak of twelve blocks and more.
 
 LNS' abstract says that Pre-Norm's variance grows exponentially. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
 """
@@ -996,6 +1043,10 @@ chained = ("realformer", "post", "pre", "output")
 logits = {
     a: np.mean([of["largest"] for of in runs[a].values("attention")], axis=0) for a in chained
 }
+print(
+    "DeepNorm's test loss below that of Post-Norm from Xavier's rule, each at its own rate: "
+    f"{ladder.lead(climbed, 'deepnorm', 'post, xavier')[rung]:+z.4f}"
+)
 plots.table(
     [
         {"largest logit": ARMS[arm]}
@@ -1006,7 +1057,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-RealFormer and, by less, DeepNorm end above Post-Norm here (table; `10-realformer-ends-below-post`). RealFormer's largest logit grows from block to block, as a running sum may; but so does Pre-Norm's, and that of output norms most, without any sum.
+RealFormer and, by less, DeepNorm end above Post-Norm here (table; `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, our Post-Norm does not; from Xavier's rule Post-Norm ends higher than DeepNorm (printed). RealFormer's largest logit grows from block to block, as a running sum may; but so does Pre-Norm's, and that of output norms most, without any sum.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not: their main promise is out of range.
 
@@ -1087,9 +1138,8 @@ if "normformer" in runs:
     claim(
         "C-normformer-evens-the-gradients",
         "First over last, as a factor either way: {its:.2f} under NormFormer, {other:.2f} under Pre-Norm.",
-        compare_samples(unevenness("pre"), unevenness("normformer")),
-        its=float(np.exp(fmean(unevenness("normformer")))),
-        other=float(np.exp(fmean(unevenness("pre")))),
+        compare("normformer", "unevenness"),
+        **write_factors("normformer"),
         said="At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
         source=shleifer,
         criterion="< 0",
@@ -1324,7 +1374,7 @@ The stream carries the offset and nobody can read it. With RMSNorm Post-Norm res
 
 ## The article's own examples
 
-*Layer Normalization: Pre-LN vs Post-LN* shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in where the norm stands, with their losses and the gradient of each block's first matrix. All of it is computed here once more, from seed 0 as there; and a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ behind the addition and $I + J_F J_N$ before the branch, is held against autograd.
+“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in where the norm stands, with their losses and the gradient of each block's first matrix. All of it is computed here once more, from seed 0 as there; and a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ behind the addition and $I + J_F J_N$ before the branch, is held against autograd.
 """
 
 
@@ -1374,7 +1424,7 @@ claim(
     pre=twelve[True][-1] / twelve[True][0],
     post=twelve[False][-1] / twelve[False][0],
     said="The article's printed examples of both blocks are what its definitions give.",
-    source="Layer Normalization: Pre-LN vs Post-LN, l. 110–127, 161–175 and 268–324",
+    source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
     criterion="< 0.0006",
     kind="exact",
     tolerance=0.0005,
@@ -1395,7 +1445,7 @@ claim(
     "The two written Jacobians and autograd's differ by {mean:.0e} at most.",
     max((written[name] - found[name]).abs().max().item() for name in written),
     said="A block's Jacobian is J_N (I + J_F) behind the addition, and I + J_F J_N before the branch.",
-    source="Transformer Anatomy, part 7, l. 134–172; Layer Normalization: Pre-LN vs Post-LN, l. 140–160",
+    source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
     criterion="< 1e-12",
     kind="exact",
     tolerance=1e-12,
@@ -1485,7 +1535,7 @@ For uncorrelated vectors mean squares add. For any vectors the triangle inequali
 </details>
 <details><summary>Solution</summary>
 
-$S = 2\cdot 6 = 12$ writes: $\sqrt{1 + 12} \approx 3.6$, and $\sqrt{1 + 96} \approx 9.8$. At most $1 + 12 = 13$. A trained Sandwich lies between, with gains that are no longer 1.
+$S = 2\cdot 6 = 12$ writes: $\sqrt{1 + 12} \approx 3.6$, and $\sqrt{1 + 96} \approx 9.8$. At most $1 + 12 = 13$. A trained Sandwich's stream grows by less than the first of these: its embedding and its gains are no longer 1.
 
 </details>
 
@@ -1537,12 +1587,12 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. Each at its own rate, a card compares LNS with its weights alone. And at LNS' rate? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. Each at its own rate, a card compares LNS with its weights alone; the two rates came out the same. And at Pre-Norm's own rate, from our weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]
 my_prediction = "…"
-lns = ladder.configure_run(ladder.build_base_run(rung, "lns"), 0.0115, seed)
+lns = ladder.configure_run(ladder.build_base_run(rung, "lns"), rate("pre"), seed)
 my_arms = {"LNS": {}, "its weights, no factor": {"model.recipe": "pre", "model.init": "normal"}}
 my_experiment = Experiment(lns, {"arm": my_arms, "seed": five})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next

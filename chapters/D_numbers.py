@@ -274,7 +274,7 @@ and not that of its weight: half the noise at most, $10\log_{10}2 = 3.01$ dB on 
 
 **Blocks.** In NVFP4 the outlier is the largest value of its block, so it is off only by the rounding of the block's scale to E4M3, with a norm or without. Its weight's larger error is left: NVFP4 loses about what other formats lose after a norm, and a norm has next to nothing to give. Blocks spare the *other blocks* the outlier's scale, but nobody the noise of the outlier's own product.
 
-**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors stay what they are, so most formats gain next to nothing. In NVFP4 both are then nearly always the largest of their blocks, and are off only by the rounding of the scales: that gives back a part (table).
+**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors stay what they are, so most formats gain next to nothing. In NVFP4 both are then mostly the largest of their blocks, and are off only by the rounding of the scales: that gives back a part (table).
 
 The table and its card take noise over signal, averaged over tokens.
 """

@@ -317,6 +317,28 @@ def test_the_next_rates_train_along_and_the_search_ends(tmp_path, monkeypatch):
     assert row["provenance"]["engine"] == "gpu-hour" and row["provenance"]["commit"] == "abc"
 
 
+def test_beside_a_rate_half_way_to_one_that_does_not_learn_nothing_trains_along(
+    tmp_path, monkeypatch
+):
+    record_rung_s(tmp_path)
+    arm, batches = Arm(tmp_path, "L", "pre", "cpu", "abc", time.monotonic() + 60), []
+
+    def train_batch(task):
+        """Train as if no seed learned above the best rate."""
+        batches.append(task)
+        ends = {run: make_up(run, 0.001) for run in task}
+        for run, end in ends.items():
+            if run.train.lr > 0.0014:
+                end.probes.update(validation={"loss": 3.5})
+        arm.write(task, [*ends.values()])
+
+    monkeypatch.setattr(arm, "train_batch", train_batch)
+    arm.train()
+    assert ladder.is_strict("L", "pre", arm.book)
+    half = [(run.train.lr, run.seed) for run in batches[1]]
+    assert half == [(0.00133, seed) for seed in ladder.TUNING_SEEDS]
+
+
 # -- the folder ------------------------------------------------------------------------------------
 def make_wheel(place, name, tag="py3-none-any", needs=()):
     place.mkdir(parents=True, exist_ok=True)

@@ -198,6 +198,42 @@ def test_a_cliff_is_left_to_the_best_three_rates():
     assert ladder.fit_valley(with_cliff) == ladder.fit_valley(tuned)
 
 
+def test_a_rate_at_which_a_seed_does_not_learn_is_no_part_of_a_parabola():
+    """It stands on letter frequencies, and would draw the vertex below the best rate tried."""
+    tuned = valley(0.0049, (0.00178, 0.00316, 0.00422), (3, 3, 3))
+    for failed in ([1.5, 1.7, 3.0], [3.0, 3.0, 3.0], [1.5, math.inf, 1.4]):
+        with_it = tuned | {0.00562: failed}
+        assert ladder.fit_valley(with_it) == ladder.fit_valley(tuned)
+        assert ladder.choose_rate(with_it) == 0.00487
+        assert ladder.measure_left(with_it, 0.003) < 0.01
+
+
+def test_the_vertex_stays_below_a_rate_at_which_a_seed_does_not_learn():
+    falling = valley(0.01, (0.00178, 0.00316, 0.00422), (3, 3, 3)) | {0.00562: [3.0, 3.0, 3.0]}
+    assert ladder.choose_rate(falling) == 0.00487
+
+
+def test_three_seeds_try_the_rate_half_way_to_one_at_which_a_seed_does_not_learn():
+    def make_read(cliff, of_cliff):
+        def read_below(run):
+            lr, seed = run.train.lr, run.seed
+            loss = 1.4 + 0.0003 * (16 * math.log10(lr / 0.01)) ** 2
+            loss = of_cliff[seed % 3] if lr >= cliff else loss
+            return Record([], 1, probes={"validation": {"loss": loss}}, provenance={"seed": seed})
+
+        return read_below
+
+    for failed in ((3.0, 1.5, 1.5), (math.inf,) * 3):
+        asked = {
+            run.train.lr for run in ladder.list_fine_runs("S", "pre", make_read(0.0178, failed))
+        }
+        assert asked == {0.00562, 0.01, 0.0133, 0.0178}
+    steep = {
+        run.train.lr for run in ladder.list_fine_runs("S", "pre", make_read(0.0178, (1.9,) * 3))
+    }
+    assert steep == {0.00562, 0.01, 0.0178}, "a steep wall is part of the valley"
+
+
 def test_where_means_make_no_parabola_the_best_rate_stays():
     flat = {0.00562: [1.4], 0.01: [1.39], 0.0178: [math.inf]}
     assert ladder.fit_valley(flat) is None and ladder.choose_rate(flat) == 0.01

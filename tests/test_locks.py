@@ -122,6 +122,30 @@ def test_a_lock_may_name_its_seeds_rung_by_rung(book):
         lock(n=(3, 2))
 
 
+def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
+    """Seed by seed the gap is 0.2 each time; as two samples it drowns in the scatter."""
+    noisy = [1.0, 2.0, 3.0], [1.2, 2.19, 3.21]
+    gaps = [b - a for a, b in zip(*noisy, strict=True)]
+    given = {
+        "S": compare_samples(*noisy, Scatter(1.0, 20), since=AFTER, arms=("a", "b"), pairs=gaps)
+    }
+    add_lock(book, lock())
+    assert "paired" not in lock().to_row() and make(given).verdict == "not-seen"
+    add_lock(book, lock(paired=True))
+    found = read_locks(book)
+    assert [one.paired for one in found] == [False, True]
+    made = make(given)
+    assert made.verdict == "holds-on-one" and made.interval[1] < 0.3
+    assert (
+        "3 seeds, compared seed by seed; 95 % interval [0.175, 0.225]; not paired, one scatter"
+        in str(made)
+    )
+    with pytest.raises(LockError, match="locked seed by seed, and the chapter gives one sample"):
+        make({"S": [0.1, 0.2, 0.3]})
+    with pytest.raises(ValueError, match="compared seed by seed, got no arms"):
+        lock(arms=(), rungs=(), paired=True)
+
+
 def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):
     add_lock(book, lock())
     ledger = {"05-x": {"verdict": "holds", "word": SEEN, "lock": {"waits": ["2 of 3 seeds"]}}}
@@ -178,8 +202,11 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
         assert cli.main(["claims", "lock", *words]) == 2
         assert why in " ".join(capsys.readouterr().err.split())
     assert len(read_locks(book)) == 2, "what was refused wrote nothing"
+    arms = ["--arm", "pre", "--arm", "qk", "--rungs", "S"]
+    assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--paired"]) == 0
+    assert find_lock(book, "08-new").paired and not find_lock(book, "07-new").paired
     assert cli.main(["claims", "lock", "07-new=0.2", "--mine"]) == 0
-    assert len(read_locks(book)) == 2 and (book / ".labkit/forecasts.jsonl").is_file()
+    assert len(read_locks(book)) == 3 and (book / ".labkit/forecasts.jsonl").is_file()
 
 
 def test_forecasts_are_scored_by_forecaster_and_sort():

@@ -8,6 +8,7 @@ from pathlib import Path
 import fake_book
 import pytest
 
+from labkit.statistics.pooled import Scatter, compare_samples
 from press.book.chapters import find_chapters
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
@@ -222,6 +223,33 @@ def test_every_claim_has_a_row_and_a_link():
     assert out.index(">1 · One<") < out.index(">2 · Two<")
     facets = 'data-chapter="02" data-verdict="not-seen" data-kind="at" data-sort="finding"'
     assert f'{facets} data-weak="yes" data-holm="no"' in out
+
+
+def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
+    """As two samples a gap of 0.1 drowns in the scatter; seed by seed it is the same each time."""
+
+    def compare(gaps):
+        one = [1.0, 2.0, 3.0]
+        other = [a + gap for a, gap in zip(one, gaps, strict=True)]
+        lead = compare_samples(one, other, Scatter(1.0, 20), pairs=gaps)
+        return {"samples": lead.to_dict(), "values": [*lead.values], "verdict": "not-seen"}
+
+    base = next(iter(fake_book.CLAIMS.values())) | {"criterion": "> 0", "sort": "finding"}
+    base = {name: of for name, of in base.items() if name not in ("rungs", "counts", "domain")}
+    claims = {
+        "a-turns": base | compare([0.1, 0.11, 0.09]),
+        "a-stays": base | compare([0.9, -0.8, 0.1]),
+    }
+    page = build_scoreboard({"claims": claims}, {ONE: "One"})
+    part = page[page.index("## Seed by seed") :]
+    assert "Comparisons here that share seeds: 2." in part and "1 would get another verdict" in part
+    row = '<a href="#row-a-turns">a-turns</a> | not seen at this scale | +0.1000 [-1.603'
+    assert row in part and "| holds here | +0.1000 [+0.0752, +0.1248], 3 seeds |" in part
+    assert "a-stays</a> |" not in part
+    alone = build_scoreboard({"claims": {"a-stays": claims["a-stays"]}}, {ONE: "One"})
+    assert "none would get another verdict." in alone
+    none = build_scoreboard({"claims": fake_book.CLAIMS}, {ONE: "One"})
+    assert "Comparisons here that share seeds: 0." in none
 
 
 def test_recorded_claims_say_when_and_where():

@@ -1,5 +1,6 @@
 """Statistics of a few runs: intervals against the textbook, verdicts against their definition."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 
 import labkit
 from labkit.statistics.criteria import parse_criterion
-from labkit.statistics.pooled import compare_samples
+from labkit.statistics.pooled import compare_samples, count_seeds
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
 from labkit.statistics.verdicts import is_weak, judge_estimate
@@ -118,15 +119,35 @@ def test_two_samples_without_a_pooled_scatter_are_held_apart_by_welch():
 def test_shared_seeds_are_compared_in_pairs_beside_the_interval_that_judges():
     one, other = [1.0, 1.3, 0.9, 1.2], [1.1, 1.5, 0.95, 1.35]
     gaps = [b - a for a, b in zip(one, other, strict=True)]
-    lead = compare_samples(one, other, pairs=gaps)
-    expected = stats.ttest_rel(other, one).confidence_interval()
-    assert lead.compute_paired_interval() == pytest.approx(tuple(expected))
+    lead, above = compare_samples(one, other, pairs=gaps), parse_criterion("> 0")
+    expected = stats.ttest_rel(other, one)
+    paired = lead.pair()
+    assert paired.mean == pytest.approx(0.125) and paired.values == tuple(gaps)
+    assert paired.compute_interval() == pytest.approx(tuple(expected.confidence_interval()))
+    assert paired.p_value(above) == pytest.approx(expected.pvalue)
+    assert judge_estimate(paired, above) == "holds" and judge_estimate(lead, above) == "not-seen"
     assert lead.compute_interval() == compare_samples(one, other).compute_interval()
-    low, high = compare_samples(one, other, pairs=gaps, tuned=0.1).compute_paired_interval()
-    assert high - low > expected.high - expected.low, "what tuning leaves widens it"
-    assert type(lead).from_dict(lead.to_dict()).pairs == pytest.approx(lead.pairs)
+    low, high = compare_samples(one, other, pairs=gaps, tuned=0.1).pair().compute_interval()
+    assert high - low > 2 * 1.95 * 0.1, "what tuning leaves widens it"
+    assert [len(fewer.values) for fewer in paired.without_one()] == [3] * 4
+    for each in (lead, paired):
+        again = type(lead).from_dict(each.to_dict())
+        assert again.paired == each.paired and again.pairs == pytest.approx(lead.pairs)
+        assert again.compute_interval() == pytest.approx(each.compute_interval(), rel=1e-5)
     with pytest.raises(ValueError, match="needs two shared seeds, got 0"):
-        compare_samples(one, other).compute_paired_interval()
+        compare_samples(one, other).pair()
+
+
+def test_pairs_need_fewer_seeds_for_one_margin():
+    """Drawn: of two arms that share half of a run's variance, pairs see the margin in 80 %."""
+    n = count_seeds(1.0, 1.0, shared=0.5)
+    assert n == 8 and count_seeds(1.0, 1.0) == 16
+    luck = np.random.default_rng(0)
+    of_seed, one, other = luck.normal(size=(3, 4000, n)) * math.sqrt(0.5)
+    p = stats.ttest_rel(of_seed + other + 1.0, of_seed + one, axis=1).pvalue
+    assert 0.65 < np.mean(p < 0.05) < 0.85, "t with few degrees of freedom costs a little"
+    with pytest.raises(ValueError, match="from 0 to below 1; got 1, 1 and 1"):
+        count_seeds(1.0, 1.0, shared=1.0)
 
 
 def test_there_is_one_of_each():

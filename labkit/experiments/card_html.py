@@ -8,6 +8,7 @@ import html
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from labkit.statistics.criteria import Estimate, parse_criterion
@@ -111,6 +112,8 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
         # An interval that was given for one value is of what its unit says.
         given = claim.get("unit") if len(claim["values"]) == 1 and not claim.get("counts") else None
         parts.append(f"{given or '95 % interval'} {format_interval(low, high)}")
+        if claim.get("samples"):
+            parts += describe_other_way(claim["samples"])
         if claim["sort"] == "finding" and parse_criterion(claim["criterion"]).two_sided:
             decides = format_interval(*estimate.compute_interval(0.90))
             parts.append(f"90 % interval {decides}, which decides")
@@ -120,14 +123,27 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
 def describe_samples(samples: Mapping[str, Any]) -> str:
     """Return how two samples were compared: how many seeds, by which test, what tuning leaves."""
     one = Difference.from_dict(samples)
-    test = "one scatter for all arms" if one.pooled else "each with its own scatter (Welch)"
-    seeds = f"{len(one.one)} against {len(one.other)} seeds, not paired, {test}"
-    parts = [seeds, *([f"tuning leaves {one.tuned:.4f}"] if one.tuned else [])]
-    if len(one.pairs) > 2:
-        low, high = one.compute_paired_interval()
-        mean = format_number(math.fsum(one.pairs) / len(one.pairs), high - low)
-        parts.append(f"seed by seed {mean} {format_interval(low, high)}, {len(one.pairs)} shared")
-    return "; ".join(parts)
+    seeds = f"{len(one.one)} against {len(one.other)} seeds, not paired, {_name_scatter(one)}"
+    if one.paired:
+        seeds = f"{len(one.pairs)} seeds, compared seed by seed"
+    return "; ".join([seeds, *([f"tuning leaves {one.tuned:.4f}"] if one.tuned else [])])
+
+
+def describe_other_way(samples: Mapping[str, Any]) -> list[str]:
+    """Return what pairs say where samples judge, and the reverse; nothing without shared seeds."""
+    one = Difference.from_dict(samples)
+    if len(one.pairs) < 3:
+        return []
+    other = replace(one, paired=not one.paired)
+    low, high = other.compute_interval()
+    words = f"{format_number(other.mean, high - low)} {format_interval(low, high)}"
+    if one.paired:
+        return [f"not paired, {_name_scatter(one)}: {words}"]
+    return [f"seed by seed {words}, {len(one.pairs)} shared"]
+
+
+def _name_scatter(one: Difference) -> str:
+    return "one scatter for all arms" if one.pooled else "each with its own scatter (Welch)"
 
 
 def describe_rungs(claim: Card) -> list[str]:
@@ -144,7 +160,9 @@ def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], st
     found = {}
     for rung, kept in (claim.get("rungs") or {}).items():
         one = read_rung(kept)
-        seeds = [len(one.one), len(one.other)] if isinstance(one, Difference) else [len(one.values)]
+        seeds = [len(one.values)]
+        if isinstance(one, Difference) and not one.paired:
+            seeds = [len(one.one), len(one.other)]
         n = " and ".join(map(str, dict.fromkeys(seeds)))
         found[rung] = one.mean, one.compute_interval(), n
     return found

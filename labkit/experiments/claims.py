@@ -13,6 +13,7 @@ from labkit.experiments.cards import Claim
 from labkit.experiments.ladder import DIRECTIONS
 from labkit.experiments.locks import (
     Lock,
+    LockError,
     choose_word,
     describe_waiting,
     find_lock,
@@ -69,9 +70,9 @@ def claim(
     names what the sample is of (not seeds or runs); of one value, what its `interval` is.
 
     A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
-    of seeds that its lock names; until they are there the card shows a first look, and that the
-    lock waits. `since` says when the first of its runs began, where the ladder does not: the card
-    says whether the lock was earlier.
+    of seeds that its lock names, and seed by seed where its lock says so; until they are there the
+    card shows a first look, and that the lock waits. `since` says when the first of its runs began,
+    where the ladder does not: the card says whether the lock was earlier.
 
     `tried` says how somebody tried to break a finding, in words: at a `second value` of what is
     varied, at the `last step` that probes looked at, with which `control`. What is not named the
@@ -187,7 +188,19 @@ def _read_values(
     rungs, waits = _read_rungs(id, values, kind), list[str]()
     if lock is not None and not (waits := _describe_waiting(lock, rungs)):
         rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+    if lock is not None and lock.paired:
+        rungs = {rung: _pair_seeds(id, one) for rung, one in rungs.items()}
     return rungs[_choose_rung(rungs)], rungs, waits
+
+
+def _pair_seeds(id: str, one: Estimate) -> Estimate:
+    """Compare two arms seed by seed, as their lock asks."""
+    if not isinstance(one, Difference):
+        raise LockError(
+            f"claim {id!r} was locked seed by seed, and the chapter gives one sample; give what "
+            "ladder.lead returns, or lock the claim anew"
+        )
+    return one.pair()
 
 
 def _judge_values(

@@ -7,6 +7,7 @@
     n, margin               seeds that report (of each rung, where they differ), and the difference
                             that so many can see
     rate                    how each arm gets its learning rate
+    paired                  whether the arms are compared seed by seed; no such field: they are not
     sort                    "ranking" (which of two is better) or "law-like" (is an effect there)
     probability             that the verdict will be *holds*, by the authors
     paper                   the same by the claim's source: 0.9 where it says so, or null
@@ -57,6 +58,7 @@ class Lock:
     paper: float | None
     at: str
     commit: str
+    paired: bool = False
 
     def __post_init__(self) -> None:
         parse_criterion(self.criterion)
@@ -65,6 +67,8 @@ class Lock:
                 raise ValueError(f"a {what} lies between 0 and 1, both left out; got {p:g}")
         if self.sort not in SORTS:
             raise ValueError(f"a lock's sort is {' or '.join(SORTS)}, got {self.sort!r}")
+        if self.paired and not self.arms:
+            raise ValueError("only two arms of the ladder are compared seed by seed, got no arms")
         counts = self.n if isinstance(self.n, tuple) else (self.n,)
         if min(counts) < 2:
             raise ValueError(f"a lock names two seeds or more, got n = {_show(self.n)}")
@@ -80,12 +84,16 @@ class Lock:
 
     def compute_sum(self) -> str:
         """Hash the content."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        text = json.dumps(self._list_fields(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_row(self) -> dict[str, Any]:
         """Write the lock with its checksum."""
-        return {**asdict(self), "sum": self.compute_sum()}
+        return {**self._list_fields(), "sum": self.compute_sum()}
+
+    def _list_fields(self) -> dict[str, Any]:
+        """List what is written: `paired` only where it is so, as in the rows before it."""
+        return {name: of for name, of in asdict(self).items() if name != "paired" or of}
 
 
 def build_lock_path(root: Path, id: str) -> Path:
@@ -119,12 +127,12 @@ def _read_file(path: Path, changed: int) -> tuple[Lock, ...]:
         mend = "a lock never changes: restore it (git checkout), and lock the claim anew"
         try:
             row = json.loads(line)
-            given = {name: row[name] for name in names}
+            given = {name: row[name] for name in names if name in row or name != "paired"}
             lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
             lock = Lock(**{**given, **lists})
         except (ValueError, TypeError, KeyError) as error:
             raise LockError(f"{where} is no lock ({error}); {mend}") from error
-        if row.get("sum") != lock.compute_sum() or set(row) != names | {"sum"}:
+        if row != json.loads(json.dumps(lock.to_row())):
             raise LockError(f"{where} was edited: its checksum differs from its content; {mend}")
         found.append(lock)
     return tuple(found)

@@ -4,7 +4,7 @@
     difference = mean(other) − mean(one) ± t(ν) · sqrt(σ² (1/n₁ + 1/n₂) + u₁² + u₂²)
     n = 2 (1.96 + 0.84)² (σ / margin)²       runs an arm that see a margin with a power of 80 %
 
-Where both groups have runs of the same seeds, the differences seed by seed stand beside it:
+Where both groups have runs of the same seeds they can be compared seed by seed (`pair`), too:
 
     mean(d) ± t(ν) · sqrt(s_d²/n + u₁² + u₂²)           d = other − one, of the n shared seeds
 
@@ -40,7 +40,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the mean of `one` lies below that of `other`: two samples, not paired."""
+    """How far `one` lies below `other`: of two samples or, where `paired`, of shared seeds."""
 
     one: tuple[float, ...]
     other: tuple[float, ...]
@@ -49,15 +49,19 @@ class Difference:
     since: str = ""  # when the first of these runs began (UTC), where that is known
     arms: tuple[str, ...] = ()  # what is compared, where it has names
     pairs: tuple[float, ...] = ()  # by how much `one` lies below `other`, of each shared seed
+    paired: bool = False  # judged by these alone
 
     def to_dict(self) -> dict[str, Any]:
         """Write the samples and what makes the interval, as the ledger keeps them."""
-        return {
+        kept: dict[str, Any] = {
             "one": [float(f"{value:.7g}") for value in self.one],
             "other": [float(f"{value:.7g}") for value in self.other],
             "scatter": [[float(f"{sd:.6g}"), of] for sd, of in self.scatter],
             "tuned": float(f"{self.tuned:.6g}"),
-        } | ({"pairs": [float(f"{value:.7g}") for value in self.pairs]} if self.pairs else {})
+        }
+        if self.pairs:
+            kept["pairs"] = [float(f"{value:.7g}") for value in self.pairs]
+        return kept | ({"paired": True} if self.paired else {})
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Difference":
@@ -69,11 +73,24 @@ class Difference:
             (first, second),
             float(kept["tuned"]),
             pairs=tuple(map(float, kept.get("pairs", ()))),
+            paired=bool(kept.get("paired")),
         )
+
+    def pair(self) -> "Difference":
+        """Return the same comparison, judged seed by seed.
+
+        Raises:
+            ValueError: fewer than two seeds are shared.
+        """
+        if len(self.pairs) < 2:
+            raise ValueError(f"an interval of pairs needs two shared seeds, got {len(self.pairs)}")
+        return replace(self, paired=True)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return how far each run of `one` lies below the mean of `other`."""
+        """Return how far each run of `one` lies below the mean of `other`, or its own partner."""
+        if self.paired:
+            return self.pairs
         middle = math.fsum(self.other) / len(self.other)
         return tuple(middle - value for value in self.one)
 
@@ -98,13 +115,17 @@ class Difference:
     def _error(self) -> tuple[float, float]:
         """Compute the standard error and its degrees of freedom."""
         sizes = len(self.one), len(self.other)
-        if self.pooled:
+        if self.paired:
+            n = len(self.pairs)
+            parts = [(float(np.var(self.pairs, ddof=1)) / n, n - 1)]
+        elif self.pooled:
             (sd, freedom), _ = self.scatter
             parts = [(sd**2 * (1 / sizes[0] + 1 / sizes[1]), freedom)]
         else:
             parts = [(sd**2 / n, of) for (sd, of), n in zip(self.scatter, sizes, strict=True)]
         variance = sum(part for part, _ in parts) + self.tuned**2
-        return math.sqrt(variance), variance**2 / sum(part**2 / of for part, of in parts)
+        known = sum(part**2 / of for part, of in parts)
+        return math.sqrt(variance), variance**2 / known if known else math.inf
 
     @property
     def error(self) -> float:
@@ -122,21 +143,6 @@ class Difference:
         half = _compute_quantile(freedom, (1 + level) / 2) * error
         return self.mean - half, self.mean + half
 
-    def compute_paired_interval(self, level: float = 0.95) -> Interval:
-        """Return the interval of the mean difference of shared seeds, what tuning leaves included.
-
-        Raises:
-            ValueError: fewer than two seeds are shared.
-        """
-        n = len(self.pairs)
-        if n < 2:
-            raise ValueError(f"an interval of pairs needs two shared seeds, got {n}")
-        mean, part = math.fsum(self.pairs) / n, float(np.var(self.pairs, ddof=1)) / n
-        variance = part + self.tuned**2
-        freedom = variance**2 / (part**2 / (n - 1)) if part else math.inf
-        half = _compute_quantile(freedom, (1 + level) / 2) * math.sqrt(variance)
-        return mean - half, mean + half
-
     def p_value(self, criterion: Criterion) -> float | None:
         """Test the difference against a bound, two-sided; inside two bounds, against each."""
         from scipy.special import stdtr  # importing scipy.stats takes a moment
@@ -152,7 +158,9 @@ class Difference:
         return min(1.0, 2 * tail(near))
 
     def without_one(self) -> "list[Estimate]":
-        """Leave out one run of either arm after the other; the scatter stays."""
+        """Leave out one run of either arm after the other, or one pair; the scatter stays."""
+        if self.paired:
+            return [replace(self, pairs=fewer) for fewer in _leave_one_out(self.pairs)]
         ones = [replace(self, one=fewer) for fewer in _leave_one_out(self.one)]
         return [*ones, *(replace(self, other=fewer) for fewer in _leave_one_out(self.other))]
 
@@ -226,11 +234,17 @@ def compare_samples(
     return Difference(tuple(one), tuple(other), pair, tuned, since, arms, tuple(pairs))
 
 
-def count_seeds(sd: float, margin: float) -> int:
-    """Count the runs an arm that tell apart two arms `margin` apart, with a power of 80 %."""
-    if not (sd > 0 and margin > 0):
-        raise ValueError(f"sd and margin are above 0, got {sd:g} and {margin:g}")
-    return max(2, math.ceil(2 * POWER**2 * (sd / margin) ** 2))
+def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
+    """Count the runs an arm that tell apart two arms `margin` apart, with a power of 80 %.
+
+    Seed by seed the `shared` part of the variance (`correlate_seeds`) falls away.
+    """
+    if not (sd > 0 and margin > 0 and 0 <= shared < 1):
+        raise ValueError(
+            "sd and margin are above 0, and the shared part from 0 to below 1; got "
+            f"{sd:g}, {margin:g} and {shared:g}"
+        )
+    return max(2, math.ceil(2 * POWER**2 * (1 - shared) * (sd / margin) ** 2))
 
 
 def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:

@@ -6,7 +6,7 @@ A chapter's primary findings are one family: those that were judged, and whose v
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.holm import adjusted
@@ -39,16 +39,25 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
     return seeds
 
 
-def verdict_of(claim: Mapping[str, Any]) -> str:
-    """Judge a recorded claim again."""
+def verdict_of(claim: Mapping[str, Any], *, paired: bool = False) -> str:
+    """Judge a recorded claim again; `paired`: seed by seed wherever both arms share seeds."""
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rule, lacking = read_criterion(claim), claim.get("lacking") or ()
+
+    def judged(one: Estimate) -> Estimate:
+        return one.pair() if paired and has_pairs(one) else one
+
     if not (rungs := {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}):
-        return judge_estimate(rebuild_estimate(claim), rule, lacking)
-    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
-    beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+        return judge_estimate(judged(rebuild_estimate(claim)), rule, lacking)
+    sizes = {rung: judged(one) for rung, one in rungs.items() if rung not in DIRECTIONS}
+    beside = {rung: judged(one) for rung, one in rungs.items() if rung in DIRECTIONS}
     return judge_rungs(sizes, beside, rule, lacking)[0]
+
+
+def has_pairs(one: Estimate) -> TypeGuard[Difference]:
+    """Return whether an estimate can be judged seed by seed."""
+    return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

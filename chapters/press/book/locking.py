@@ -70,6 +70,7 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
         paper=given.get("paper"),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=collect_provenance()["commit"],
+        paired=bool(given.get("paired")),
     )
 
 

@@ -24,6 +24,7 @@ def lock_claims(
         str | None, Option("--n", metavar="20,10", help="seeds that will report, or one a rung")
     ] = None,
     margin: Annotated[float | None, Option(help="the difference that so many can see")] = None,
+    paired: Annotated[bool, Option("--paired", help="compare the two arms seed by seed")] = False,
     rate: Annotated[str | None, Option(help="how the learning rate is found")] = None,
     sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="of claim")] = None,
     paper: Annotated[float | None, Option(help="the probability that the source gives")] = None,
@@ -38,7 +39,7 @@ def lock_claims(
     else:
         given = {
             "said": said, "criterion": criterion, "n": n, "margin": margin, "rate": rate,
-            "sort": sort, "paper": paper,
+            "sort": sort, "paper": paper, "paired": paired,
             "arms": arms,
             "rungs": rungs.split(",") if rungs else None,
         }  # fmt: skip

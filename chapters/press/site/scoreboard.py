@@ -9,7 +9,14 @@ from labkit.experiments.card_html import LOOKS, VERDICTS
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
 from press.book.forecasts import Forecast, score_forecasts
-from press.book.holm import LEVEL, compute_p_values, find_survivors
+from press.book.holm import (
+    LEVEL,
+    compute_p_values,
+    find_survivors,
+    has_pairs,
+    rebuild_estimate,
+    verdict_of,
+)
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
 # The chips: what a card can be found by, its values, and what they are called.
@@ -47,6 +54,12 @@ What the authors expected, and a paper where it says so (p = 0.9). o is 1 where 
 half scores 0.25. Scores count what was locked before its runs began; of what was seen first only
 the row stands here. [Lock one of yours](claims.md) with
 `labkit claims lock ID=0.7 --mine`, before you look."""
+PAIRS = """## Seed by seed
+
+A comparison on the ladder is judged without pairs unless its lock asks for them
+(`labkit claims lock … --paired`). Where two arms share seeds, [pairs may see
+more](claims.md#how-verdicts-are-decided). Comparisons here that share seeds: {shared}.
+Judged seed by seed, {count}"""
 BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
@@ -148,6 +161,7 @@ def build_scoreboard(
     if claims:
         parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
                   draw_claims(claims, titles)]  # fmt: skip
+    parts += format_pairs(claims)
     parts += format_forecasts(forecasts)
     found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
     for name in {"gpu": 0, **found}:
@@ -184,6 +198,25 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
                  for by, sort, *rest in scores]  # fmt: skip
         parts.append(format_table(of, named))
     return parts
+
+
+def format_pairs(claims: Mapping[str, Json]) -> list[str]:
+    """List the comparisons that would get another verdict if they were judged seed by seed."""
+    rows, shared = [], 0
+    for name, claim in claims.items():
+        one = rebuild_estimate(claim) if claim.get("samples") else None
+        if one is None or not has_pairs(one) or one.paired:
+            continue
+        shared += 1
+        judged, by_seed = claim["verdict"], verdict_of(claim, paired=True)
+        if by_seed != judged:
+            link = f'<a href="#row-{name}">{name}</a>'
+            other = f"{one.pair():+z.4f}, {len(one.pairs)} seeds"
+            rows.append((link, VERDICTS[judged], f"{one:+z.4f}", VERDICTS[by_seed], other))
+    count = f"{len(rows)} would get another verdict:" if rows else "none would get another verdict."
+    heads = ("claim", "judged", "difference", "seed by seed", "difference")
+    text = PAIRS.format(shared=shared, count=count)
+    return [text, *([format_table(heads, rows)] if rows else [])]
 
 
 def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:

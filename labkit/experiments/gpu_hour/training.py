@@ -138,7 +138,7 @@ class Arm:
         """List two rates on either side of those that a search tries; first, the whole grid."""
         searched = [run for run in lacking if run.seed in ladder.TUNING_SEEDS]
         places = [find_place(run.train.lr) for run in searched]
-        if not places:
+        if all(place % QUARTER for place in places):  # none, or half-way to one that does not learn
             return []
         beside = [min(places) - QUARTER * n for n in (1, 2)]
         beside += [max(places) + QUARTER * n for n in (1, 2)]

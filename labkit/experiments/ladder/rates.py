@@ -3,11 +3,16 @@
     coarse   on rung S: five rates over two decades, one tuning seed, and the two rates half-way to
              the best one's neighbours
     fine     three tuning seeds at the best rate and at its neighbours, a quarter of a decade away;
-             where the best of them is an end, the next one too
+             where the best of them is an end, the next one too. Where a seed does not learn at the
+             neighbour above, three seeds half-way to it
     vertex   a parabola in log(rate) through the means of all rates within half a decade of the
-             best, weighted by their seeds; where it misses them by more than the seeds scatter
-             (a cliff), through the best three. Its minimum, rounded to a sixteenth of a decade,
-             reports
+             best at which every seed learns, weighted by their seeds; where it misses them by more
+             than the seeds scatter (a cliff), through the best and its neighbours. Its minimum,
+             rounded to a sixteenth of a decade and kept between the rates tried on either side of
+             the best, reports
+
+A seed does not learn where it diverges or ends a nat or more above the best rate's mean: it stands
+where letter frequencies alone would take it, and says nothing of how the loss bends.
 
     left = sqrt(mean over draws of (f(chosen) − min f)²)
 
@@ -31,6 +36,8 @@ QUARTERS = (0.001, 0.00178, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.0562, 0.1)
 TUNING_SEED = 1000
 TUNING_SEEDS = (1000, 1001, 1002)
 QUARTER = 4  # sixteenths of a decade
+HALFWAY = QUARTER // 2  # to a neighbour at which a seed does not learn
+LEARNED = 1.0  # nats above the best rate's mean, at which a seed has not learned
 NEAR = 2 * QUARTER  # how far from the best a rate may lie to count for the parabola
 LOWEST, HIGHEST = -4 * QUARTER, 12 * QUARTER  # the grid may grow from 0.0001 to 1
 CLIFF = 0.05  # level at which a parabola is refuted by its residuals
@@ -111,10 +118,17 @@ def list_fine_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
         ]
         asked = [configure_run(run, name_rate(p), seed) for p in beside for seed in TUNING_SEEDS]
         runs |= dict.fromkeys(asked)
-        best = _find_best(asked, read)
-        if best is None or find_place(best) == middle:
+        tuned = _read_whole(asked, read)
+        if tuned is None:
             return list(runs)
-        middle = find_place(best)
+        if (best := _find_middle(tuned)) == middle:
+            break
+        middle = best
+    above = tuned.get(name_rate(middle + QUARTER))
+    if above is not None and not _learns(above, fmean(tuned[name_rate(middle)])):
+        rate = name_rate(middle + HALFWAY)
+        runs |= dict.fromkeys(configure_run(run, rate, seed) for seed in TUNING_SEEDS)
+    return list(runs)
 
 
 def _find_start(rung: str, arm: str | Arm, read: Read) -> float | None:
@@ -125,14 +139,19 @@ def _find_start(rung: str, arm: str | Arm, read: Read) -> float | None:
     return name_rate(max(find_place(best) - QUARTER * RUNGS[rung].lower, LOWEST + QUARTER))
 
 
-def _find_best(runs: Sequence[Run], read: Read) -> float | None:
-    """Find the rate with the lowest mean over its seeds; None while a run is missing."""
+def _read_whole(runs: Sequence[Run], read: Read) -> dict[float, list[float]] | None:
+    """Read the validation losses of runs by rate; None while a run is missing."""
     tuned: dict[float, list[float]] = {}
     for run in runs:
         if (record := read(run)) is None:
             return None
         tuned.setdefault(run.train.lr, []).append(read_validation_loss(record))
-    return min((fmean(losses), rate) for rate, losses in tuned.items())[1]
+    return tuned
+
+
+def _learns(losses: Sequence[float], best: float) -> bool:
+    """Return whether every seed of a rate learns: see the top of the file."""
+    return max(losses) < best + LEARNED
 
 
 @dataclass(frozen=True)
@@ -149,14 +168,21 @@ class Valley:
 
 
 def choose_rate(tuned: Tuned) -> float:
-    """Choose the vertex, rounded to a sixteenth of a decade and between the best's neighbours."""
+    """Choose the vertex, rounded to a sixteenth of a decade, between the best's neighbours."""
     best = _find_middle(tuned)
     valley = fit_valley(tuned)
-    return name_rate(best if valley is None else _round_vertex(valley.place, best))
+    if valley is None:
+        return name_rate(best)
+    low, high = _find_bounds(tuned, best)
+    return name_rate(min(max(round(valley.place), low), high))
 
 
-def _round_vertex(vertex: float, best: int) -> int:
-    return min(max(round(vertex), best - QUARTER + 1), best + QUARTER - 1)
+def _find_bounds(tuned: Tuned, best: int) -> tuple[int, int]:
+    """Find the last places before the rates that were tried on either side of the best."""
+    places = [find_place(rate) for rate in tuned]
+    below = max((place for place in places if place < best), default=best - QUARTER)
+    above = min((place for place in places if place > best), default=best + QUARTER)
+    return below + 1, above - 1
 
 
 def _find_middle(tuned: Tuned) -> int:
@@ -169,16 +195,22 @@ def _find_middle(tuned: Tuned) -> int:
 def fit_valley(tuned: Tuned) -> Valley | None:
     """Fit the parabola around the best rate; None where three finite rates do not make one."""
     best = _find_middle(tuned)
-    near = {
-        find_place(rate): losses
-        for rate, losses in tuned.items()
-        if abs(find_place(rate) - best) <= NEAR and all(map(math.isfinite, losses))
-    }
+    near = _read_near(tuned, best)
     wide = _fit_parabola({place: (fmean(of), len(of)) for place, of in near.items()})
     if wide is not None and not _is_cliff(wide, near):
         return wide
     three = {place: of for place, of in near.items() if abs(place - best) <= QUARTER}
     return _fit_parabola({place: (fmean(of), len(of)) for place, of in three.items()})
+
+
+def _read_near(tuned: Tuned, best: int) -> dict[int, Sequence[float]]:
+    """Read the losses by place of the rates near the best at which every seed learns."""
+    lowest = fmean(tuned[name_rate(best)])
+    return {
+        find_place(rate): losses
+        for rate, losses in tuned.items()
+        if abs(find_place(rate) - best) <= NEAR and _learns(losses, lowest)
+    }
 
 
 def _fit_parabola(means: Mapping[int, tuple[float, int]]) -> Valley | None:
@@ -218,23 +250,20 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
     `sd` is the scatter of one run. `by_vertex=False`: the best rate of the grid was taken.
     """
     valley, best = fit_valley(tuned), _find_middle(tuned)
+    near = _read_near(tuned, best)
     if valley is None:  # no parabola: what the best's nearer neighbour costs is as good a guess
         beside = [
-            fmean(of) - fmean(tuned[name_rate(best)])
-            for rate, of in tuned.items()
-            if abs(find_place(rate) - best) == QUARTER and all(map(math.isfinite, of))
+            abs(fmean(losses) - fmean(tuned[name_rate(best)]))
+            for place, losses in near.items()
+            if 0 < abs(place - best) <= QUARTER
         ]
-        return min(map(abs, beside), default=sd)
-    near = {
-        find_place(rate): len(losses)
-        for rate, losses in tuned.items()
-        if abs(find_place(rate) - best) <= NEAR and all(map(math.isfinite, losses))
-    }
-    places, counts = np.array([*near]), np.array([*near.values()])
+        return min(beside, default=sd)
+    places, counts = np.array([*near]), np.array([len(losses) for losses in near.values()])
     tried = np.where(counts == counts.max(), 0.0, np.inf)  # what may be called the best
     draws = np.random.default_rng(0).normal(size=(DRAWS, len(places))) * sd / np.sqrt(counts)
     losses = valley.bend * (places - valley.place) ** 2 + draws
-    middles = places[(losses + tried).argmin(1)]
+    chosen = (losses + tried).argmin(1)
+    middles = places[chosen]
     if not by_vertex:
         return float(np.sqrt(np.mean((valley.bend * (middles - valley.place) ** 2) ** 2)))
     design = np.stack([places**2.0, places, np.ones(len(places))], 1)
@@ -242,5 +271,6 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
     bends, slopes, _ = np.linalg.pinv(design * root) @ (losses * root.T).T
     with np.errstate(divide="ignore", invalid="ignore"):
         vertices = np.where(bends > 0, -slopes / (2 * bends), middles)
-    chosen = np.clip(np.round(vertices), middles - QUARTER + 1, middles + QUARTER - 1)
+    low, high = np.array([_find_bounds(tuned, place) for place in near])[chosen].T
+    chosen = np.clip(np.round(vertices), low, high)
     return float(np.sqrt(np.mean((valley.bend * (chosen - valley.place) ** 2) ** 2)))
