@@ -230,7 +230,7 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
-for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are too wide where two recipes share their seeds, and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; it judges only what was locked so. The [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
+for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are mostly too wide where two recipes share their seeds (with few seeds pairs are sometimes wider), and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; a loss is judged by it only where the lock says so. The [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
 
 To judge we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 

@@ -18,7 +18,7 @@ Its successors try to mend this. What can be saved of the batch's statistics, an
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | who is averaged | in images, BatchNorm: one page of all books; LayerNorm: a book; InstanceNorm: a page; GroupNorm: a booklet; in a transformer LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
-| what a norm must do | BatchNorm hears other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm and DyT meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
+| what a norm must do | BatchNorm hears other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
 | BatchNorm or LayerNorm | BatchNorm needs other examples, running statistics and a mask; LayerNorm needs none of them | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
 | covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#putting-the-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
 | BatchNorm at inference | an affine map, which folds into a matrix beside it; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired), [chapter 09](09_memory_wall.ipynb) |
@@ -1079,7 +1079,7 @@ puts out is the same for all, and BatchNorm subtracts that part and divides by t
 
 A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key that lies inside the convex hull of the others, for it is an average of them. Whether some query does is a linear program: the largest $t$ for which some bounded $q$ has
 $q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have one length. If they differ, each is selected by the query that points at it ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
-[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count such keys in a trained GPT-2 of width 8: by layer 22 to 45 % of the tokens before LayerNorm, none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
+[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count such keys in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
 
 

@@ -17,16 +17,16 @@ r"""
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | every recipe in one row | equation, trouble, rate and loss | [The table](C_zoo.ipynb#the-table) |
-| who uses which placement, who norms queries and keys | not every open model is Pre-Norm | [Placements](placements.md#who-uses-what), [shelf D](D_numbers.ipynb#who-uses-which-norm) |
+| who uses which placement, who norms queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 norm queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [shelf D](D_numbers.ipynb#who-uses-which-norm) |
 | size and turning of every stream (representation collapse) | where a norm stands on the stream it hardly grows; under many recipes the last block turns less than the first, under Pre-Norm at its own rate more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
-| gradients of first and last blocks | ResiDual evens them a little, B2T is not seen to, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
+| gradients of first and last blocks | B2T is not seen to move them, ResiDual at most a little, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
 | Sandwich, Peri-LN, OLMo 2 | smaller streams; none is seen to end lower than Pre-Norm | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
 | Gemma 2 and 3, soft caps | Gemma 2 caps attention's logits at 50 and the output's at 30, and has no QK-Norm; many recipes pass 50; at one rate caps are not seen to shrink logits | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients, each at its own rate | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
-| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
+| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not; at its own rate KEEL ends above Pre-Norm | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step; neither is seen to end lower | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step, and is not told apart; Sub-LN ends above Pre-Norm, which one seed decides | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
 | EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
@@ -58,7 +58,7 @@ from labkit.model.feed_forward import FeedForward
 from labkit.norms import LayerNorm, RMSNorm
 from labkit.placements import Place, PostNorm, PreNorm, recipe
 from labkit.probes.updates import final_stream
-from labkit.statistics.pooled import compare_samples, correlate_seeds
+from labkit.statistics.pooled import compare_samples
 from labkit.statistics.seeds import t_interval
 
 # %%
@@ -287,7 +287,7 @@ def measure(part, what="growth"):
 INSIDE = {"qk rms": "norms on q and k", "gemma3": "norms on q and k", "qkv rms": "norms on q, k and v",
           "olmo2": "norms on q and k over their whole width"}  # fmt: skip
 STARTS = {"deepnorm": "Xavier's rule; values, outputs and feed-forward drawn β times as large",
-          "magneto": "Xavier's rule; the same matrices √(ln 2N) times as large", "normal": "output matrices not shrunk"}  # fmt: skip
+          "magneto": "Xavier's rule; values, outputs and feed-forward drawn √(ln 2N) times as large", "normal": "output matrices not shrunk"}  # fmt: skip
 
 
 def write_recipe(arm):
@@ -342,20 +342,9 @@ def describe_row(arm, against, what, over):
 
 plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in runs])
 
-# %%
-logs = {
-    arm: {labels["seed"]: float(np.log(first_over_last(record))) for labels, record in part}
-    for arm, part in climbed.where(rung=rung, stage="first").by("arm").items()
-    if arm in ARMS
-}
-print(
-    f"Of the scatter of log(first/last) in {len(logs)} first looks a seed explains "
-    f"{correlate_seeds(logs):.0%}"
-)
-
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. A seed explains about half of what the gradients' ratio scatters (printed), so measures other than losses are compared seed by seed: a recipe's first look with its baseline's first look, a report with a report. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds. There *seen first* may mean that only the baseline had run.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds. There *seen first* may mean that only the baseline had run.
 
 ### Gradients, first block over last
 
@@ -383,7 +372,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T is not seen to change that, ResiDual leans a little less (table above); KEEL turns it round, from the start.
+At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T is not seen to change that, ResiDual at most a little (one row of many, and no card); KEEL turns it round, from the start.
 
 Peri-LN's paper reports steadier gradients than those of the layouts beside it. Between blocks, at step 100, they are less even here:
 """
@@ -500,11 +489,11 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([the table](C_zoo.ipynb#the-table)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too ([figure](C_zoo.ipynb#streams-block-by-block)), that of output norms at a lower rate.
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention, and here no cap on the output either. Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. (Both have a norm before and behind each sublayer, as Peri-LN does, without its norm on the embedding.) Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention, and here no cap on the output either. Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
 """
 
 
@@ -1155,7 +1144,7 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Pre-Norm's blocks lean to the first only after step 20, NormFormer's from the start, like those of other recipes with a norm on what attention writes ([gradients](C_zoo.ipynb#gradients-first-block-over-last)); Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. Neither is seen to end lower; whether the mismatch costs anything under Adam was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
+Pre-Norm's blocks lean to the first only after step 20, NormFormer's from the start, like those of other recipes with a norm on what attention writes ([gradients](C_zoo.ipynb#gradients-first-block-over-last)); Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. NormFormer is not told apart from Pre-Norm, Sub-LN ends above it, a verdict that one seed decides; whether the mismatch costs anything under Adam was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
 
 ## First blocks
 

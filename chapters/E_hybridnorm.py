@@ -20,6 +20,7 @@ each table and figure at our size?
 | --- | --- | --- |
 | HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, both end below Pre-Norm; HybridNorm ends below Post-Norm on both, and is not told apart from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two standard errors of counting depends on how far the two models' answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
+| Figures 1, 7 and 8, loss throughout training | both forms are behind Pre-Norm while they learn slowly, and level from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
 | Table 2 and Figure 3, experts | a small mixture on rung S: neither form is told apart from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here no start shows it ahead, and from Normal and Xavier's it is behind | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | all sixteen are arms of rung S; their order goes weakly with that of the published perplexities on C4, within chance; HybridNorm ends below three of the five other #-Post rows, and on S above all three with such norms and a Pre-Norm feed-forward half | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
@@ -154,7 +155,7 @@ HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = 
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
 The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an *arm* of the book's ladder on *rung* S, its smallest size (six blocks of width 32): trained at a rate of its own, with
-ten or twenty fresh seeds, after three tuning seeds chose the rate. Forecasts about them were *locked* before the runs. Where our order agrees, points lie farther right row by row:
+ten or twenty fresh seeds, after three tuning seeds chose the rate. Most forecasts about them were *locked* before either arm had run; where not, the card says *seen first*. Where our order agrees, points lie farther right row by row:
 """
 
 # %%
@@ -742,14 +743,14 @@ if size != "smoke":
 r"""
 So HybridNorm\*'s gap is that of the higher rate, at which Pre-Norm still gains and the star loses; what is left of it at one low rate, three seeds do not tell from zero.
 
-Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first, with the larger gap printed above. Such a step says nothing of how the loss bends; so now it stays out, and three seeds half-way to it bound the valley instead. At twelve blocks the same search names the same rate as before, but leaves more of it open, and the gap there is not told from zero any more. At one rate for all, the paper's row comes back: at Pre-Norm's own one Post-Norm is the arm that fails.
+Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. So we changed the rule, for all arms, after that report: the whole step stays out, and three seeds half-way to it bound the valley instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
 
 Why HybridNorm\*'s sign differs from the paper's, these runs cannot say. Width, text a parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws tokens small, with which both forms lead on S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)); here tokens have RMS 1, with which the lead of six blocks is seen on M alone. (The forecast for plain HybridNorm at 24 blocks was locked after these runs.)
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-In all eight benchmarks it leads Pre-Norm, and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+In all eight benchmarks it leads Pre-Norm, its Figure 3 draws losses and two benchmarks, and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 

@@ -1,6 +1,7 @@
 """Locks: written before runs, never edited, held against their claims; forecasts and scores."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,9 +142,39 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
         in str(made)
     )
     with pytest.raises(LockError, match="locked seed by seed, and the chapter gives one sample"):
-        make({"S": [0.1, 0.2, 0.3]})
+        make([0.1, 0.2, 0.3])
+    bare = compare_samples(*noisy, Scatter(1.0, 20), arms=("a", "b"), pairs=gaps)
+    with collect_claims() as found_bare:
+        claim(
+            "05-x",
+            "{mean:.2f}",
+            bare,
+            said="A is better.",
+            source="a test",
+            criterion="> 0",
+            kind="at",
+        )
+    assert found_bare[0].verdict == "holds", "a comparison without rungs is paired, too"
     with pytest.raises(ValueError, match="compared seed by seed, got no arms"):
         lock(arms=(), rungs=(), paired=True)
+
+
+def test_a_paired_lock_waits_for_seeds_that_both_arms_have(book):
+    """Five against ten seeds share none: that is a first look, and no pair judges it."""
+    add_lock(book, lock(paired=True, rungs=("S", "M"), n=(3, 2)))
+    apart = lead(since=AFTER)
+    waiting = make({"S": apart})
+    assert waiting.to_dict()["lock"]["waits"] == [
+        "0 of 3 seeds have reported on S",
+        "0 of 2 seeds have reported on M",
+    ]
+    assert "not paired" in str(waiting)
+    three = replace(apart, pairs=(0.2, 0.19, 0.21))
+    two = replace(apart, pairs=(0.2, 0.19))
+    assert make({"S": two, "M": two}).to_dict()["lock"]["waits"] == [
+        "2 of 3 seeds have reported on S"
+    ]
+    assert make({"S": three, "M": two}).verdict == "holds"
 
 
 def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):

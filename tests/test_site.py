@@ -236,20 +236,23 @@ def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
 
     base = next(iter(fake_book.CLAIMS.values())) | {"criterion": "> 0", "sort": "finding"}
     base = {name: of for name, of in base.items() if name not in ("rungs", "counts", "domain")}
-    claims = {
-        "a-turns": base | compare([0.1, 0.11, 0.09]),
-        "a-stays": base | compare([0.9, -0.8, 0.1]),
-    }
+    turns = base | compare([0.1, 0.11, 0.09])
+    paired = turns | {"samples": turns["samples"] | {"paired": True}, "verdict": "holds"}
+    claims = {"a-turns": turns, "a-stays": base | compare([0.9, -0.8, 0.1]), "paired": paired}
     page = build_scoreboard({"claims": claims}, {ONE: "One"})
     part = page[page.index("## Seed by seed") :]
-    assert "Comparisons here that share seeds: 2." in part and "1 would get another verdict" in part
-    row = '<a href="#row-a-turns">a-turns</a> | not seen at this scale | +0.1000 [-1.603'
-    assert row in part and "| holds here | +0.1000 [+0.0752, +0.1248], 3 seeds |" in part
+    assert "share seeds: 2 judged\nwithout pairs, 1 seed by seed" in part
+    assert "the other way, 2 would get another verdict:" in part
+    row = (
+        '<a href="#row-a-turns">a-turns</a> | not seen at this scale (not paired) | +0.1000 [-1.603'
+    )
+    assert row in part and "| holds here | +0.1000 [+0.0752, +0.1248] |" in part
+    assert '#row-paired">paired</a> | holds here (seed by seed) | +0.1000 [+0.0752' in part
     assert "a-stays</a> |" not in part
     alone = build_scoreboard({"claims": {"a-stays": claims["a-stays"]}}, {ONE: "One"})
     assert "none would get another verdict." in alone
     none = build_scoreboard({"claims": fake_book.CLAIMS}, {ONE: "One"})
-    assert "Comparisons here that share seeds: 0." in none
+    assert "share seeds: 0 judged" in none
 
 
 def test_recorded_claims_say_when_and_where():

@@ -183,14 +183,24 @@ def _read_values(
 
     A lock that waits for nothing is judged on its own rungs alone.
     """
+    paired = lock is not None and lock.paired
     if not isinstance(values, Mapping):
-        return _make_estimate(id, values, kind, interval), {}, []
+        estimate = _make_estimate(id, values, kind, interval)
+        return (_pair_seeds(id, estimate) if paired else estimate), {}, []
     rungs, waits = _read_rungs(id, values, kind), list[str]()
     if lock is not None and not (waits := _describe_waiting(lock, rungs)):
         rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
-    if lock is not None and lock.paired:
-        rungs = {rung: _pair_seeds(id, one) for rung, one in rungs.items()}
+    if paired:
+        # While a lock waits, a rung without shared seeds shows its first look as it is.
+        rungs = {
+            rung: one if waits and not _has_pairs(one) else _pair_seeds(id, one)
+            for rung, one in rungs.items()
+        }
     return rungs[_choose_rung(rungs)], rungs, waits
+
+
+def _has_pairs(one: Estimate) -> bool:
+    return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
@@ -311,7 +321,10 @@ def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
 def _describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
     """Say which seeds of a lock have not reported yet; a first look may not pass for them."""
     pairs = {rung: one for rung, one in rungs.items() if isinstance(one, Difference)}
-    seeds = {rung: min(len(one.one), len(one.other)) for rung, one in pairs.items()}
+    seeds = {
+        rung: len(one.pairs) if lock.paired else min(len(one.one), len(one.other))
+        for rung, one in pairs.items()
+    }
     return describe_waiting(lock, seeds) if lock.rungs else []
 
 

@@ -237,20 +237,29 @@ def compare_samples(
 def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
     """Count the runs an arm that tell apart two arms `margin` apart, with a power of 80 %.
 
-    Seed by seed the `shared` part of the variance (`correlate_seeds`) falls away.
+    Seed by seed the `shared` part of the variance (`correlate_seeds`) falls away, and the t test of
+    n pairs has n − 1 degrees of freedom: the least n is taken whose noncentral t has that power.
     """
     if not (sd > 0 and margin > 0 and 0 <= shared < 1):
         raise ValueError(
             "sd and margin are above 0, and the shared part from 0 to below 1; got "
             f"{sd:g}, {margin:g} and {shared:g}"
         )
-    return max(2, math.ceil(2 * POWER**2 * (1 - shared) * (sd / margin) ** 2))
+    n = max(2, math.ceil(2 * POWER**2 * (1 - shared) * (sd / margin) ** 2))
+    if shared:
+        from scipy.special import nctdtr
+
+        apart = margin / sd / math.sqrt(2 * (1 - shared))  # in deviations of a pair's difference
+        while nctdtr(n - 1, apart * math.sqrt(n), _compute_quantile(n - 1, 0.975)) > 0.2:
+            n += 1
+    return n
 
 
 def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
     """Return the share of a run's variance, its arm's mean taken off, that its seed explains.
 
-    The intraclass correlation ICC(1) of seeds over the arms, by a two-way analysis of variance:
+    The intraclass correlation ICC(3, 1) of seeds over the arms (Shrout and Fleiss 1979), by a
+    two-way analysis of variance:
     (MS_seed − MS_rest) / (MS_seed + (a − 1) MS_rest), a arms. Seeds that an arm lacks stay out.
     """
     shared = sorted(set.intersection(*(set(of) for of in samples.values()))) if samples else []

@@ -6,6 +6,7 @@ A chapter's primary findings are one family: those that were judged, and whose v
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
@@ -39,14 +40,14 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
     return seeds
 
 
-def verdict_of(claim: Mapping[str, Any], *, paired: bool = False) -> str:
-    """Judge a recorded claim again; `paired`: seed by seed wherever both arms share seeds."""
+def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
+    """Judge a recorded claim again; `paired`: with pairs, or without, wherever seeds are shared."""
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rule, lacking = read_criterion(claim), claim.get("lacking") or ()
 
     def judged(one: Estimate) -> Estimate:
-        return one.pair() if paired and has_pairs(one) else one
+        return one if paired is None or not has_pairs(one) else replace(one, paired=paired)
 
     if not (rungs := {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}):
         return judge_estimate(judged(rebuild_estimate(claim)), rule, lacking)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
+from labkit.statistics.pooled import read_rung
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
 from press.book.forecasts import Forecast, score_forecasts
@@ -14,7 +16,6 @@ from press.book.holm import (
     compute_p_values,
     find_survivors,
     has_pairs,
-    rebuild_estimate,
     verdict_of,
 )
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
@@ -56,10 +57,10 @@ the row stands here. [Lock one of yours](claims.md) with
 `labkit claims lock ID=0.7 --mine`, before you look."""
 PAIRS = """## Seed by seed
 
-A comparison on the ladder is judged without pairs unless its lock asks for them
+A loss on the ladder is compared without pairs unless its lock asks for them
 (`labkit claims lock … --paired`). Where two arms share seeds, [pairs may see
-more](claims.md#how-verdicts-are-decided). Comparisons here that share seeds: {shared}.
-Judged seed by seed, {count}"""
+more](claims.md#how-verdicts-are-decided). Claims here whose arms share seeds: {without} judged
+without pairs, {by_seed} seed by seed. Judged the other way, {count}"""
 BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
@@ -201,21 +202,24 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
 
 
 def format_pairs(claims: Mapping[str, Json]) -> list[str]:
-    """List the comparisons that would get another verdict if they were judged seed by seed."""
-    rows, shared = [], 0
+    """List the claims that would get another verdict if pairs judged them, or did not."""
+    rows, without, by_seed = [], 0, 0
     for name, claim in claims.items():
-        one = rebuild_estimate(claim) if claim.get("samples") else None
-        if one is None or not has_pairs(one) or one.paired:
+        kept = [claim["samples"]] if claim.get("samples") else []
+        every = [read_rung(of) for of in (*kept, *(claim.get("rungs") or {}).values())]
+        if not (shared := [one for one in every if has_pairs(one)]):
             continue
-        shared += 1
-        judged, by_seed = claim["verdict"], verdict_of(claim, paired=True)
-        if by_seed != judged:
-            link = f'<a href="#row-{name}">{name}</a>'
-            other = f"{one.pair():+z.4f}, {len(one.pairs)} seeds"
-            rows.append((link, VERDICTS[judged], f"{one:+z.4f}", VERDICTS[by_seed], other))
+        one = shared[0]
+        by_seed, without = by_seed + one.paired, without + (not one.paired)
+        judged, other = claim["verdict"], verdict_of(claim, paired=not one.paired)
+        if other != judged:
+            way = "seed by seed" if one.paired else "not paired"
+            turned = replace(one, paired=not one.paired)
+            rows.append((f'<a href="#row-{name}">{name}</a>', f"{VERDICTS[judged]} ({way})",
+                         f"{one:+z.4f}", VERDICTS[other], f"{turned:+z.4f}"))  # fmt: skip
     count = f"{len(rows)} would get another verdict:" if rows else "none would get another verdict."
-    heads = ("claim", "judged", "difference", "seed by seed", "difference")
-    text = PAIRS.format(shared=shared, count=count)
+    text = PAIRS.format(without=without, by_seed=by_seed, count=count)
+    heads = ("claim", "judged", "difference", "the other way", "difference")
     return [text, *([format_table(heads, rows)] if rows else [])]
 
 
