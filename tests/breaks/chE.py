@@ -11,10 +11,10 @@ BREAKS = [
         claim="E-table-3-lead-turns",
     ),
     Break(
-        idea="a lead has the wrong sign: who ends above is said to end below",
+        idea="what the choice of a rate leaves open is no part of an interval",
         path="labkit/statistics/pooled.py",
-        old="return tuple(middle - value for value in self.one)",
-        new="return tuple(value - middle for value in self.one)",
+        old="variance = sum(part for part, _ in parts) + self.tuned**2",
+        new="variance = sum(part for part, _ in parts)",
         claim="E-post-above-pre-at-12-blocks",
     ),
     Break(
