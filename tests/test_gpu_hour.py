@@ -335,8 +335,9 @@ def test_beside_a_rate_half_way_to_one_that_does_not_learn_nothing_trains_along(
     monkeypatch.setattr(arm, "train_batch", train_batch)
     arm.train()
     assert ladder.is_strict("L", "pre", arm.book)
-    half = [(run.train.lr, run.seed) for run in batches[1]]
-    assert half == [(0.00133, seed) for seed in ladder.TUNING_SEEDS]
+    trained = [run for task in batches for run in task]  # in batches as memory allows
+    tried = [run.train.lr for run in trained if run.seed in ladder.TUNING_SEEDS]
+    assert tried.count(0.00133) == 3 and len(tried) == 24 and len({*tried}) == 8
 
 
 # -- the folder ------------------------------------------------------------------------------------
