@@ -482,7 +482,7 @@ Without skips depth costs much, with BatchNorm and without. With identity skips 
 
 And no norm is needed: small branches take away the cost as well. Without them, from He's rule, skips explode ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps. The deep plain networks have a rate of their own, the one of several at which three tuning seeds have the lowest *training* loss; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap. (Until a referee objected, one seed's loss on *validation* digits chose; the old gaps are printed. The choice moves a gap by about as much as the intervals are wide, and is no part of them.)
+*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps. The deep plain networks have a rate of their own, the one of several at which three tuning seeds have the lowest *training* loss; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap. (One seed's loss on *validation* digits had chosen first; those gaps are printed, too. How the rate is chosen moves them, and is no part of their intervals.)
 """
 
 # %%

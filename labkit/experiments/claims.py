@@ -20,7 +20,7 @@ from labkit.experiments.locks import (
     refuse_difference,
 )
 from labkit.statistics.criteria import Criterion, Estimate, Interval, parse_criterion
-from labkit.statistics.pooled import Difference
+from labkit.statistics.pooled import Difference, has_pairs
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
 from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs
@@ -193,14 +193,10 @@ def _read_values(
     if paired:
         # While a lock waits, a rung without shared seeds shows its first look as it is.
         rungs = {
-            rung: one if waits and not _has_pairs(one) else _pair_seeds(id, one)
+            rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
             for rung, one in rungs.items()
         }
     return rungs[_choose_rung(rungs)], rungs, waits
-
-
-def _has_pairs(one: Estimate) -> bool:
-    return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:

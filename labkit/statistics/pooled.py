@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Difference:
         Raises:
             ValueError: fewer than two seeds are shared.
         """
-        if len(self.pairs) < 2:
+        if not has_pairs(self):
             raise ValueError(f"an interval of pairs needs two shared seeds, got {len(self.pairs)}")
         return replace(self, paired=True)
 
@@ -163,6 +163,11 @@ class Difference:
             return [replace(self, pairs=fewer) for fewer in _leave_one_out(self.pairs)]
         ones = [replace(self, one=fewer) for fewer in _leave_one_out(self.one)]
         return [*ones, *(replace(self, other=fewer) for fewer in _leave_one_out(self.other))]
+
+
+def has_pairs(one: Estimate) -> TypeGuard[Difference]:
+    """Return whether an estimate can be judged seed by seed: two seeds or more are shared."""
+    return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def _leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:

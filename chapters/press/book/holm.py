@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.holm import adjusted
-from labkit.statistics.pooled import Difference, read_rung
+from labkit.statistics.pooled import Difference, has_pairs, read_rung
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds
 from labkit.statistics.verdicts import LEVEL, judge_estimate, judge_rungs
@@ -54,11 +54,6 @@ def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
     sizes = {rung: judged(one) for rung, one in rungs.items() if rung not in DIRECTIONS}
     beside = {rung: judged(one) for rung, one in rungs.items() if rung in DIRECTIONS}
     return judge_rungs(sizes, beside, rule, lacking)[0]
-
-
-def has_pairs(one: Estimate) -> TypeGuard[Difference]:
-    """Return whether an estimate can be judged seed by seed."""
-    return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

@@ -7,17 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
-from labkit.statistics.pooled import read_rung
+from labkit.statistics.pooled import has_pairs, read_rung
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
 from press.book.forecasts import Forecast, score_forecasts
-from press.book.holm import (
-    LEVEL,
-    compute_p_values,
-    find_survivors,
-    has_pairs,
-    verdict_of,
-)
+from press.book.holm import LEVEL, compute_p_values, find_survivors, verdict_of
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
 # The chips: what a card can be found by, its values, and what they are called.
