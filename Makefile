@@ -1,4 +1,4 @@
-# Every verb needs nothing before it: set-up comes first by itself and does nothing when nothing changed.
+# No verb needs another before it: where one needs set-up, that comes first by itself, and does nothing when nothing changed.
 
 PYTHON ?= python3
 SIZE ?= book

@@ -121,7 +121,7 @@ claim(
 # %% [markdown]
 r"""
 The line opens into a **card**. The mark in front is the **verdict**, one of four: the number meets the card's criterion; it misses it (as here); our runs cannot tell; the question lies outside what they can answer. A card that says *locked, then run* had its criterion and our forecast $p$
-on file before its runs began. *Seen first* means that some of its runs are older than that, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
+on file before any of its runs began. *Looked, then locked* means that runs which searched a rate, or a first look, are older than that; *seen first*, that one of the runs it judges is, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
 is *weak*, are on the page [What a claim is](claims.md).
 
 ### The row, twice

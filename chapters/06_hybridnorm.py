@@ -919,7 +919,7 @@ claim(
     source="two runs of a referee of this book, repeated with the chapter's seeds",
     criterion="> 0",
     kind="at",
-    since=later.find_start(),
+    since=(deep["HybridNorm, xavier"] + later).find_start(),
     tried={
         "last step": "the loss at the end of 400 steps, at three cuts",
         "control": "Post-Norm, the same rate and steps",

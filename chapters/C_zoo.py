@@ -255,10 +255,10 @@ def values(arm, what):
 
 # %%
 def stand_beside(arm, over="pre"):
-    """Find a baseline's runs of the recipe's seeds: of its report, or else of its first look."""
-    seeds = {*runs[arm].by("seed")}
-    stage = "final" if seeds & {*runs[over].by("seed")} else "first"
-    return climbed.where(rung=rung, arm=over, stage=stage, seed=[*seeds])
+    """Find the runs of a baseline and of a recipe with the same seeds: reports, or first looks."""
+    if shared := {*runs[arm].by("seed")} & {*runs[over].by("seed")}:
+        return [runs[one].where(seed=[*shared]) for one in (over, arm)]
+    return [climbed.where(rung=rung, arm=one, stage="first") for one in (over, arm)]
 
 
 def compare_runs(ours, theirs, what):
@@ -274,7 +274,7 @@ def compare_runs(ours, theirs, what):
 
 def compare(arm, what, over="pre"):
     """Subtract a baseline's measure from an arm's, seed by seed, each at its own rate."""
-    return compare_runs(runs[arm], stand_beside(arm, over), what)
+    return compare_runs(*reversed(stand_beside(arm, over)), what)
 
 
 # %%
@@ -291,8 +291,6 @@ def measure(part, what="growth"):
 # %%
 INSIDE = {"qk rms": "norms on q and k", "gemma3": "norms on q and k", "qkv rms": "norms on q, k and v",
           "olmo2": "norms on q and k over their whole width"}  # fmt: skip
-STARTS = {"deepnorm": "Xavier's rule; values, outputs and feed-forward drawn β times as large",
-          "magneto": "Xavier's rule; values, outputs and feed-forward drawn √(ln 2N) times as large", "normal": "output matrices not shrunk"}  # fmt: skip
 
 
 def write_recipe(arm):
@@ -302,7 +300,7 @@ def write_recipe(arm):
     steps = [(b.attention.equation, b.feed_forward.equation) for b in placed]
     text = "; first: ".join(", then ".join(dict.fromkeys(pair)) for pair in steps)
     text += ", its first feed-forward with α = 1" if arm == "keel" else ""
-    more = INSIDE.get(asked.block.heads), *list_extras(asked).split("\n"), STARTS.get(asked.init)
+    more = INSIDE.get(asked.block.heads), *list_extras(asked).replace("`", "").split("\n")
     parts = [text, *(words for words in more if words)]
     return "; ".join(parts).replace("ℓ**0.5", "√ℓ").replace(" * ", "·").replace(".0", "")
 
@@ -315,7 +313,7 @@ def describe_trouble(arm, what, over):
     """Say what was recorded of a trouble, at which rates, in the baseline and in the recipe."""
     if what is None:
         return "not recorded"
-    parts = stand_beside(arm, over), runs[arm]
+    parts = stand_beside(arm, over)
     seen = " → ".join(f"{measure(part, what):.3g}" for part in parts)
     at = " → ".join(f"{max(part.by('lr')):.2g}" for part in parts)
     return f"{what}: {ARMS[over]} {seen}, {compare(arm, what, over):{DIGITS[what]}} (rates {at})"
@@ -341,7 +339,7 @@ def describe_row(arm, against, what, over):
         "its trouble: baseline → recipe, and the difference": describe_trouble(arm, what, over),
         f"loss at {HIGH}": pick(arm, over, hot_loss),
         "rate": pick(arm, over, rate),
-        "test loss below the baseline's (nats)": f"{ladder.lead(climbed, arm, over)[rung]:+z.4f}",
+        "test loss, nats below": f"{ARMS[over]}: {ladder.lead(climbed, arm, over)[rung]:+z.4f}",
     }
 
 
@@ -349,7 +347,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds. There *seen first* may mean that only the baseline had run.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds. There *seen first* may mean that only the baseline had run.
 
 ### Gradients, first block over last
 
@@ -386,7 +384,7 @@ Peri-LN's paper reports steadier gradients than those of the layouts beside it. 
 # %%
 def write_factors(arm):
     """Return first over last as a factor either way, of a recipe and of Pre-Norm beside it."""
-    its, other = (measure(part, "unevenness") for part in (runs[arm], stand_beside(arm)))
+    other, its = (measure(part, "unevenness") for part in stand_beside(arm))
     return {"its": float(np.exp(its)), "other": float(np.exp(other))}
 
 
@@ -403,7 +401,7 @@ claim(
     domain="models of 400 million parameters and more",
     ours="six blocks of width 32",
     in_range=False,
-    tried={"control": "one rate for both", "last step": "step 100"},
+    tried={"control": name_rates(*stand_beside("peri")), "last step": "step 100"},
 )
 
 # %% [markdown]
@@ -416,7 +414,7 @@ A norm behind the sublayer gives each write the size of its gain, whatever the s
 
 - **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near it (first card). Its loss: `09-sandwich-earns-its-bytes`.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold what grows with the depth under Pre-Norm: the variance, and with it massive activations. Those are out of range: a token's largest entry is at most $\sqrt d$ times that token's own RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms outputs only, and queries and keys; its report is said to find neither enough alone.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms what sublayers write, which its report calls *reordered norm*, and queries and keys over their whole width. It is no Post-Norm: nothing divides the stream. Summaries of its report say that it finds neither enough alone.
 """
 
 # %%
@@ -430,7 +428,7 @@ def find_largest_entry(record):
 
 
 ext = {arm: values(arm, "largest entry") for arm in ("pre", "peri")}
-pair = {"pre": stand_beside("peri"), "peri": runs["peri"]}
+pair = dict(zip(("pre", "peri"), stand_beside("peri"), strict=True))
 rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.items()}
 claim(
     "C-pre-has-no-massive-activations",
@@ -457,20 +455,20 @@ claim(
     source=peri_loss,
     criterion="< 0",
     kind="best",
-    tried={"control": "one rate for both; Sandwich, without the norm on the embedding, grows less too (table)"},
+    tried={"control": f"{name_rates(*pair.values())}; Sandwich, without the norm on the embedding, grows less too (table)"},
 )  # fmt: skip
 
 claim(
     "C-sandwich-stream-grows-less",
     "Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
     compare("sandwich", "growth"),
-    its=measure(runs["sandwich"]),
-    other=measure(stand_beside("sandwich")),
+    its=measure((beside := stand_beside("sandwich"))[1]),
+    other=measure(beside[0]),
     said="From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
     source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
     criterion="< 0",
     kind="best",
-    tried={"control": "one rate for both"},
+    tried={"control": name_rates(*beside)},
 )
 
 # %%
@@ -478,8 +476,8 @@ claim(
     "C-peri-entries-stand-out-less",
     "The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
     compare("peri", "largest entry"),
-    peri=fmean(ext["peri"]),
-    pre=measure(stand_beside("peri"), "largest entry"),
+    peri=measure(pair["peri"], "largest entry"),
+    pre=measure(pair["pre"], "largest entry"),
     said="Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
     source=peri_loss,
     criterion="< 0",
@@ -498,7 +496,7 @@ Peri-LN's stream is small at the door, by its norm on the embedding, and it grow
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains written $1 + w$ and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. (Both have a norm before and behind each sublayer, as Peri-LN does, without its norm on the embedding.) Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention, and here no cap on the output either. Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention and, as we build it, no cap on the output either. (Both have a norm before and behind each sublayer, as Peri-LN does, without its norm on the embedding.) Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
 """
 
 
@@ -561,7 +559,7 @@ if "gemma2" in runs:
 
 # %% [markdown]
 r"""
-We had been nearly sure of half or less, and missed. The factor depends on the size of the embedding, which both learn freely, and so on the rate: at Pre-Norm's own it is about half (next table).
+We had been nearly sure of half or less; the interval reaches there with its very end. The first look, five seeds at another rate, had it above a half. The factor depends on the size of the embedding, which both learn freely, and so on the rate: at Pre-Norm's own it is about half (next table).
 
 Each recipe at its own rate, losses may be compared. Logits and streams may not: both grow with the rate, and the search gave capped recipes other rates than their partners. So we trained them at their partners' rates, too. Then Gemma 2 and Sandwich differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
@@ -605,7 +603,7 @@ for arm, (partner, lr) in PARTNERS.items():
 plots.table([describe_caps(*row) for row in rows])
 
 # %%
-since, forecast = same_rate.find_start(), "this book, a forecast"
+forecast = "this book, a forecast"
 
 
 def at_one_rate(arm, what):
@@ -624,7 +622,7 @@ claim(
     source=forecast,
     criterion="> 0",
     kind="at",
-    since=since,
+    since=(with_cap["gemma2"] + without["gemma2"]).find_start(),
 )
 
 # %%
@@ -637,7 +635,7 @@ claim(
     criterion="in [0.9, 1.1]",
     predicted=1.0,
     kind="at",
-    since=since,
+    since=(with_cap["gemma2"] + without["gemma2"]).find_start(),
 )
 
 claim(
@@ -649,7 +647,7 @@ claim(
     source=forecast,
     criterion="> 15",
     kind="at",
-    since=since,
+    since=with_cap["gemma2"].find_start(),
 )
 
 # %%
@@ -664,7 +662,7 @@ claim(
     source=forecast,
     criterion="> 0",
     kind="at",
-    since=since,
+    since=(with_cap["pre, soft cap"] + without["pre, soft cap"]).find_start(),
 )
 
 # %%
@@ -677,7 +675,7 @@ claim(
     criterion="in [0.9, 1.1]",
     predicted=1.0,
     kind="at",
-    since=since,
+    since=(with_cap["qk, soft cap"] + without["qk, soft cap"]).find_start(),
 )
 
 # %%
@@ -895,13 +893,13 @@ claim(
 
 # %%
 grown = compare("lns", "growth", "pre, normal")
-same = name_rates(runs["lns"], runs["pre, normal"])
+same, (other, its) = name_rates(runs["lns"], runs["pre, normal"]), stand_beside("lns")
 claim(
     "C-lns-stream-grows-less",
     "LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times; behind the last block its variance is {share:.2f} of Pre-Norm's.",
     compare("lns", "growth"),
-    its=measure(runs["lns"]),
-    other=measure(stand_beside("lns")),
+    its=measure(its),
+    other=measure(other),
     share=float((look("lns", "residual-rms")[-1] / look("pre", "residual-rms")[-1]) ** 2),
     said="From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
     source=sun,

@@ -18,13 +18,13 @@ inference?
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
-| FP8 and NVFP4, with and without a norm | E4M3 needs a norm, or a scale for each token, where their sizes spread over five powers of ten; E5M2 needs neither up to eight; of an outlier channel's cost a norm gives back 3 dB at most on average, in NVFP4 next to nothing | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| FP8 and NVFP4, with and without a norm | under one scale for all tokens, E4M3 loses the small ones where sizes spread over five powers of ten; a norm, or a scale for each token, mends that, and E5M2 holds out to eight; where one channel is far larger than the rest, a norm gives back 3 dB of the signal-to-noise ratio at most on average, in NVFP4 next to nothing | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | sums of squares in float16, bfloat16, FP8 | a running sum falls short on wide tokens; averages in pairs come close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
 | tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance comes out too large where the mean is many deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
-| who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm) |
+| who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
 | the price at inference | for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 | norms in bfloat16, trained, which the series charts | no harm on ordinary tokens; the series' chart has no source, and nobody trained float16's here | [chapter 03](03_rmsnorm.ipynb#the-honest-negative) |
 | where ε stands, order of casts, $x - \mu$, $d - 1$ | other chapters have them | [What is not here](D_numbers.ipynb#what-is-not-here) |
@@ -660,7 +660,7 @@ Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and makes $1
 
 **Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: without a gradient
 it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
-not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. One custom is to exempt
+not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before that is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$; we did not measure what that does to the error. One custom is to exempt
 gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
 norm.
 
@@ -814,7 +814,7 @@ claim(
     criterion="> 0.2",
     kind="at",
     tried={"second value": "five scales below 1", "control": "the same rate in float32"},
-    since=half.find_start(),
+    since=(exact + half).find_start(),
 )
 
 # %%
@@ -828,7 +828,7 @@ claim(
     kind="at",
     predicted=0.0,
     tried={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
-    since=half.find_start(),
+    since=(exact + half).find_start(),
 )
 
 # %% [markdown]
@@ -848,7 +848,7 @@ claim(
     criterion="< 0.02",
     kind="at",
     tried={"second value": "three scales", "control": "the same rate in float32"},
-    since=half.find_start(),
+    since=(exact + half).find_start(),
 )
 
 # %%
@@ -865,7 +865,7 @@ claim(
     criterion="> 0.4",
     kind="at",
     tried={"second value": "2^16, 2^20 and 2^22"},
-    since=half.find_start(),
+    since=(exact + half).find_start(),
 )
 
 # %%
@@ -1074,17 +1074,23 @@ At $2^{20}$ every run overflows in its first step: in the output matrix, and nev
 
 ## Who uses which norm
 
-*The series* prints a table of eight models (l. 279–298). Beside it, what papers and released configurations say:
+*The series* prints a table of eight models (l. 279–298), the latest of 2024. Beside it, what papers and released configurations say; [later families](D_numbers.ipynb#later-families) are at the end of this section.
 """
 
 # %%
 adopted, census = published("norm-adoption"), published("norm-census")
 kind_of = {row["family"]: row["norms"] for row in census}
+CALLED = {
+    "rms": "RMSNorm",
+    "layer": "LayerNorm",
+    "both": "both",
+    "none found": "not seen by the rule",
+}
 plots.table(
     [
         {
             "model": row["model"], "year": int(row["year"]), "norm": row["printed_norm"],
-            "in transformers": kind_of.get(row["family"], "–"),
+            "in transformers": CALLED.get(kind_of.get(row["family"]), "not there"),
             **{
                 f"{what}{how}": f"{row[key]:.0f}" if isinstance(row[key], float) else row[key]
                 for what in ("widths", "layers")
@@ -1164,6 +1170,28 @@ claim(
 # %% [markdown]
 r"""
 A family counts if transformers registers it for causal language modelling and neither for masked tokens nor for sequence to sequence. The share counts kinds of code, not how much they are used.
+
+### Later families
+
+Every decoder that was counted, later ones than the table's among them, under its folder's name in transformers. *Both* may be one norm of the text and another of an image's or a sound's tower. *Not seen by the rule* does not mean without norms: the program reads what a class called …Layer or …Block assigns by name, and these families keep their norms elsewhere, or under other names:
+"""
+
+# %%
+plots.table(
+    [
+        {
+            "norm": CALLED[word],
+            "families": number,
+            "which": ", ".join(
+                row["family"] for row in census if (row["norms"], row["kind"]) == (word, "decoder")
+            ),
+        }
+        for word, number in counts.items()
+    ]
+)
+
+# %% [markdown]
+r"""
 
 ## What a norm costs at inference
 
@@ -1282,7 +1310,7 @@ plots.table(
 r"""
 *The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of that. The micro-benchmarks themselves do not hold together: their times are shorter than a kernel takes to start, and the first one's share of the bandwidth is printed more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So of the 22.4 µs nothing can be said.
 
-More GPUs raise the share, for they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 a norm moves too many bytes for a kernel's shortest time. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
+More GPUs raise the share, for they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## What is not here
 

@@ -14,22 +14,23 @@ r"""
 version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80 to 307 thousand. What becomes of
 each table and figure at our size?
 
-**In short.**
+**In short.** *Arms* are rows trained on the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold), each at a rate of its own; *rung* S has six blocks of width 32, M is twice as wide. [What a claim is](claims.md) explains *not told apart* and the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
+| the block, and what the paper prints | HybridNorm norms queries, keys and values, and before the feed-forward layer the stream itself; the star's first block has a Pre-Norm more; perplexity on C4, 550M: Pre-Norm 20.30, HybridNorm 20.00, HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements), [chapter 06](06_hybridnorm.ipynb#the-equations) |
 | HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, both end below Pre-Norm; HybridNorm ends below Post-Norm on both, and is not told apart from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether a lead passes two standard errors of counting depends on how far the two models' answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Figures 1, 7 and 8, loss throughout training | both forms are behind Pre-Norm while they learn slowly, and level from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
 | Table 2 and Figure 3, experts | a small mixture on rung S: neither form is told apart from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here no start shows it ahead, and from Normal and Xavier's it is behind | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes weakly with that of the published perplexities on C4, within chance; HybridNorm ends below three of the five other #-Post rows, and on S above all three with such norms and a Pre-Norm feed-forward half | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes weakly with that of the published perplexities on C4, within chance; HybridNorm, which is QKV-Post, ends below KC-, QKC- and QKVC-Post, is not told apart from KV- and QK-Post, and on S ends above QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges there | HybridNorm without the norm on values; out of range: the paper's may diverge at any of 95,367 steps, and in our 3,200 no run at its own rate does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | HybridNorm\* is not told apart from HybridNorm, nor are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [shelf C](C_zoo.ipynb#first-blocks) |
-| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6 and 24 blocks, and not told apart from it at 12; a lead of HybridNorm or its star is seen at neither 6 nor 12; at 24 the star ends behind Pre-Norm, and plain HybridNorm has not reported | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
+| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6 and 24 blocks, and not told apart from it at 12; a lead of HybridNorm or its star is seen at neither 6 nor 12, and at 24 both end behind Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
 | Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; at step 100 of twelve blocks, tokens of RMS 1, HybridNorm's are more even than Post-Norm's and not told apart from Pre-Norm's; in 29 blocks with small tokens its first block stands out | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes allow a difference of exponents, and no law: from S to M both forms' losses fall by a larger exponent than Pre-Norm's; to as many parameters in depth the star's by a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Figure 6, scaling | two sizes allow a difference of exponents, and no law: from S to M both forms' losses fall by a larger exponent than Pre-Norm's; to as many parameters in depth by a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, the mixture's smallest rate with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
@@ -154,8 +155,7 @@ $\#$ inside:
 HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
-The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an *arm* of the book's ladder on *rung* S, its smallest size (six blocks of width 32): trained at a rate of its own, with
-ten or twenty fresh seeds, after three tuning seeds chose the rate. Most forecasts about them were *locked* before either arm had run; where not, the card says *seen first*. Where our order agrees, points lie farther right row by row:
+The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of rung S: three tuning seeds choose its rate, and ten or twenty fresh seeds report. Most forecasts about them were *locked* before these seeds had run; each card says what had been seen by then. Where our order agrees, points lie farther right row by row:
 """
 
 # %%
@@ -441,7 +441,7 @@ else:
 r"""
 ### QK-Post, the row without a number
 
-In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. Our runs are short, and an arm's own rate is one at which it trains; so they cannot say what the paper saw. At 0.1 its one run ends on letter frequencies.
+In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. Our runs are short, and an arm's own rate is one at which it trains; so they cannot say what the paper saw. At 0.1 its one run predicts letters by their frequencies, whatever stands before them.
 """
 
 # %%
@@ -456,7 +456,7 @@ if "QK-Post" in ends:
         all_of_them=sum(record.diverged_at is not None for _, record in of_it),
         in_range=False,
         source=f"{PAPER}, Table 4", published="diverge", criterion=">= 0.5", kind="best",
-        since=of_it.where(stage="final").find_start(), domain=THEIRS["Table 4"], ours=describe_ours(first),
+        since=of_it.find_start(), domain=THEIRS["Table 4"], ours=describe_ours(first),
     )  # fmt: skip
 
 # %% [markdown]
@@ -543,7 +543,7 @@ Not so here: both are behind while they learn slowly, at lower rates than Pre-No
 ## Table 3: first weights
 
 The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$; *Megatron* divides what writes to the stream by $\sqrt{2L}$, in $L$ blocks;
-*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Our lead is best against best from each start. Chapter 06 has the cards of two starts, `06-depth-scaled-lead` and, from Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal weights are the only start from which the paper prints HybridNorm behind.
+*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Our lead is best against best from each start. Chapter 06 has the cards of two starts, `06-depth-scaled-lead` and, from Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal weights are the only start from which the paper prints HybridNorm behind. Pre-Norm's perplexity from them is 20.29, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -622,7 +622,7 @@ plots.curves(
     xlabel="blocks",
     ylabel="test loss below Pre-Norm's (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Lead over Pre-Norm by depth, as far as the ladder has it; published: one number a point. Post-Norm has no published point at 29 layers: it diverged.",
+    caption="Lead over Pre-Norm by depth; published: one number a point. Bands take Pre-Norm's mean as known; the cards do not. Post-Norm has no published point at 29 layers: it diverged.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 
@@ -673,15 +673,11 @@ if "D" in ladder.lead(climbed, "post"):
 
 # %% [markdown]
 r"""
-With 24 blocks HybridNorm\*'s sign is the opposite of the paper's, Post-Norm's is the same. Each arm has a rate of its own here, where the paper has one for all rows. Three seeds tried each arm at several rates, and for this page HybridNorm\* at one more:
+With 24 blocks the sign of HybridNorm and of its star is the opposite of the paper's, Post-Norm's is the same. Each arm has a rate of its own here, where the paper has one for all rows. Three seeds tried each arm at several rates, and for this page both forms at one more:
 """
 
 # %%
-star = ladder.build_base_run("smoke" if size == "smoke" else "D24", "hybrid*")
-finer = lab.run(
-    Experiment(ladder.configure_run(star, 0.00422, 1000), {"seed": ladder.TUNING_SEEDS})
-)
-at_24 = {"Pre-Norm": "pre", "HybridNorm*": "hybrid*", "Post-Norm": "post"}
+at_24 = {"Pre-Norm": "pre", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*", "Post-Norm": "post"}
 tried = {
     name: {
         lr: [r.probes["validation"]["loss"] for _, r in part]
@@ -689,7 +685,10 @@ tried = {
     }
     for name, arm in at_24.items()
 }
-tried["HybridNorm*"][0.00422] = [r.probes["validation"]["loss"] for _, r in finer]
+for name in ("HybridNorm", "HybridNorm*"):
+    tall = ladder.build_base_run("smoke" if size == "smoke" else "D24", at_24[name])
+    finer = Experiment(ladder.configure_run(tall, 0.00422, 1000), {"seed": ladder.TUNING_SEEDS})
+    tried[name][0.00422] = lab.run(finer).values("validation.loss")
 plots.curves(
     {
         name: {round(1000 * lr, 2): losses for lr, losses in sorted(of.items()) if max(losses) < 2}
@@ -698,7 +697,7 @@ plots.curves(
     xlabel="learning rate (thousandths)",
     ylabel="validation loss (nats)",
     logx=True,
-    caption="24 blocks: the three tuning seeds at every rate that was tried. Left out: rates at which a seed ends above 2 nats, 0.0056 and 0.01 under Post-Norm, 0.01 under HybridNorm*.",
+    caption="24 blocks: the three tuning seeds at every rate that was tried. Left out: rates at which a seed ends above 2 nats, 0.0056 and 0.01 under Post-Norm, 0.01 under HybridNorm and its star.",
     provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung="D24", stage="tuning")),
 ).named("depth-rates")  # fmt: skip
 
@@ -718,13 +717,13 @@ if "D24" in deeper["Post-Norm"]:
 
 
 # %%
-def compare_at(rate):
-    """How far HybridNorm* ends above Pre-Norm at one rate, seed by seed, on test text."""
+def compare_at(rate, form="hybrid*"):
+    """How far a form of HybridNorm ends above Pre-Norm at one rate, seed by seed, on test text."""
     ends_at = {
         arm: {r["seed"]: record.probes["test"]["loss"] for r, record in climbed.where(arm=arm, rung="D24", stage="tuning", lr=rate)}
-        for arm in ("pre", "hybrid*")
+        for arm in ("pre", form)
     }  # fmt: skip
-    return [loss - ends_at["pre"][of] for of, loss in ends_at["hybrid*"].items()]
+    return [loss - ends_at["pre"][of] for of, loss in ends_at[form].items()]
 
 
 if size != "smoke":
@@ -738,19 +737,23 @@ if size != "smoke":
         tried={"control": "one rate for both", "second value": "0.0056 for both", "last step": "the trained model"},
         since=climbed.where(arm=["pre", "hybrid*"], rung="D24", stage="tuning").find_start(),
     )  # fmt: skip
+    at_one = [
+        f"{fmean(compare_at(rate, 'hybrid')):+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)
+    ]
+    print(f"Plain HybridNorm, the same three seeds, above Pre-Norm: {', '.join(at_one)}.")
 
 # %% [markdown]
 r"""
-So HybridNorm\*'s gap is that of the higher rate, at which Pre-Norm still gains and the star loses; what is left of it at one low rate, three seeds do not tell from zero.
+So both gaps come from the higher rate, at which Pre-Norm still gains and both forms lose; what is left of the star's at one low rate, three seeds do not tell from zero.
 
 Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. So we changed the rule, for all arms, after that report: the whole step stays out, and three seeds half-way to it bound the valley instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
 
-Why HybridNorm\*'s sign differs from the paper's, these runs cannot say. Width, text a parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws tokens small, with which both forms lead on S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)); here tokens have RMS 1, with which the lead of six blocks is seen on M alone. (The forecast for plain HybridNorm at 24 blocks was locked after these runs.)
+Why these signs differ from the paper's, our runs cannot say. Width, text a parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws tokens small, with which both forms lead on S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)); here tokens have RMS 1, with which the lead of six blocks is seen on M alone. (The forecast for plain HybridNorm at 24 blocks was locked after the star's runs.)
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-In all eight benchmarks it leads Pre-Norm, its Figure 3 draws losses and two benchmarks, and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+In all eight benchmarks it leads Pre-Norm, its losses are below Pre-Norm's throughout (Figure 3, with HellaSwag and MMLU), and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -1377,11 +1380,11 @@ def claim_steeper(id, name):
 
 
 # %%
-if "D24" in deeper["HybridNorm*"]:
+if size != "smoke":
     grown = parameters(ladder.build_base_run("D24", "pre"))
     to_24 = ", ".join(
         f"{name} {math.log(fmean(losses[name][first].values()) / fmean(losses[name]['D24'].values())) / math.log(grown / counts[first]):.3f}"
-        for name in ("Pre-Norm", "HybridNorm*")
+        for name in scaled
     )  # fmt: skip
     print(f"The exponent from S to D24, 24 blocks and {grown:,} parameters, E = 0: {to_24}.")
 if len(climbs) > 1:
@@ -1390,7 +1393,7 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference says that the lead, as a share of what is above the floor, is larger on M than on S. It is one of growth in width, window and steps: grown to about as many parameters in depth alone, HybridNorm\* has the smaller exponent (printed above). It does not say that it would go on: two points show no bend.
+A positive difference says that the lead, as a share of what is above the floor, is larger on M than on S. It is one of growth in width, window and steps: grown to about as many parameters in depth alone, both forms have the smaller exponent (printed above). It does not say that it would go on: two points show no bend.
 
 ## Tables 1 and 2: averages over eight benchmarks
 

@@ -150,6 +150,13 @@ def _describe_norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
     return config.norm_name + own
 
 
+_STARTS = {
+    "deepnorm": "Xavier's rule; values, outputs and feed-forward drawn β times as large",
+    "magneto": "Xavier's rule; values, outputs and feed-forward drawn √(ln 2N) times as large",
+    "normal": "output matrices not shrunk",
+}
+
+
 def list_extras(found: Recipe) -> str:
     """Return what a recipe has besides its two steps, a line each."""
     parts = [
@@ -164,6 +171,8 @@ def list_extras(found: Recipe) -> str:
         (found.softcap is not None, f"attention logits bounded by {found.softcap}"),
         (found.logit_softcap is not None, f"output logits bounded by {found.logit_softcap}"),
         (found.profiled, "constants from a forward pass before training"),
+        (found.norm, f"the norm `{found.norm}`, whatever the model names"),
+        (found.init, f"first weights: {_STARTS.get(found.init or '', found.init)}"),
     ]
     return "\n".join(text for holds, text in parts if holds)
 

@@ -4,7 +4,14 @@ import pytest
 from toy_book import card, claim_output
 
 from labkit.display import CLAIM
-from press.book.compare import is_within, same_claim, same_data, same_output, same_text
+from press.book.compare import (
+    describe_difference,
+    is_within,
+    same_claim,
+    same_data,
+    same_output,
+    same_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +63,9 @@ def test_a_drawing_is_the_same_within_a_twentieth_of_its_range(old, new, same):
         ({"criterion": "> 1"}, False),
         ({"wording": "Another sentence, {mean:.3f}."}, False),
         ({"tolerance": 0.11, "interval": [0.9, 1.3]}, True),
+        ({"word": "seen first"}, False),
+        ({"lock": {"sum": "another"}}, False),
+        ({"rungs": {"S": {"values": [1.0, 1.1, 1.2]}}}, False),
     ],
 )
 def test_a_claim_is_the_same_when_verdict_wording_and_value_are(change, same):
@@ -128,3 +138,16 @@ def test_a_card_is_new_when_its_looks_are_and_not_when_its_digits_are():
     old = card('<b style="color: red">holds: 1.25</b>')
     assert same_output(old, card('<b style="color: red">holds: 1.26</b>'))
     assert not same_output(old, card('<b style="color: blue">holds: 1.25</b>'))
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [([0.3, 0.31, 0.29], None), ([-0.3, 0.3, 0.1], "rung D changed from holds to not-seen")],
+)
+def test_a_rung_that_says_something_else_is_red_though_another_reports(values, what):
+    def made(of):
+        size = {"values": [0.2, 0.21, 0.19]}
+        return card("a") | {"rungs": {"S": size, "D": {"values": of}}, "criterion": "> 0"}
+
+    found = describe_difference("a", made([0.2, 0.21, 0.19]), made(values), same=True)
+    assert (found and found.what) == what and (what is None or found.red)

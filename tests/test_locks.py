@@ -3,12 +3,22 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from labkit.experiments import claim
+from labkit.experiments import claim, ladder
 from labkit.experiments.claims import collect_claims
-from labkit.experiments.locks import LOCKED, SEEN, Lock, LockError, add_lock, find_lock, read_locks
+from labkit.experiments.locks import (
+    LOCKED,
+    LOOKED,
+    SEEN,
+    Lock,
+    LockError,
+    add_lock,
+    find_lock,
+    read_locks,
+)
 from labkit.statistics.pooled import Scatter, compare_samples
 from press import cli
 from press.book import forecasts
@@ -26,9 +36,10 @@ def lock(**changed):
     return Lock(**{**given, **changed})
 
 
-def lead(n=3, since=AFTER, arms=("a", "b")):
+def lead(n=3, since=AFTER, arms=("a", "b"), looked=""):
     one, other = [1.0, 1.01, 0.99, 1.0][:n], [1.2, 1.21, 1.19, 1.2][:n]
-    return compare_samples(one, other, Scatter(0.01, 20), since=since, arms=arms)
+    scatter = Scatter(0.01, 20)
+    return compare_samples(one, other, scatter, since=since, looked=looked, arms=arms)
 
 
 def make(values, said="A is better.", criterion="> 0"):
@@ -75,6 +86,45 @@ def test_a_card_says_whether_its_runs_are_younger_than_its_lock(book, since, wor
     made = make({"S": lead(since=since)})
     assert made.word == word and word in made.to_html() and "p = 0.8" in made.to_html()
     assert made.to_dict()["lock"]["sum"] == lock().compute_sum()
+
+
+@pytest.mark.parametrize(
+    ("rungs", "word"),
+    [
+        ({"S": lead(looked=AFTER)}, LOCKED),
+        ({"S": lead(looked=BEFORE)}, LOOKED),
+        ({"S": lead(since=BEFORE, looked=BEFORE)}, SEEN),
+        ({"S": lead(looked=BEFORE), "M": lead()}, LOOKED),
+        ({"S": lead(since=BEFORE), "M": lead()}, SEEN),
+        ({"S": lead(since=""), "M": lead()}, SEEN),
+    ],
+)
+def test_a_card_says_what_of_any_rung_was_seen_before_its_lock(book, rungs, word):
+    add_lock(book, lock(rungs=("S", "M") if len(rungs) > 1 else ("S",)))
+    assert make(rungs).word == word
+
+
+def test_the_ladder_tells_when_a_search_began_apart_from_what_it_judges():
+    def record(minute):
+        return SimpleNamespace(
+            at=f"2026-03-01T00:{minute}:00+00:00",
+            seconds=60.0,
+            diverged_at=None,
+            probes={"test": {"loss": 1.4}, "validation": {"loss": 1.4}},
+        )
+
+    rows = tuple(
+        ({"arm": arm, "rung": "S", "stage": stage, "lr": 0.01, "seed": seed}, record(minute))
+        for arm, first in (("pre", 10), ("qk", 30))
+        for stage, seed, minute in (
+            ("tuning", 1000, first),
+            *(("final", seed, first + 20 + seed) for seed in range(5)),
+        )
+    )
+    found = ladder.Ladder(rows, {"S": Scatter(0.01, 20)})
+    made = ladder.lead(found, "qk")["S"]
+    assert made.looked == "2026-03-01T00:09:00+00:00", "Pre-Norm's search"
+    assert made.since == "2026-03-01T00:29:00+00:00", "Pre-Norm's report"
 
 
 def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
@@ -182,8 +232,10 @@ def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):
     assert forecasts.list_forecasts(book)[0].outcome is None
     ledger["05-x"] = {"verdict": "holds", "word": LOCKED, "lock": {}}
     assert forecasts.list_forecasts(book)[0].outcome is None, "this lock is none of the claim's"
-    ledger["05-x"]["lock"] = {"sum": "x"}
+    ledger["05-x"]["lock"] = {"sum": lock().compute_sum()}
     assert forecasts.list_forecasts(book)[0].outcome is True
+    add_lock(book, lock(at=AFTER))
+    assert forecasts.list_forecasts(book)[0].outcome is None, "the card is another lock's"
 
 
 def test_a_papers_forecast_that_it_never_made_is_not_scored(book, monkeypatch):
@@ -193,10 +245,11 @@ def test_a_papers_forecast_that_it_never_made_is_not_scored(book, monkeypatch):
     assert [one.by for one in forecasts.list_forecasts(book)] == ["authors"]
     assert forecasts.read_withdrawn(book) == {"05-x": "it says nothing"}
     assert "not the paper's  05-x: it says nothing" in describe_locks(book)
-    ledger = {"05-x": {"verdict": "holds", "word": LOCKED, "lock": {"sum": "x"}}}
+    of = {"sum": lock(paper=0.9).compute_sum()}
+    ledger = {"05-x": {"verdict": "holds", "word": LOCKED, "lock": of}}
     monkeypatch.setattr(forecasts, "load_recorded", lambda root, size: {"claims": ledger})
     scores = format_scores(book)
-    assert "the authors" in scores and "the papers" not in scores
+    assert "the authors" in scores and "for the papers" not in scores
     assert scores.endswith("- `05-x`: it says nothing")
 
 
@@ -244,11 +297,15 @@ def test_forecasts_are_scored_by_forecaster_and_sort():
 
     scores = score_forecasts(
         [made(0.9, True), made(0.7, False), made(0.5, None), made(0.99, True, word=SEEN),
-         made(0.2, False, by="you", word=SEEN), made(0.9, False, by="paper")]
+         made(0.2, False, by="you", word=SEEN), made(0.9, False, by="paper"),
+         made(0.9, False, word=LOOKED)]
     )  # fmt: skip
-    by = {(one.by, one.sort): one for one in scores}
+    assert len(scores) == 4
+    by = {(one.by, one.sort): one for one in scores if one.word != LOOKED}
     assert by["authors", "ranking"].brier == pytest.approx((0.01 + 0.49) / 2)
     assert by["authors", "ranking"].count == 2, "what was seen first proves no foresight"
     assert by["you", "ranking"].brier == pytest.approx(0.04)
     assert by["paper", "ranking"].brier == pytest.approx(0.81)
+    (apart,) = [one for one in scores if one.word == LOOKED]
+    assert apart.count == 1 and apart.brier == pytest.approx(0.81)
     assert by["authors", "ranking"].bins == ((0.6, 0.8, 1, 0), (0.8, 1.0, 1, 1))

@@ -223,7 +223,7 @@ def test_only_what_was_locked_before_its_runs_and_judged_is_a_forecast():
 def test_scores_are_those_of_the_scoreboard_over_both_sorts():
     law = Forecast("a", 0.8, "authors", "2026-01-01", "law-like", True, "holds", LOCKED)
     (score,) = list_scores([forecast("authors", 0.4), law, forecast("you", 0.5)])
-    assert score == ("the authors", "2", "1", f"{(0.4**2 + 0.2**2) / 2:.3f}")
+    assert score == ("the authors", LOCKED, "2", "1", f"{(0.4**2 + 0.2**2) / 2:.3f}")
 
 
 # -- the linter -----------------------------------------------------------------------------------

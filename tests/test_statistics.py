@@ -12,7 +12,7 @@ from labkit.statistics.criteria import parse_criterion
 from labkit.statistics.pooled import compare_samples, count_seeds
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
-from labkit.statistics.verdicts import is_weak, judge_estimate
+from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate
 
 
 def test_the_interval_is_student_s():
@@ -63,6 +63,18 @@ def test_weak_means_that_one_run_decides():
     assert is_weak(Proportion(6, 6), parse_criterion("> 0.5")) is True
     assert is_weak(Proportion(3, 3), parse_criterion("> 0.2")) is True
     assert is_weak(Proportion(30, 30), parse_criterion("> 0.5")) is False
+
+
+def test_weak_on_the_ladder_means_that_one_run_of_any_rung_turns_the_verdict():
+    more = parse_criterion("> 0")
+    firm, shy = Seeds((0.10, 0.11, 0.09, 0.10)), Seeds((0.10, 0.11, 0.09, 0.005))
+    down = Seeds((-0.10, -0.11, -0.09, -0.005))
+    assert is_weak(shy, more) and not is_weak(firm, more)
+    assert is_weak_on_rungs({"S": firm, "M": shy}, {}, more), "M decides between one size and two"
+    assert not is_weak_on_rungs({"S": firm, "M": firm}, {}, more)
+    against = Seeds(tuple(-value for value in firm.values))
+    assert not is_weak_on_rungs({"S": against, "M": down}, {}, more), "S contradicts, whatever M"
+    assert is_weak_on_rungs({"S": firm}, {"D": down}, more), "a direction may refute, or not"
 
 
 def test_equivalence_is_two_one_sided_tests():

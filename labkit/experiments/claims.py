@@ -23,7 +23,7 @@ from labkit.statistics.criteria import Criterion, Estimate, Interval, parse_crit
 from labkit.statistics.pooled import Difference, has_pairs
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs
+from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate, judge_rungs
 from labkit.system.root import project_root
 from labkit.system.unknown import explain_unknown
 
@@ -107,7 +107,11 @@ def claim(
         tolerance, rtol = _choose_tolerance(estimate)
     verdict, only = _judge_values(estimate, rungs, rule, lacking)
     tried = _list_trials(tried, rungs, kind)
-    since = since or getattr(estimate, "since", "")
+    weak = is_weak_on_rungs(*_split_rungs(rungs), rule) if rungs else is_weak(estimate, rule)
+    weak = weak and in_range and not lacking
+    looked = ""
+    if not since:
+        since, looked = _find_starts(list(rungs.values()) or [estimate])
     judged = Claim(
         id=id,
         said=said,
@@ -118,7 +122,7 @@ def claim(
         criterion=criterion,
         kind=kind,
         verdict=verdict if in_range else "out-of-range",
-        weak=in_range and is_weak(estimate, rule),
+        weak=weak,
         published=published,
         domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
         effect=effect,
@@ -127,7 +131,7 @@ def claim(
         derived_from=tuple(derived_from),
         rungs=rungs,
         only=only if in_range else None,
-        word=None if kind == "exact" else choose_word(lock, since),
+        word=None if kind == "exact" else choose_word(lock, since, looked),
         lock=lock and _sum_up_lock(lock, waits),
         lacking=tuple(lacking),
         unit=unit,
@@ -215,9 +219,21 @@ def _judge_values(
     """Return the verdict and, of the ladder, where it holds alone."""
     if not rungs:
         return judge_estimate(estimate, rule, lacking), None
+    return judge_rungs(*_split_rungs(rungs), rule, lacking)
+
+
+def _split_rungs(rungs: Mapping[str, Estimate]) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    """Split what the ladder says into sizes and directions."""
     sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
-    beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
-    return judge_rungs(sizes, beside, rule, lacking)
+    return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+
+
+def _find_starts(estimates: Sequence[Estimate]) -> tuple[str, str]:
+    """Find when the first run began that these judge, and the first of all; "" if unknown."""
+    found = [one for one in estimates if isinstance(one, Difference)]
+    if not found or not all(one.since for one in found):
+        return "", ""
+    return min(one.since for one in found), min(one.looked or one.since for one in found)
 
 
 def _choose_tolerance(estimate: Estimate) -> tuple[float | None, float | None]:

@@ -10,14 +10,21 @@
     paired                  whether the arms are compared seed by seed; no such field: they are not
     sort                    "ranking" (which of two is better) or "law-like" (is an effect there)
     probability             that the verdict will be *holds*, by the authors
-    paper                   the same by the claim's source: 0.9 where it says so, or null
+    paper                   what the authors enter for the claim's source where that says the
+                            sentence: mostly 0.9, less where it hedges; or null
     at, commit              when it was locked (UTC), on top of which commit
     sum                     a checksum of all of the above
 
 A row never changes. A second lock of a claim is a new row; the last one counts, and a page shows
-all. A card says *locked, then run* where the first of its runs began after the lock, and *seen
-first* where one began earlier or nothing was locked. While a lock waits for its seeds, a card says
-so, beside what a first look shows.
+all. A card says which of its runs are older than its lock:
+
+    locked, then run        none: of neither arm, on no rung that is judged, not even one that
+                            searched a rate
+    looked, then locked     of either arm some that searched a rate or made a first look on these
+                            rungs, and none that is judged
+    seen first              one that is judged; or nothing was locked
+
+While a lock waits for its seeds, a card says so, beside what a first look shows.
 """
 
 import hashlib
@@ -32,7 +39,7 @@ from typing import Any
 from labkit.statistics.criteria import parse_criterion
 from labkit.system.files import write_whole
 
-LOCKED, SEEN = "locked, then run", "seen first"
+LOCKED, LOOKED, SEEN = "locked, then run", "looked, then locked", "seen first"
 SORTS = ("ranking", "law-like")
 RATE = "three tuning seeds; the vertex of a parabola in log rate"
 
@@ -168,11 +175,19 @@ def _show(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
 
-def choose_word(lock: Lock | None, since: str) -> str:
-    """Say of a card whether it was locked before its first run began, at `since` (UTC)."""
-    if lock is None or not since:
+def choose_word(lock: Lock | None, since: str, looked: str = "") -> str:
+    """Say of a card which of its runs are older than its lock; see the top of the file.
+
+    The first run that is judged began at `since` (UTC), the first of all of them at `looked`, where
+    that is another.
+    """
+    if lock is None or not since or _is_older(since, lock):
         return SEEN
-    return LOCKED if datetime.fromisoformat(since) >= datetime.fromisoformat(lock.at) else SEEN
+    return LOOKED if looked and _is_older(looked, lock) else LOCKED
+
+
+def _is_older(start: str, lock: Lock) -> bool:
+    return datetime.fromisoformat(start) < datetime.fromisoformat(lock.at)
 
 
 def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:

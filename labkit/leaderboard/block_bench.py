@@ -89,10 +89,6 @@ def _list_besides(recipe: Recipe) -> list[str]:
     inside = recipe.block.heads or ""
     if inside in QK_NORMS:
         said.append(QK_NORMS[inside].equation)
-    if recipe.norm is not None:
-        said.append(f"the norm {recipe.norm}")
-    if recipe.init is not None:
-        said.append(f"first weights by the rule {recipe.init}")
     return said or ["more in its equations"]
 
 

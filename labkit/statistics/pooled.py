@@ -47,6 +47,7 @@ class Difference:
     scatter: tuple[tuple[float, int], tuple[float, int]]  # σ and its degrees of freedom, of each
     tuned: float = 0.0  # sqrt(u₁² + u₂²)
     since: str = ""  # when the first of these runs began (UTC), where that is known
+    looked: str = ""  # the same of those, too, that searched rates or made a first look
     arms: tuple[str, ...] = ()  # what is compared, where it has names
     pairs: tuple[float, ...] = ()  # by how much `one` lies below `other`, of each shared seed
     paired: bool = False  # judged by these alone
@@ -221,6 +222,7 @@ def compare_samples(
     alone: tuple[bool, bool] = (False, False),
     tuned: float = 0.0,
     since: str = "",
+    looked: str = "",
     arms: tuple[str, ...] = (),
     pairs: Sequence[float] = (),
 ) -> Difference:
@@ -236,7 +238,7 @@ def compare_samples(
         return float(np.std(values, ddof=1)), len(values) - 1
 
     pair = choose(one, alone[0]), choose(other, alone[1])
-    return Difference(tuple(one), tuple(other), pair, tuned, since, arms, tuple(pairs))
+    return Difference(tuple(one), tuple(other), pair, tuned, since, looked, arms, tuple(pairs))
 
 
 def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:

@@ -9,10 +9,14 @@ each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at
 
 Of the shared ladder every rung is judged so, and then all of them together (`judge_rungs`):
 
-holds          on two sizes or more, with the same sign on all of them, and no direction contradicts
-holds-on-one   on one size, or on directions alone, and nothing contradicts
-contradicted   on one size or more, with the same sign on all of them
-not-seen       otherwise, and where the comparison lacks something that it needs
+not-seen       where the means of two sizes lie on different sides of the criterion
+contradicted   where one size is contradicted
+not-seen       where a direction is contradicted, or no size holds
+holds          where two sizes hold, or more
+holds-on-one   where one does
+
+The first line that applies counts. Where no size was run, directions take the place of sizes, and
+can hold on one at most. A comparison that lacks something that it needs is not seen.
 """
 
 from collections.abc import Collection, Mapping
@@ -69,6 +73,22 @@ def judge_rungs(
     if len(holding) > 1 and sizes:
         return "holds", None
     return "holds-on-one", holding[-1]
+
+
+def is_weak_on_rungs(
+    sizes: Mapping[str, Estimate], directions: Mapping[str, Estimate], criterion: Criterion
+) -> bool:
+    """Return whether leaving out one run, of any rung, changes the verdict of the ladder."""
+    whole, _ = judge_rungs(sizes, directions, criterion)
+    return any(
+        judge_rungs({**sizes, rung: other}, directions, criterion)[0] != whole
+        for rung, one in sizes.items()
+        for other in one.without_one()
+    ) or any(
+        judge_rungs(sizes, {**directions, rung: other}, criterion)[0] != whole
+        for rung, one in directions.items()
+        for other in one.without_one()
+    )
 
 
 def is_weak(estimate: Estimate, criterion: Criterion) -> bool:

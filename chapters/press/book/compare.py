@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.display import CLAIM
+from labkit.statistics.criteria import parse_criterion
+from labkit.statistics.pooled import read_rung
+from labkit.statistics.verdicts import judge_estimate
 
 # Printed numbers: losses move by a per cent or so between CPU models.
 PRINTED_RTOL = 2e-2
@@ -35,6 +38,8 @@ PROMISES = (
     "seeds",
     "unit",
     "derived_from",
+    "word",
+    "lock",
 )
 
 NUMBER = re.compile(
@@ -220,11 +225,24 @@ def describe_difference(
         weak = bool(old.get("weak") or new.get("weak"))
         red = same or not weak
         return Finding(name, red, "verdict changed" + ("" if red else " (weak, another machine)"))
-    if what := describe_change(old, new):
+    if what := describe_change(old, new) or _compare_rungs(old, new):
         return Finding(name, same, what + ("" if same else " (another machine)"))
     if bool(old.get("weak")) != bool(new.get("weak")):
         return Finding(name, False, "no longer weak" if old.get("weak") else "became weak")
     return None
+
+
+def _compare_rungs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Name the first rung of the ladder that says something else; else nothing."""
+    before, after = old.get("rungs") or {}, new.get("rungs") or {}
+    if before.keys() != after.keys():
+        return f"rungs changed from {', '.join(before) or 'none'} to {', '.join(after) or 'none'}"
+    rule = parse_criterion(str(new["criterion"])) if after else None
+    for rung in after if rule else ():
+        verdicts = [judge_estimate(read_rung(of[rung]), rule) for of in (before, after)]
+        if verdicts[0] != verdicts[1]:
+            return f"rung {rung} changed from {verdicts[0]} to {verdicts[1]}"
+    return ""
 
 
 def same_machine(here: Mapping[str, Any], there: Mapping[str, Any]) -> bool:

@@ -3,8 +3,9 @@
     Brier = mean (p − o)²       o = 1 where the verdict is *holds*, else 0; 0.25 is a coin's
     calibration: of the forecasts between 0.6 and 0.8, which share held?
 
-The authors' stand in the locks, a paper's too where it says that its sentence holds; a reader's own
-in .labkit/forecasts.jsonl, on his machine alone. A forecast counts once its claim was judged.
+The authors' stand in the locks, and beside them what the authors enter for a paper that says the
+sentence; a reader's own in .labkit/forecasts.jsonl, on his machine alone. A forecast counts once
+its claim was judged by that lock.
 
 A lock never changes. Where one ascribes to a paper what the paper does not say, the paper's half
 is withdrawn in data/locks/withdrawn.csv, with the reason, and not scored; the authors' stays.
@@ -19,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.locks import LOCKED, Lock, read_locks
+from labkit.experiments.locks import LOCKED, LOOKED, Lock, read_locks
 from labkit.system.files import write_whole
 from press.book.ledger import load_recorded
 
@@ -38,7 +39,8 @@ class Forecast:
     sort: str = ""
     outcome: bool | None = None  # None: not judged yet
     verdict: str = ""
-    word: str = ""  # of the card: locked, then run; or seen first
+    word: str = ""  # of the card: which runs are older than its lock (labkit.experiments.locks)
+    sum: str = ""  # the lock's checksum
 
     @property
     def error(self) -> float:
@@ -54,17 +56,19 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one forecaster on one sort of claims."""
+    """The score of one forecaster on one sort of claims, and what had been seen before."""
 
     by: str
     sort: str
+    word: str
     count: int
     brier: float
     bins: tuple[tuple[float, float, int, int], ...]  # from, to, forecasts, held
 
     def __str__(self) -> str:
         kept = ", ".join(f"{low:g} to {high:g}: {k} of {n} held" for low, high, n, k in self.bins)
-        return f"{self.by}, {self.sort}: Brier {self.brier:.3f} of {self.count} ({kept})"
+        about = ", ".join(filter(None, (self.by, self.sort, self.word)))
+        return f"{about}: Brier {self.brier:.3f} of {self.count} ({kept})"
 
 
 def list_forecasts(root: Path) -> list[Forecast]:
@@ -94,17 +98,18 @@ def _find_last(locks: Iterable[Lock]) -> list[Lock]:
 
 
 def _split_lock(lock: Lock) -> list[Forecast]:
-    authors = Forecast(lock.id, lock.probability, "authors", lock.at, lock.sort)
-    if lock.paper is None:
-        return [authors]
-    return [authors, Forecast(lock.id, lock.paper, "paper", lock.at, lock.sort)]
+    given = {"authors": lock.probability, "paper": lock.paper}
+    return [
+        Forecast(lock.id, p, by, lock.at, lock.sort, sum=lock.compute_sum())
+        for by, p in given.items()
+        if p is not None
+    ]
 
 
 def _judge(one: Forecast, claim: dict[str, Any] | None) -> Forecast:
-    """Add the verdict; a locked claim that waits for seeds has none."""
-    if claim is None or not (one.by == "you" or claim.get("lock")):
-        return one
-    if (claim.get("lock") or {}).get("waits"):
+    """Add the verdict; a claim that waits for seeds, or for its card after a new lock, has none."""
+    lock = (claim or {}).get("lock") or {}
+    if claim is None or lock.get("waits") or (one.by != "you" and lock.get("sum") != one.sum):
         return one
     verdict = str(claim["verdict"])
     known = {**asdict(one), "verdict": verdict, "word": claim.get("word") or ""}
@@ -133,20 +138,22 @@ def add_forecast(root: Path, one: Forecast) -> None:
 def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
     """Score each forecaster, rankings and law-like claims apart; only what was judged counts.
 
-    The authors are scored on what was locked before it ran; a reader on all that he forecast.
+    The authors are scored on what was locked before it ran, and apart from that on what was locked
+    after a look; a reader on all that he forecast.
     """
-    groups: dict[tuple[str, str], list[Forecast]] = {}
+    groups: dict[tuple[str, str, str], list[Forecast]] = {}
     for one in forecasts:
-        if one.outcome is not None and (one.by == "you" or one.word == LOCKED):
-            groups.setdefault((one.by, one.sort or "all"), []).append(one)
-    return [_score(by, sort, of) for (by, sort), of in groups.items()]
+        word = "" if one.by == "you" else one.word
+        if one.outcome is not None and word in ("", LOCKED, LOOKED):
+            groups.setdefault((one.by, one.sort or "all", word), []).append(one)
+    return [_score(*of, group) for of, group in groups.items()]
 
 
-def _score(by: str, sort: str, of: Sequence[Forecast]) -> Score:
+def _score(by: str, sort: str, word: str, of: Sequence[Forecast]) -> Score:
     brier = math.fsum(one.error for one in of) / len(of)
     bins = []
     for low, high in pairwise(BINS):
         inside = [one for one in of if low <= one.probability < high]
         if inside:
             bins.append((low, high, len(inside), sum(bool(one.outcome) for one in inside)))
-    return Score(by, sort, len(of), brier, tuple(bins))
+    return Score(by, sort, word, len(of), brier, tuple(bins))

@@ -14,7 +14,13 @@ from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, has_pairs, read_rung
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import LEVEL, judge_estimate, judge_rungs
+from labkit.statistics.verdicts import (
+    LEVEL,
+    is_weak,
+    is_weak_on_rungs,
+    judge_estimate,
+    judge_rungs,
+)
 
 DIRECTIONS = ("D", "D24", "W", "C")  # of labkit.experiments.ladder, which needs torch
 Claims = Mapping[str, Mapping[str, Any]]
@@ -49,11 +55,30 @@ def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
     def judged(one: Estimate) -> Estimate:
         return one if paired is None or not has_pairs(one) else replace(one, paired=paired)
 
-    if not (rungs := {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}):
+    sizes, beside = _rebuild_rungs(claim)
+    if not (sizes or beside):
         return judge_estimate(judged(rebuild_estimate(claim)), rule, lacking)
-    sizes = {rung: judged(one) for rung, one in rungs.items() if rung not in DIRECTIONS}
-    beside = {rung: judged(one) for rung, one in rungs.items() if rung in DIRECTIONS}
+    sizes, beside = ({rung: judged(one) for rung, one in of.items()} for of in (sizes, beside))
     return judge_rungs(sizes, beside, rule, lacking)[0]
+
+
+def judge_weakness(claim: Mapping[str, Any]) -> bool:
+    """Say of a recorded claim whether leaving out one run changes its verdict."""
+    if claim.get("lacking") or not (claim.get("domain") or {"inside": True})["inside"]:
+        return False
+    sizes, beside = _rebuild_rungs(claim)
+    if sizes or beside:
+        return is_weak_on_rungs(sizes, beside, read_criterion(claim))
+    return is_weak(rebuild_estimate(claim), read_criterion(claim))
+
+
+def _rebuild_rungs(
+    claim: Mapping[str, Any],
+) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    """Make the estimates of a recorded claim's rungs again: of sizes, and of directions."""
+    rungs = {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}
+    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
+    return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

@@ -3,10 +3,19 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.locks import RATE, Lock, add_lock, find_lock, read_locks
+from labkit.experiments.locks import (
+    LOOKED,
+    RATE,
+    SEEN,
+    Lock,
+    add_lock,
+    find_lock,
+    read_locks,
+)
 from labkit.system.files import hold_lock
 from labkit.system.provenance import collect_provenance
 from press.book.forecasts import (
@@ -100,20 +109,23 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
 
 
 def _warn(root: Path, lock: Lock) -> str:
-    """Say where runs that would report are there already: the card will say *seen first*."""
+    """Say which runs are there already, and so what the card will say."""
     if not lock.arms:
         return ""
     from labkit.experiments import ladder
     from labkit.experiments.store import Store
 
     read = Store(root).read_record
-    seen = [
-        f"{arm} on {rung}"
-        for rung in lock.rungs
-        for arm in lock.arms
-        if any(read(run) is not None for run in ladder.list_strict_finals(rung, arm, read))
-    ]
-    return f"; seen first: {', '.join(seen)} has reported" if seen else ""
+    seen: dict[str, list[str]] = {}
+    for rung, arm in product(lock.rungs, lock.arms):
+        kinds = {SEEN: ladder.list_strict_finals, LOOKED: ladder.list_all_runs}
+        for word, list_runs in kinds.items():
+            if any(read(run) is not None for run in list_runs(rung, arm, read)):
+                seen.setdefault(word, []).append(f"{arm} on {rung}")
+                break
+    if SEEN in seen:
+        return f"; {SEEN}: {', '.join(seen[SEEN])} has reported"
+    return f"; {LOOKED}: {', '.join(seen[LOOKED])} has runs" if LOOKED in seen else ""
 
 
 def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]:

@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from labkit.statistics.verdicts import is_weak
 from press.book.chapters import is_letter, read_number
 from press.book.holm import (
     compute_p_values,
-    read_criterion,
+    judge_weakness,
     rebuild_estimate,
     verdict_of,
 )
@@ -33,8 +32,7 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
             yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"
         if (verdict := verdict_of(claim)) != claim["verdict"]:
             yield f"{name} is recorded as {claim['verdict']}; its values make it {verdict}"
-        weak = verdict != "out-of-range" and is_weak(again, read_criterion(claim))
-        if weak != claim["weak"]:
+        if judge_weakness(claim) != claim["weak"]:
             yield f"{name} is recorded as {'' if claim['weak'] else 'not '}weak; it is otherwise"
 
 

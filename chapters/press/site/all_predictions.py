@@ -72,7 +72,7 @@ def format_scores(root: Path) -> str:
     rows = list(list_scores(list_forecasts(root)))
     if not rows:
         return "Nothing that was locked has been judged yet."
-    table = format_table(("by", "forecasts", "held", "Brier"), rows, numbers=True)
+    table = format_table(("by", "card", "forecasts", "held", "Brier"), rows, numbers=True)
     if not (withdrawn := read_withdrawn(root)):
         return table
     told = "\n".join(f"- `{name}`: {why}" for name, why in withdrawn.items())
@@ -81,8 +81,8 @@ def format_scores(root: Path) -> str:
 
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
     """Score the authors and the papers over all their locked forecasts, of both sorts together."""
-    names = {"authors": "the authors", "paper": "the papers"}
+    names = {"authors": "the authors", "paper": "for the papers"}
     whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
     for score in score_forecasts(whole):
         held = sum(k for *_, k in score.bins)
-        yield names[score.by], str(score.count), str(held), f"{score.brier:.3f}"
+        yield names[score.by], score.word, str(score.count), str(held), f"{score.brier:.3f}"

@@ -44,11 +44,12 @@ How it is made, and what it cannot say, stands in its chapter.
 """
 FORECASTS = """## Forecasts
 
-What the authors expected, and a paper where it says so (p = 0.9). o is 1 where the claim holds and
-0 where it does not. The Brier score is the mean of (p − o)²: 0 is perfect, and always saying one
-half scores 0.25. Scores count what was locked before its runs began; of what was seen first only
-the row stands here. [Lock one of yours](claims.md) with
-`labkit claims lock ID=0.7 --mine`, before you look."""
+What the authors expected, and beside it what they entered for a paper that says the sentence:
+mostly p = 0.9. o is 1 where the claim holds and 0 where it does not. The Brier score is the mean of
+(p − o)²: 0 is perfect, and always saying one half scores 0.25. What was *locked, then run* is
+scored, and apart from it what was *looked, then locked*: locked when some runs that searched a rate
+or made a first look had been seen. Of what was seen first only the row stands here.
+[Lock one of yours](claims.md#locks) with `labkit claims lock ID=0.7 --mine`, before you look."""
 PAIRS = """## Seed by seed
 
 A loss on the ladder is compared without pairs unless its lock asks for them
@@ -182,13 +183,13 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
     ]
     heads = ("claim", "by", "locked (UTC)", "p", "came", "(p − o)²")
     scores = [
-        (one.by, one.sort, str(one.count), f"{one.brier:.3f}",
+        (one.by, one.sort, one.word, str(one.count), f"{one.brier:.3f}",
          ", ".join(f"{low:g}–{high:g}: {held} of {n}" for low, high, n, held in one.bins))
         for one in score_forecasts(public)
     ]  # fmt: skip
     parts = [FORECASTS, format_table(heads, rows)]
     if scores:
-        of = ("by", "claims that", "forecasts", "Brier", "held, by p")
+        of = ("by", "claims that", "card", "forecasts", "Brier", "held, by p")
         named = [(by, {"ranking": "rank", "law-like": "follow from a law"}.get(sort, sort), *rest)
                  for by, sort, *rest in scores]  # fmt: skip
         parts.append(format_table(of, named))

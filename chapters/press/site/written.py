@@ -203,16 +203,22 @@ def write_picture(root: Path, *, check: bool = False) -> list[str]:
 
 
 def draw_ladder(root: Path) -> Figure:
-    """Draw how far below Pre-Norm each arm's test loss ends, seed by seed."""
+    """Draw how far below Pre-Norm each arm's test loss ends, with the intervals that judge."""
     from labkit import plots
     from labkit.experiments import ladder
+    from labkit.experiments.ladder import comparing
     from labkit.placements import RECIPES
 
     found = ladder.read_ladder([RUNG], ladder.ARMS, block_bench.read_recorded(root))
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
+    names = {
+        arm: arm if comparing.is_strict_report(found, arm, RUNG) else f"{arm} (first look)"
+        for arm in sorted(shown, key=lambda arm: -shown[arm].mean)
+    }
     return plots.dots(
-        {arm: list(shown[arm].values) for arm in sorted(shown, key=lambda arm: -shown[arm].mean)},
+        {name: [*shown[arm].values] for arm, name in names.items()},
+        intervals={name: shown[arm].compute_interval() for arm, name in names.items()},
         xlabel=f"test loss below Pre-Norm's mean, rung {RUNG} (nats); left of 0 is worse",
         caption="Each arm of the ladder at its own best rate.",
     )

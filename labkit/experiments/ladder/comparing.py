@@ -1,9 +1,9 @@
 """Two arms compared: without pairs, by one scatter for all, with what tuning leaves.
 
 A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired: so
-it was locked, when a seed explained next to nothing of a first look. Of strict reports it explains
-about a half (labkit.statistics.pooled.correlate_seeds), so there the interval seed by seed stands
-beside the one that judges.
+it was locked, when first looks, of five seeds, had not shown that a seed explains anything. Of
+strict reports it explains a part (labkit.statistics.pooled.correlate_seeds; chapter 10 prints it),
+so there the interval seed by seed stands beside the one that judges.
 """
 
 import math
@@ -92,13 +92,15 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
     of = {name: reported(found, name)[rung] for name in (arm, over)}
     left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
     alone = (_is_apart(arm, scatter), _is_apart(over, scatter))
+    runs = found.where(arm=[arm, over], rung=rung)
     return compare_samples(
         [*of[arm].values()],
         [*of[over].values()],
         scatter,
         alone=alone,
         tuned=left,
-        since=found.where(arm=[arm, over], rung=rung, stage="final").find_start(),
+        since=runs.where(stage="final").find_start(),
+        looked=runs.find_start(),
         arms=(arm, over),
         pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
     )
