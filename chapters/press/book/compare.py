@@ -237,8 +237,8 @@ def _compare_rungs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     before, after = old.get("rungs") or {}, new.get("rungs") or {}
     if before.keys() != after.keys():
         return f"rungs changed from {', '.join(before) or 'none'} to {', '.join(after) or 'none'}"
-    rule = parse_criterion(str(new["criterion"])) if after else None
-    for rung in after if rule else ():
+    for rung in after:
+        rule = parse_criterion(str(new["criterion"]))
         verdicts = [judge_estimate(read_rung(of[rung]), rule) for of in (before, after)]
         if verdicts[0] != verdicts[1]:
             return f"rung {rung} changed from {verdicts[0]} to {verdicts[1]}"
