@@ -86,7 +86,7 @@ show_bench(
 # %%
 path = {
     f"embeddings of {entry}" if entry[0] == "R" else f"embeddings {entry}": {
-        name: list(ladder.lead(climbed, arm + suffix, "pre" + suffix)[rung].values)
+        name: ladder.lead(climbed, arm + suffix, "pre" + suffix)[rung]
         for name, arm in recipes.items()
     }
     for entry, suffix in entries.items()
@@ -776,7 +776,7 @@ plots.dots(
     {
         **{f"published, {init}": [won] for init, won in theirs.items()},
         **{
-            f"here, {init}": list(ladder.lead(climbed, "hybrid" + of, "pre" + of)[ladder.shared_rung(climbed, ["pre", "hybrid", *starts])].values)
+            f"here, {init}": ladder.lead(climbed, "hybrid" + of, "pre" + of)[ladder.shared_rung(climbed, ["pre", "hybrid", *starts])]
             for init, of in of_init.items()
         },
     },

@@ -548,7 +548,7 @@ by_rung = {
 }
 plots.curves(
     {
-        arm: {each: [*of[each].values] for each in of}
+        arm: of
         for arm, of in by_rung.items()
         if {small, *larger[:1]} <= set(of) and len(of) >= min(2, 1 + len(larger))
     },

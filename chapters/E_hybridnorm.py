@@ -615,14 +615,14 @@ printed = {
 }
 plots.curves(
     {
-        name: {depth: [*leads[rung].values] for depth, rung in blocks.items() if rung in leads}
+        name: {depth: leads[rung] for depth, rung in blocks.items() if rung in leads}
         for name, leads in deeper.items()
     }
     | printed,
     xlabel="blocks",
     ylabel="test loss below Pre-Norm's (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Lead over Pre-Norm by depth; published: one number a point. Bands take Pre-Norm's mean as known; the cards do not. Post-Norm has no published point at 29 layers: it diverged.",
+    caption="Lead over Pre-Norm by depth; published: one number a point. Post-Norm has no published point at 29 layers: it diverged.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 

@@ -26,6 +26,7 @@ from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS, choose_look, choos
 from labkit.plots.series import mean_and_half
 from labkit.plots.slider import VEGA_LITE
 from labkit.plots.style import HAIR, INK, QUIET, measure_contrast
+from labkit.statistics.pooled import Scatter, compare_samples
 
 ACCURACY = {
     "batch": {2: [0.47, 0.5, 0.46], 8: [0.97, 0.98, 0.97], 128: [0.98, 0.98, 0.99]},
@@ -673,3 +674,23 @@ def test_a_build_gets_the_drawing_and_a_reader_the_png_alone(monkeypatch):
     assert set(figure.pages()) == {"image/png", "text/csv", "text/html", "text/plain"}
     monkeypatch.delenv("LABKIT_POOL")
     assert set(figure.pages()) == {"image/png", "text/plain"}
+
+
+def test_a_difference_is_drawn_with_the_interval_that_judges():
+    ours, theirs = [1.0, 1.02, 0.98, 1.01], [1.2, 1.3, 1.1]
+    lead = compare_samples(ours, theirs, Scatter(0.05, 30), tuned=0.01)
+    low, high = lead.compute_interval()
+    for figure, axis in (
+        (plots.dots({"pre": lead, "post": [0.1, 0.2]}, xlabel="nats", caption="c"), 0),
+        (plots.curves({"pre": {"S": lead}}, xlabel="rung", ylabel="nats", caption="c"), 1),
+    ):
+        assert "95 % interval as a difference" in figure.caption
+        (bars,) = [
+            one.get_segments()[0]
+            for one in figure.fig.axes[0].collections
+            if one.get_segments() and np.allclose(one.get_segments()[0][:, axis], [low, high])
+        ]
+        assert len(bars) == 2
+        assert f"{lead.mean:.4f}"[:5] in figure.marks.describe()
+    plain = plots.dots({"post": [0.1, 0.2]}, xlabel="nats", caption="c")
+    assert "95 % t interval" in plain.caption

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from labkit.statistics.pooled import Difference
+
 from .alt import describe_spread, format_count, format_number, join_sentences
 from .axes import draw_references, start_axes
 from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
 from .marks import Marks, name_key
-from .series import check_series, mean_and_half, read_values, say_seeds
+from .series import check_series, mean_and_half, read_values, say_interval, say_seeds
 from .style import (
     HAIR,
     QUIET,
@@ -33,7 +35,7 @@ _LOUD = (COLOURS["vermillion"], "//")
 
 @redrawable
 def dots(
-    groups: Mapping[str, Sequence[float | None]],
+    groups: Mapping[str, Sequence[float | None] | Difference],
     *,
     xlabel: str,
     caption: str,
@@ -41,15 +43,12 @@ def dots(
     reference: Mapping[str, float] | None = None,
     title: str | None = None,
     counted: bool = False,
-    intervals: Mapping[str, tuple[float, float]] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one row per group: every point, its mean, its interval and the mean in figures.
 
     A `threshold` is always drawn, a `reference` where the points stay readable beside it. What is
-    `counted` or computed has no seeds, and the caption does not speak of any. `intervals` of
-    the same means take the place of Student's where the points are no sample, as where each is a
-    difference to one mean.
+    `counted` or computed has no seeds, and the caption does not speak of any.
     """
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
@@ -63,7 +62,7 @@ def dots(
     for row, (name, style) in enumerate(choose_looks(table).items()):
         spot = [(mean_and_half(table[name])[0], row + 0.15)]
         keys.append(marks.add(name, ax, xlabel, [""], [table[name]], places=spot))
-        _draw_group(ax, row, table[name], style, keys[-1], (intervals or {}).get(name))
+        _draw_group(ax, row, table[name], style, keys[-1])
     beside = draw_references(ax, reference, which="x")
     lines = {**thresholds, **beside.drawn}
     for i, (name, x) in enumerate(sorted(lines.items(), key=lambda line: line[1])):
@@ -76,8 +75,8 @@ def dots(
     ax.grid(False, axis="y")
     label_axes(ax, xlabel, "", title)
     seeds = say_seeds(map(len, table.values()))
-    kind = "95 % interval of the difference" if intervals else "95 % t interval"
-    note = "" if counted else f"Points: {seeds}; tick and bar: mean and {kind}."
+    bars = say_interval(table.values())
+    note = "" if counted else f"Points: {seeds}; tick and bar: mean and {bars}."
     head = f"Dot plot of {xlabel} for {format_count(len(table), 'group')}"
     parts = [describe_spread(name, xs) for name, xs in table.items()]
     text = join_sentences(head, parts, lines) + beside.note
@@ -228,18 +227,10 @@ def share_bars(
     return Figure(ax.figure, join_sentences(head, parts), caption, data, marks=marks)
 
 
-def _draw_group(
-    ax: Any,
-    row: int,
-    values: list[float],
-    style: Look,
-    key: str,
-    interval: tuple[float, float] | None = None,
-) -> None:
+def _draw_group(ax: Any, row: int, values: list[float], style: Look, key: str) -> None:
     """Draw one group: its points above, its mean and interval below, the mean in figures."""
     kept = [x for x in values if isfinite(x)]
-    mean, half = mean_and_half(kept)
-    half = half if interval is None else (interval[1] - interval[0]) / 2
+    mean, half = mean_and_half(values)
     ink: dict[str, Any] = {"color": style.colour, "gid": key}
     point: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0, "alpha": 0.55, **ink}
     ax.plot(kept, [row - 0.17] * len(kept), style.marker, **point)

@@ -13,7 +13,15 @@ from .axes import End, finish_axes, log_ticks, place_ticks, start_axes
 from .figure import MOST_NUMBERS, Figure, redrawable
 from .looks import Look, choose_looks
 from .marks import TOP, Marks
-from .series import Rows, check_series, mean_and_half, read_runs, read_values, say_seeds
+from .series import (
+    Rows,
+    check_series,
+    mean_and_half,
+    read_runs,
+    read_values,
+    say_interval,
+    say_seeds,
+)
 from .style import label_axes
 
 Points = dict[Any, list[float]]  # setting -> one value per seed
@@ -65,7 +73,8 @@ def curves(
     lines = finish_axes(ax, ends, reference, ylim, crossed=lost)
 
     counts = [len(ys) for points in table.values() for ys in points.values()]
-    note = f"Points: {say_seeds(counts)}; lines: their mean; bars: its 95 % t interval."
+    bars = say_interval(ys for points in table.values() for ys in points.values())
+    note = f"Points: {say_seeds(counts)}; lines: their mean; bars: its {bars}."
     if max(counts) == 1:
         note = "One seed."
     if lost:

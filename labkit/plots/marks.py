@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .looks import method_of
-from .series import mean_and_half
+from .series import mean_and_half, read_values
 
 MOST_PLACES = 100  # of a series, that a page reads; its file has all
 KEY = "series-"
@@ -48,7 +48,7 @@ class Series(NamedTuple):
     def summarize(self, i: int, middle: str) -> list[Any]:
         """Return [setting, middle, low, high, runs, diverged] of a place, as short as it can be.
 
-        A mean has its 95 % t interval, a median the lowest and the highest run.
+        A mean has the 95 % interval that is drawn, a median the lowest and the highest run.
         """
         kept = [value for value in self.runs[i] if isfinite(value)]
         if middle == "median" and kept:
@@ -104,7 +104,15 @@ class Marks:
             means = [mean_and_half(values)[0] for values in runs]
             places = [(float(x), y) for x, y in zip(settings, means, strict=True)]
         series = Series(
-            name, arm, panel, quantity, ax, [*settings], [[*r] for r in runs], [*places], shift
+            name,
+            arm,
+            panel,
+            quantity,
+            ax,
+            [*settings],
+            [read_values(r) for r in runs],
+            [*places],
+            shift,
         )
         self.series.append(series)
         return f"{KEY}{len(self.series) - 1}"

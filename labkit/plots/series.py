@@ -2,17 +2,31 @@
 
 read_values, read_runs      numbers by name, checked; None, a run that diverged, becomes NaN
 mean_and_half               what is drawn of several seeds: their mean and its t interval
+
+A `Difference` stands for its values, how far each run lies below the other arm's mean. They are no
+sample of differences, so what is drawn of them is the interval that judges.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from labkit.statistics.pooled import Difference
 from labkit.statistics.seeds import t_interval
 
 Rows = list[list[float]]  # one list of values per seed
+
+
+class Compared(list[float]):
+    """The values of a difference, with half the width of its interval."""
+
+    def __init__(self, one: Difference) -> None:
+        super().__init__(one.values)
+        low, high = one.compute_interval()
+        self.half = (high - low) / 2
 
 
 def check_series(series: Mapping[str, Any], what: str) -> None:
@@ -25,7 +39,7 @@ def check_series(series: Mapping[str, Any], what: str) -> None:
     if not series:
         raise ValueError(f"{what} must hold at least one series, got an empty dict")
     for name, values in series.items():
-        if len(values) == 0:
+        if not isinstance(values, Difference) and len(values) == 0:
             raise ValueError(
                 f"every series of {what} needs points, {name!r} has none; "
                 "drop it or check the runs that it came from"
@@ -33,7 +47,11 @@ def check_series(series: Mapping[str, Any], what: str) -> None:
 
 
 def read_values(values: Any) -> list[float]:
-    """Read one number or many as floats."""
+    """Read one number or many as floats, or a difference; what was read so stays."""
+    if isinstance(values, Compared):
+        return values
+    if isinstance(values, Difference):
+        return Compared(values)
     if values is None or np.isscalar(values):
         values = [values]
     return [nan if v is None else float(v) for v in values]
@@ -55,6 +73,8 @@ def read_runs(series: Mapping[str, Sequence[Any]], what: str) -> dict[str, Rows]
 
 def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
     """Compute the mean and half the width of its t interval; one value has no interval (0)."""
+    if isinstance(values, Compared):
+        return fmean(values), values.half
     kept = [v for v in values if isfinite(v)]
     if not kept:
         return nan, 0.0
@@ -68,3 +88,9 @@ def say_seeds(counts: Iterable[int]) -> str:
     if many == 1:
         return "one seed"
     return f"{many} seeds" if few == many else f"{few} to {many} seeds"
+
+
+def say_interval(groups: Iterable[Sequence[float]]) -> str:
+    """Return what interval a mean has: of a sample, or of the difference of two."""
+    compared = any(isinstance(values, Compared) for values in groups)
+    return "95 % interval as a difference" if compared else "95 % t interval"

@@ -217,8 +217,7 @@ def draw_ladder(root: Path) -> Figure:
         for arm in sorted(shown, key=lambda arm: -shown[arm].mean)
     }
     return plots.dots(
-        {name: [*shown[arm].values] for arm, name in names.items()},
-        intervals={name: shown[arm].compute_interval() for arm, name in names.items()},
+        {name: shown[arm] for arm, name in names.items()},
         xlabel=f"test loss below Pre-Norm's mean, rung {RUNG} (nats); left of 0 is worse",
         caption="Each arm of the ladder at its own best rate.",
     )
