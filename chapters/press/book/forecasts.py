@@ -146,7 +146,7 @@ def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
         word = "" if one.by == "you" else one.word
         if one.outcome is not None and word in ("", LOCKED, LOOKED):
             groups.setdefault((one.by, one.sort or "all", word), []).append(one)
-    return [_score(*of, group) for of, group in groups.items()]
+    return [_score(*of, groups[of]) for of in sorted(groups)]
 
 
 def _score(by: str, sort: str, word: str, of: Sequence[Forecast]) -> Score:
