@@ -833,6 +833,7 @@ claim(
     criterion="> 0.1",
     kind="at",
     since=fresh.find_start(),
+    looked=given.find_start(),
     tried={
         "second value": f"rate 0.018: {gained(slower):.2f} nats lower",
         "last step": f"{sizes.longer} steps: {gained(longer):.2f} nats lower",
@@ -933,6 +934,7 @@ claim(
     criterion="< 0",
     kind="at",
     since=fresh.find_start(),
+    looked=given.find_start(),
     tried={
         "second value": f"rate 0.018: {ranks_ends(slower, path, sizes.then):.2f}; "
         f"{sizes.longer} steps: {ranks_ends(longer, path, sizes.then):.2f}",

@@ -710,6 +710,7 @@ claim(
     kind="best",
     lacking=regime.untuned(tuning.where(arm="Post-Norm, small weights"), five),
     since=final.where(arm="Post-Norm, small weights").find_start(),
+    looked=tuning.where(arm="Post-Norm, small weights").find_start(),
     tried={
         "second value": "12 blocks, and three cuts, in the table below",
         "control": "the same model from Xavier's weights, at seven rates and for four times the steps",

@@ -563,8 +563,8 @@ r"""
 ### One thing changed: depth, decay, text
 
 A larger rung changes width, window and number of steps together. Its neighbours change one thing each: **D** has twelve blocks in place of six and **D24** 24, **W** has weight decay of 0.1
-on matrices, **C** reads program code in place of speeches. What we expect of them was locked before they reported, with a probability; `labkit claims locks` and the
-[scoreboard](scoreboard.md) list it. Each forecast gets a card below when its seeds have reported.
+on matrices, **C** reads program code in place of speeches. What we expect of them was locked with a probability, and each card says what had been seen by then; `labkit claims locks` and the
+[scoreboard](scoreboard.md) list it. This chapter's forecasts get a card below when their seeds have reported.
 """
 
 # %%

@@ -299,7 +299,7 @@ claim(
 # %% [markdown]
 r"""
 Does training fail in our networks, too? Perceptrons on handwritten digits, first weights by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), SGD with momentum, 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps starts at $\frac1{\sqrt S}$ of its size. One seed chooses each design's
-rate out of seven, by its loss on validation digits, and five others report; the cards below judge the training loss. For the ResNets two more seeds judge the best rate and its neighbours, until the best lies between two others. We added that after a first look, hence *seen first* on their cards.
+rate out of seven, by its loss on validation digits, and five others report; the cards below judge the training loss. For the ResNets two more seeds judge the best rate and its neighbours, until the best lies between two others. We added that after five seeds had been seen, hence *seen first* on the cards of this race.
 """
 
 # %%
@@ -557,6 +557,7 @@ still = {
     "source": degradation["source"],
     "kind": "at",
     "since": min(runs.find_start() for runs in [*beside.values(), *patient.values()]),
+    "looked": tuning.find_start(),
     "tried": {
         "last step": "the last 20 batches",
         "second value": "a quarter of the steps",

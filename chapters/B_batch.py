@@ -610,6 +610,7 @@ claim(
     criterion="> 0",
     kind="at",
     since=too_fast.find_start(),
+    looked=began,
     tried={"second value": "two rates; the interval is of the smaller lead"},
 )
 
@@ -631,6 +632,7 @@ claim(
     criterion="> 0",
     kind="at",
     since=too_fast.find_start(),
+    looked=began,
     tried={"second value": "two rates; the interval is of the smaller difference"},
 )
 

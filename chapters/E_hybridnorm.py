@@ -744,7 +744,7 @@ if size != "smoke":
 
 # %% [markdown]
 r"""
-So both gaps come from the higher rate, at which Pre-Norm still gains and both forms lose; what is left of the star's at one low rate, three seeds do not tell from zero.
+So much of both gaps comes with the higher rate, at which Pre-Norm still gains and both forms lose. At the low one, too, both are above Pre-Norm on average, by an amount that three seeds do not tell from zero.
 
 Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. So we changed the rule, for all arms, after that report: the whole step stays out, and three seeds half-way to it bound the valley instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
 

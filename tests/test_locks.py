@@ -36,7 +36,7 @@ def lock(**changed):
     return Lock(**{**given, **changed})
 
 
-def lead(n=3, since=AFTER, arms=("a", "b"), looked=""):
+def lead(n=3, since=AFTER, arms=("a", "b"), looked=None):
     one, other = [1.0, 1.01, 0.99, 1.0][:n], [1.2, 1.21, 1.19, 1.2][:n]
     scatter = Scatter(0.01, 20)
     return compare_samples(one, other, scatter, since=since, looked=looked, arms=arms)
@@ -97,6 +97,8 @@ def test_a_card_says_whether_its_runs_are_younger_than_its_lock(book, since, wor
         ({"S": lead(looked=BEFORE), "M": lead()}, LOOKED),
         ({"S": lead(since=BEFORE), "M": lead()}, SEEN),
         ({"S": lead(since=""), "M": lead()}, SEEN),
+        ({"S": lead(looked="")}, LOOKED),
+        ({"S": lead(looked=""), "M": lead(looked=AFTER)}, LOOKED),
     ],
 )
 def test_a_card_says_what_of_any_rung_was_seen_before_its_lock(book, rungs, word):
@@ -154,7 +156,7 @@ def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_it
     add_lock(book, lock())
     early = {"S": lead(2, since=BEFORE), "M": lead(since=BEFORE)}
     waiting = make(early)
-    assert list(waiting.rungs) == ["S", "M"] and waiting.word == SEEN
+    assert list(waiting.rungs) == ["S", "M"] and waiting.word is None
     assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds have reported on S"]
     assert "a lock waits (2026-03-01, p = 0.8): 2 of 3 seeds" in waiting.to_html()
     made = make({"S": lead(), "M": lead(since=BEFORE)})

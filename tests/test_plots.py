@@ -681,10 +681,10 @@ def test_a_difference_is_drawn_with_the_interval_that_judges():
     lead = compare_samples(ours, theirs, Scatter(0.05, 30), tuned=0.01)
     low, high = lead.compute_interval()
     for figure, axis in (
-        (plots.dots({"pre": lead, "post": [0.1, 0.2]}, xlabel="nats", caption="c"), 0),
+        (plots.dots({"pre": lead, "post": [0.1]}, xlabel="nats", caption="c"), 0),
         (plots.curves({"pre": {"S": lead}}, xlabel="rung", ylabel="nats", caption="c"), 1),
     ):
-        assert "95 % interval as a difference" in figure.caption
+        assert "95 % interval of the difference." in figure.caption
         (bars,) = [
             one.get_segments()[0]
             for one in figure.fig.axes[0].collections
@@ -692,5 +692,7 @@ def test_a_difference_is_drawn_with_the_interval_that_judges():
         ]
         assert len(bars) == 2
         assert f"{lead.mean:.4f}"[:5] in figure.marks.describe()
+    mixed = plots.dots({"pre": lead, "post": [0.1, 0.2]}, xlabel="nats", caption="c")
+    assert "95 % interval, of the difference where it is one." in mixed.caption
     plain = plots.dots({"post": [0.1, 0.2]}, xlabel="nats", caption="c")
     assert "95 % t interval" in plain.caption

@@ -488,7 +488,7 @@ class Overview {
     }
     if (!rows.length) return [make("p", "", "You have locked nothing yet. A chapter asks in its section Predict.")];
     const asked = own.length ? own.map(([question]) => question) : this.questions;
-    for (const [who, by] of [["the authors", "authors"], ["the papers", "paper"]]) {
+    for (const [who, by] of [["the authors", "authors"], ["entered for papers", "paper"]]) {
       const told = asked.filter(({ axis }) => axis.forecasts?.[by] !== undefined);
       if (!told.length) continue;
       const pairs = told.map(({ axis }) => [axis.forecasts[by], Number(axis.held)]);

@@ -5,7 +5,7 @@ records.py     a record as a line of JSON, and the book's files of them, data/re
 store.py       the record of a run: trained here or recorded, whichever is newer
 replay.py      is a record still what today's code computes?
 ladder/        the shared ladder: arms on rungs of growing size, and with one thing changed
-locks.py       what a claim asks, written down before its runs; forecasts and their scores
+locks.py       what a claim asks, written down before the runs that judge it; what was seen by then
 own.py         a reader's own norm: one file, known to every run
 engines/       what trains the runs that the store lacks: processes, Ray, or this one
 replicates/    runs that train together, as one batched model

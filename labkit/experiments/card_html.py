@@ -242,16 +242,14 @@ def draw_card(
 
 
 def describe_word(claim: Card) -> str:
-    """Say of a finding whether it was locked before its runs, and with which probability."""
-    if not claim.get("word"):
-        return ""
-    lock = claim.get("lock")
+    """Say of a finding which runs are older than its lock, or that the lock waits; and p."""
+    lock, word = claim.get("lock"), claim.get("word")
     if not lock:
-        return f" · {claim['word']}"
+        return f" · {word}" if word else ""
     forecast = f"{lock['at'][:10]}, p = {lock['probability']:g}"
     if waits := lock.get("waits"):
-        return f" · {claim['word']}; a lock waits ({forecast}): {'; '.join(waits)}"
-    return f" · {claim['word']} ({forecast})"
+        return f" · a lock waits ({forecast}): {'; '.join(waits)}"
+    return f" · {word} ({forecast})" if word else ""
 
 
 def format_values(claim: Card, estimate: Estimate) -> str:

@@ -42,7 +42,7 @@ class Claim:
     derived_from: tuple[str, ...]  # claims that this one is computed from
     rungs: Mapping[str, Estimate]  # of the ladder: what each rung and direction says, sizes first
     only: str | None  # the one rung on which it holds
-    word: str | None  # of a finding: locked, then run; or seen first
+    word: str | None  # of a finding that does not wait: which runs are older than its lock
     lock: Mapping[str, Any] | None  # when it was locked, with which probability and checksum
     lacking: tuple[str, ...]  # conditions of the regime that fail
     unit: str | None  # what the sample is of, where it is not seeds or runs

@@ -54,6 +54,7 @@ def claim(
     lacking: Sequence[str] = (),
     unit: str | None = None,
     since: str = "",
+    looked: str | None = None,
     tried: Mapping[str, str] | None = None,
     tolerance: float | None = None,
     rtol: float | None = None,
@@ -72,7 +73,8 @@ def claim(
     A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
     of seeds that its lock names, and seed by seed where its lock says so; until they are there the
     card shows a first look, and that the lock waits. `since` says when the first of its runs began,
-    where the ladder does not: the card says whether the lock was earlier.
+    where the ladder does not, of both sides of a comparison; `looked` the same of runs that were
+    seen before, as those that searched its rate: the card says whether the lock was earlier.
 
     `tried` says how somebody tried to break a finding, in words: at a `second value` of what is
     varied, at the `last step` that probes looked at, with which `control`. What is not named the
@@ -109,7 +111,6 @@ def claim(
     tried = _list_trials(tried, rungs, kind)
     weak = is_weak_on_rungs(*_split_rungs(rungs), rule) if rungs else is_weak(estimate, rule)
     weak = weak and in_range and not lacking
-    looked = ""
     if not since:
         since, looked = _find_starts(list(rungs.values()) or [estimate])
     judged = Claim(
@@ -131,7 +132,7 @@ def claim(
         derived_from=tuple(derived_from),
         rungs=rungs,
         only=only if in_range else None,
-        word=None if kind == "exact" else choose_word(lock, since, looked),
+        word=None if kind == "exact" or waits else choose_word(lock, since, looked),
         lock=lock and _sum_up_lock(lock, waits),
         lacking=tuple(lacking),
         unit=unit,
@@ -228,12 +229,11 @@ def _split_rungs(rungs: Mapping[str, Estimate]) -> tuple[dict[str, Estimate], di
     return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
 
 
-def _find_starts(estimates: Sequence[Estimate]) -> tuple[str, str]:
+def _find_starts(estimates: Sequence[Estimate]) -> tuple[str, str | None]:
     """Find when the first run began that these judge, and the first of all; "" if unknown."""
     found = [one for one in estimates if isinstance(one, Difference)]
-    if not found or not all(one.since for one in found):
-        return "", ""
-    return min(one.since for one in found), min(one.looked or one.since for one in found)
+    looks = [one.looked for one in found if one.looked is not None]
+    return min((one.since for one in found), default=""), min(looks, default=None)
 
 
 def _choose_tolerance(estimate: Estimate) -> tuple[float | None, float | None]:

@@ -124,7 +124,7 @@ class Results:
     def find_start(self) -> str:
         """Find when the first of these runs began (UTC); nothing where one does not say.
 
-        What `claim(…, since=…)` asks for: a finding is *locked, then run* where its lock is older.
+        What `claim(…, since=…, looked=…)` asks for (labkit.experiments.locks).
         """
         starts = []
         for _, record in self.rows:

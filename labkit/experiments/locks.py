@@ -24,7 +24,8 @@ all. A card says which of its runs are older than its lock:
                             rungs, and none that is judged
     seen first              one that is judged; or nothing was locked
 
-While a lock waits for its seeds, a card says so, beside what a first look shows.
+While a lock waits for its seeds, a card says that in place of a word, beside what a first look
+shows.
 """
 
 import hashlib
@@ -175,15 +176,15 @@ def _show(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
 
-def choose_word(lock: Lock | None, since: str, looked: str = "") -> str:
+def choose_word(lock: Lock | None, since: str, looked: str | None = None) -> str:
     """Say of a card which of its runs are older than its lock; see the top of the file.
 
-    The first run that is judged began at `since` (UTC), the first of all of them at `looked`, where
-    that is another.
+    The first run that is judged began at `since` (UTC), the first of all that were looked at
+    before at `looked`; None: there are no others. What has no time counts as older.
     """
     if lock is None or not since or _is_older(since, lock):
         return SEEN
-    return LOOKED if looked and _is_older(looked, lock) else LOCKED
+    return LOCKED if looked is None or (looked and not _is_older(looked, lock)) else LOOKED
 
 
 def _is_older(start: str, lock: Lock) -> bool:

@@ -91,6 +91,8 @@ def say_seeds(counts: Iterable[int]) -> str:
 
 
 def say_interval(groups: Iterable[Sequence[float]]) -> str:
-    """Return what interval a mean has: of a sample, or of the difference of two."""
-    compared = any(isinstance(values, Compared) for values in groups)
-    return "95 % interval as a difference" if compared else "95 % t interval"
+    """Return what interval a mean has: of a sample, of the difference of two, or one or other."""
+    kinds = {isinstance(values, Compared) for values in groups if len(values) > 1}
+    if kinds == {True}:
+        return "95 % interval of the difference"
+    return "95 % interval, of the difference where it is one" if any(kinds) else "95 % t interval"

@@ -47,7 +47,7 @@ class Difference:
     scatter: tuple[tuple[float, int], tuple[float, int]]  # σ and its degrees of freedom, of each
     tuned: float = 0.0  # sqrt(u₁² + u₂²)
     since: str = ""  # when the first of these runs began (UTC), where that is known
-    looked: str = ""  # the same of those, too, that searched rates or made a first look
+    looked: str | None = None  # the same of all that searched rates or made a first look, too
     arms: tuple[str, ...] = ()  # what is compared, where it has names
     pairs: tuple[float, ...] = ()  # by how much `one` lies below `other`, of each shared seed
     paired: bool = False  # judged by these alone
@@ -222,7 +222,7 @@ def compare_samples(
     alone: tuple[bool, bool] = (False, False),
     tuned: float = 0.0,
     since: str = "",
-    looked: str = "",
+    looked: str | None = None,
     arms: tuple[str, ...] = (),
     pairs: Sequence[float] = (),
 ) -> Difference:

@@ -123,9 +123,10 @@ def _warn(root: Path, lock: Lock) -> str:
             if any(read(run) is not None for run in list_runs(rung, arm, read)):
                 seen.setdefault(word, []).append(f"{arm} on {rung}")
                 break
-    if SEEN in seen:
-        return f"; {SEEN}: {', '.join(seen[SEEN])} has reported"
-    return f"; {LOOKED}: {', '.join(seen[LOOKED])} has runs" if LOOKED in seen else ""
+    for word, what in ((SEEN, "reports there are of"), (LOOKED, "runs there are of")):
+        if word in seen:
+            return f"; {word}: {what} {', '.join(seen[word])}"
+    return ""
 
 
 def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`labkit claims`: lock what a claim asks before its runs, and list what was locked."""
+"""`labkit claims`: lock what a claim asks before the runs that judge it, and list the locks."""
 
 from typing import Annotated, Literal
 
@@ -30,7 +30,7 @@ def lock_claims(
     paper: Annotated[float | None, Option(help="the probability that the source gives")] = None,
     mine: Annotated[bool, Option("--mine", help="a forecast of your own: no lock")] = False,
 ) -> None:
-    """Write down what a claim asks, before its runs; a lock never changes."""
+    """Write down what a claim asks, before the runs that judge it; a lock never changes."""
     from press.book import chapters, locking
 
     root, asked = chapters.find_root(), locking.parse_asked(claims)

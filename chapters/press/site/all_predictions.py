@@ -54,7 +54,7 @@ def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[
 
 
 def tell_forecasts(row: Question, forecasts: Sequence[Forecast]) -> dict[str, Any]:
-    """Tell which probabilities were locked before the runs, and whether the claim held."""
+    """Tell which probabilities were *locked, then run*, and whether the claim held."""
     of_claim = [
         one
         for one in forecasts
@@ -81,7 +81,7 @@ def format_scores(root: Path) -> str:
 
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
     """Score the authors and the papers over all their locked forecasts, of both sorts together."""
-    names = {"authors": "the authors", "paper": "for the papers"}
+    names = {"authors": "the authors", "paper": "entered for papers"}
     whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
     for score in score_forecasts(whole):
         held = sum(k for *_, k in score.bins)

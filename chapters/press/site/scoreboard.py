@@ -167,7 +167,7 @@ def build_scoreboard(
 
 
 def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
-    """Write what was forecast before its runs, what came of it, and how good the forecasts were."""
+    """Write what was forecast, what came of it, and how good the forecasts were."""
     if not (public := [one for one in forecasts if one.by != "you"]):
         return []
     rows = [
