@@ -283,6 +283,12 @@ def name_rates(*parts):
     return "one rate" if len({lr for part in parts for lr in part.by("lr")}) == 1 else "two rates"
 
 
+def describe_looks(arm, what, over="pre"):
+    """Write what the first looks of a recipe and of its baseline show, and at which rates."""
+    looks = [climbed.where(rung=rung, arm=one, stage="first") for one in (arm, over)]
+    return f"{name_rates(*looks)}, the seeds of both first looks: {compare_runs(*looks, what):+.2f}"
+
+
 def measure(part, what="growth"):
     """Average a measure over some runs."""
     return fmean(part.values(MEASURES[what]))
@@ -401,7 +407,7 @@ claim(
     domain="models of 400 million parameters and more",
     ours="six blocks of width 32",
     in_range=False,
-    tried={"control": name_rates(*stand_beside("peri")), "last step": "step 100"},
+    tried={"control": describe_looks("peri", "unevenness"), "last step": "step 100"},
 )
 
 # %% [markdown]
@@ -455,9 +461,10 @@ claim(
     source=peri_loss,
     criterion="< 0",
     kind="best",
-    tried={"control": f"{name_rates(*pair.values())}; Sandwich, without the norm on the embedding, grows less too (table)"},
+    tried={"control": f"{describe_looks('peri', 'growth')}; Sandwich, without the norm on the embedding, grows less too (table)"},
 )  # fmt: skip
 
+# %%
 claim(
     "C-sandwich-stream-grows-less",
     "Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
@@ -482,6 +489,7 @@ claim(
     source=peri_loss,
     criterion="< 0",
     kind="best",
+    tried={"control": describe_looks("peri", "largest entry")},
 )
 race("C-peri-below-pre", peri_loss, published="400M parameters: average score 51.57 against 49.69")
 
@@ -492,7 +500,7 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Its largest entry stands out less, each at its own rate; in the first looks, at one rate, that is not seen (the card's control). Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
 
 ## Gemma's two answers to large logits
 
@@ -638,6 +646,7 @@ claim(
     since=(with_cap["gemma2"] + without["gemma2"]).find_start(),
 )
 
+# %%
 claim(
     "C-gemma-2s-output-cap-acts",
     "Gemma 2's largest output logit is {mean:.0f} before its cap of 30, which makes {bent:.0f} of it.",
@@ -875,8 +884,6 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
 
 
 # %%
-looks = {arm: climbed.where(rung=rung, arm=arm, stage="first") for arm in ("mix-ln", "pre")}
-evener = compare_runs(looks["mix-ln"], looks["pre"], "unevenness")
 claim(
     "C-mix-ln-evens-the-gradients",
     "First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
@@ -888,7 +895,7 @@ claim(
     kind="best",
     tried={
         "second value": "step 20, where both are nearly even",
-        "control": f"{name_rates(*looks.values())}, the seeds of both first looks: {evener:+.2f}",
+        "control": describe_looks("mix-ln", "unevenness"),
     },
 )
 
