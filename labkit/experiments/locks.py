@@ -24,6 +24,7 @@ all. A card says which of its runs are older than its lock:
                             rungs, and none that is judged
     seen first              one that is judged; or nothing was locked
 
+A run that is repeated for another measure counts as new, unless the old one has what is judged.
 While a lock waits for its seeds, a card says that in place of a word, beside what a first look
 shows.
 """
