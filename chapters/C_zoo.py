@@ -12,7 +12,7 @@ r"""
 
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were made against a trouble that their authors name. What is a recipe's equation, do we see its trouble in six blocks, and does it mend it?
 
-**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, most chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *locked* and *what tuning leaves*.
+**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, some chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *locked* and *what tuning leaves*.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
