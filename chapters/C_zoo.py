@@ -306,7 +306,7 @@ def write_recipe(arm):
     steps = [(b.attention.equation, b.feed_forward.equation) for b in placed]
     text = "; first: ".join(", then ".join(dict.fromkeys(pair)) for pair in steps)
     text += ", its first feed-forward with α = 1" if arm == "keel" else ""
-    more = INSIDE.get(asked.block.heads), *list_extras(asked).replace("`", "").split("\n")
+    more = INSIDE.get(asked.block.heads), *list_extras(asked).split("\n")
     parts = [text, *(words for words in more if words)]
     return "; ".join(parts).replace("ℓ**0.5", "√ℓ").replace(" * ", "·").replace(".0", "")
 

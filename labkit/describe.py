@@ -171,7 +171,7 @@ def list_extras(found: Recipe) -> str:
         (found.softcap is not None, f"attention logits bounded by {found.softcap}"),
         (found.logit_softcap is not None, f"output logits bounded by {found.logit_softcap}"),
         (found.profiled, "constants from a forward pass before training"),
-        (found.norm, f"the norm `{found.norm}`, whatever the model names"),
+        (found.norm, f"the norm {found.norm}, whatever the model names"),
         (found.init, f"first weights: {_STARTS.get(found.init or '', found.init)}"),
     ]
     return "\n".join(text for holds, text in parts if holds)
