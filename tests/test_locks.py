@@ -19,9 +19,10 @@ from labkit.experiments.locks import (
     find_lock,
     read_locks,
 )
+from labkit.experiments.store import Store
 from labkit.statistics.pooled import Scatter, compare_samples
 from press import cli
-from press.book import forecasts
+from press.book import forecasts, locking
 from press.book.forecasts import Forecast, score_forecasts
 from press.book.locking import describe_locks
 from press.site.all_predictions import format_scores
@@ -311,3 +312,20 @@ def test_forecasts_are_scored_by_forecaster_and_sort():
     (apart,) = [one for one in scores if one.word == LOOKED]
     assert apart.count == 1 and apart.brier == pytest.approx(0.81)
     assert by["authors", "ranking"].bins == ((0.6, 0.8, 1, 0), (0.8, 1.0, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ((), ""),
+        (("tuning",), f"; {LOOKED}: runs there are of pre on S, qk on S"),
+        (("tuning", "report"), f"; {SEEN}: reports there are of pre on S, qk on S"),
+    ],
+)
+def test_a_lock_says_at_once_what_its_card_will_say(book, monkeypatch, there, said):
+    monkeypatch.setattr(ladder, "list_strict_finals", lambda *_: ["report"])
+    monkeypatch.setattr(ladder, "list_all_runs", lambda *_: ["tuning", "report"])
+    read = dict.fromkeys(there, 1).get
+    monkeypatch.setattr(Store, "read_record", lambda self, run: read(run))
+    assert locking._warn(book, lock(arms=("pre", "qk"))) == said
+    assert locking._warn(book, lock(arms=(), rungs=())) == ""

@@ -15,7 +15,9 @@ from press.book.files import Red
 from press.book.holm import compute_p_values, find_survivors, p_value
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_strip
+from press.site.coverage import mark_claim
 from press.site.figures import list_names, list_tables
+from press.site.outline import read_outline
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
@@ -406,3 +408,12 @@ def test_a_warning_stays_an_error_until_it_is_mended(book: Path, monkeypatch):
         with pytest.raises(Red, match="no warnings"):
             build_site(book)
     assert runs == [False, False], "pages read before the failure must be read again"
+
+
+@pytest.mark.parametrize(("sort", "mark"), [("law", "✓"), ("finding", "●")])
+def test_the_cabinet_marks_a_law_with_a_tick(sort, mark):
+    cell = ("claim()", [], [fake_book.card("01-bn-fails-at-batch-2")])
+    chapter = read_outline(fake_book.ONE, fake_book.notebook("# BatchNorm", cell))
+    chapter.claims["01-bn-fails-at-batch-2"] |= {"sort": sort, "verdict": "holds", "said": "So."}
+    shown = mark_claim("01-bn-fails-at-batch-2", {"01": chapter})
+    assert {found for found in "✓●" if found in shown} == {mark}
