@@ -134,7 +134,7 @@ def test_a_run_is_the_newer_of_the_store_s_and_the_book_s(store, capsys):
     store.write_record(variants()[1], record(0.7), at="2999-01-01T00:00:00+00:00")
     found = {row["key"]: row for row in exported(capsys)}
     assert len(found) == 9
-    assert found[keys[0]]["file"] == "07.jsonl.gz" and found[keys[0]]["test.loss"] == 0.1
+    assert found[keys[0]]["file"] == "07.jsonl" and found[keys[0]]["test.loss"] == 0.1
     assert found[keys[1]]["file"] == f"{keys[1]}.json" and found[keys[1]]["test.loss"] == 0.7
 
 

@@ -1,9 +1,9 @@
 """A record as a line of JSON, and the files of such lines that travel with the book.
 
     .labkit/runs/<key>.json             one line: what was trained here (labkit.experiments.store)
-    data/records/ladder.jsonl.gz        the shared ladder
-    data/records/06.jsonl.gz            what chapter 06 adds
-    data/records/06.nvidia-h200.jsonl.gz    the same on a GPU, by its name
+    data/records/ladder.jsonl           the shared ladder
+    data/records/06.jsonl               what chapter 06 adds
+    data/records/06.nvidia-h200.jsonl   the same on a GPU, by its name
 
 The line is the same in all of them, and any reader of JSON lines takes it (pandas.read_json with
 lines=True).
@@ -21,15 +21,15 @@ lines=True).
     at          when it was made (UTC)
     sum         a checksum of all of the above
 
-A file of the book is written whole, its lines sorted by key, and is the same bytes for the same
-records.
+A file of the book is plain text, so that git stores what changed. It is written whole, its lines
+sorted by key, and the same records are the same bytes. A damaged line is left out with a warning
+that names it, and its run counts as missing; a file without one whole line is an error.
 """
 
-import gzip
 import hashlib
 import json
 import math
-import zlib
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +61,7 @@ class Records:
     def build_path(self, name: str) -> Path:
         """Return where the records of a chapter, or of the ladder, stand."""
         device = "" if self.device == CPU else f".{make_slug(self.device)}"
-        return self.folder / f"{name}{device}.jsonl.gz"
+        return self.folder / f"{name}{device}.jsonl"
 
     def list_names(self) -> list[str]:
         """List what has a file, the ladder first."""
@@ -76,15 +76,26 @@ class Records:
         return _list_paths(self.folder, self.build_path("").name, changed)
 
     def load_rows(self, name: str) -> dict[str, Row]:
-        """Read one file, by key; RecordError where it is damaged, nothing where it is absent."""
-        return _read_rows(self.build_path(name))
+        """Read one file, by key; nothing where it is absent.
+
+        Raises:
+            RecordError: a line is damaged. Whoever writes the file again would lose it.
+        """
+        rows, damaged = _read_rows(self.build_path(name))
+        if damaged:
+            raise RecordError(damaged[0])
+        return rows
 
     def find_row(self, key: str) -> Row | None:
-        """Look a run up in every file; a damaged one counts only where no other has the run."""
+        """Look a run up in every file.
+
+        Raises:
+            RecordError: no file has the run, and one of them holds no whole line.
+        """
         damaged = None
         for path in self._list_paths().values():
             try:
-                if (row := _read_rows(path).get(key)) is not None:
+                if (row := _read_rows(path)[0].get(key)) is not None:
                     return row
             except RecordError as error:
                 damaged = error
@@ -93,12 +104,13 @@ class Records:
         return None
 
     def write_rows(self, name: str, rows: Iterable[Row]) -> int:
-        """Write one file whole; return its size in bytes."""
-        ordered = sorted(rows, key=lambda row: row["key"])
-        text = "".join(map(format_row, ordered))
-        # No name and no time: the same records are the same bytes.
-        content = gzip.compress(text.encode(), 9, mtime=0)
-        write_whole(self.build_path(name), content)
+        """Write one file whole, or remove it where there are no rows; return its size in bytes."""
+        ordered, path = sorted(rows, key=lambda row: row["key"]), self.build_path(name)
+        if not ordered:
+            path.unlink(missing_ok=True)
+            return 0
+        content = "".join(map(format_row, ordered)).encode()
+        write_whole(path, content)
         return len(content)
 
 
@@ -109,31 +121,32 @@ def _list_paths(folder: Path, ending: str, changed: int) -> dict[str, Path]:
     return {name: found[name] for name in sorted(names, key=lambda name: (name != LADDER, name))}
 
 
-def _read_rows(path: Path) -> dict[str, Row]:
+def _read_rows(path: Path) -> tuple[dict[str, Row], list[str]]:
+    """Read the whole lines of a file, by key, and describe those that are damaged."""
     try:
         state = path.stat()
     except FileNotFoundError:
-        return {}
+        return {}, []
     return _load_rows(path, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=64)
-def _load_rows(path: Path, changed: int, size: int) -> dict[str, Row]:
+def _load_rows(path: Path, changed: int, size: int) -> tuple[dict[str, Row], list[str]]:
     mend = "restore it (git checkout), or remove it and train its runs again (make runs)"
-    try:
-        lines = gzip.decompress(path.read_bytes()).splitlines()
-    except (OSError, EOFError, zlib.error) as error:
-        raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
-    rows = {}
-    for number, line in enumerate(lines, 1):
+    rows, damaged = {}, []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             row = parse_row(line)
         except RecordError as error:
-            raise RecordError(
-                f"line {number} of the records {path.name} is damaged ({error}); {mend}"
-            ) from error
-        rows[row["key"]] = row
-    return rows
+            damaged.append(f"line {number} of the records {path.name} is damaged ({error}); {mend}")
+        else:
+            rows[row["key"]] = row
+    if not rows:
+        reason = damaged[0] if damaged else f"it is empty; {mend}"
+        raise RecordError(f"the records {path.name} hold no whole line: {reason}")
+    for text in damaged:
+        warnings.warn(f"{text}. Until then its run counts as missing", stacklevel=4)
+    return rows, damaged
 
 
 def format_row(row: Row) -> str:

@@ -1,7 +1,7 @@
 """The records of runs: one file for each run that was trained here, and the book's own.
 
     .labkit/runs/<key>.json      one line, as labkit.experiments.records describes it
-    data/records/*.jsonl.gz      many such lines
+    data/records/*.jsonl         many such lines
 
 A run is read from whichever has it; where both have it, the one that was made later counts
 (`choose_newer`). A file of the store that is truncated, edited, or copied under another run's name

@@ -173,7 +173,7 @@ def take_archive(root: Path, path: Path) -> Taken:
 
     data/bench/DEVICE.json         the kernels, as `make bench-kernels` writes them
     data/bench/hours/DEVICE.json   versions, gpu-test, 64 replicates against one, the control
-    data/records/ladder.jsonl.gz   rows of the ladder; their provenance names the device
+    data/records/ladder.jsonl   rows of the ladder; their provenance names the device
 
     Raises:
         ValueError: it is a rehearsal, or data/bench has measurements of other versions.

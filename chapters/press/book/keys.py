@@ -4,13 +4,13 @@ What a chapter used it wrote down as it ended (press.book.kernel): modules, data
 stand in the list of what it asked for. Before its first run all of them count.
 """
 
-import gzip
 import hashlib
 import json
 import platform
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -77,7 +77,7 @@ def list_records(root: Path, size: str, name: str) -> str:
     keys = set(asked.read_run_keys(root, size, name))
     climbs = asked.is_climber(root, size, name)
     found: dict[str, str | None] = {}
-    for path in sorted((root / "data" / "records").glob("*.jsonl.gz")):
+    for path in sorted((root / "data" / "records").glob("*.jsonl")):
         on_ladder = path.name.startswith(LADDER)
         if on_ladder and climbs:
             found[path.name] = sha256_of(path)
@@ -93,8 +93,8 @@ def list_run_keys(root: Path) -> list[str]:
     """List the keys of all runs, trained here or recorded, without torch."""
     recorded = [
         key
-        for path in (root / "data" / "records").glob("*.jsonl.gz")
-        if path.name.count(".") == 2  # those of a GPU have its name, too
+        for path in (root / "data" / "records").glob("*.jsonl")
+        if path.name.count(".") == 1  # those of a GPU have its name, too
         for key in _hash_rows(path, path.stat().st_mtime_ns)
     ]
     own = [path.stem for path in (root / ".labkit" / "runs").glob("[0-9a-f]*.json")]
@@ -104,11 +104,11 @@ def list_run_keys(root: Path) -> list[str]:
 @cache
 def _hash_rows(path: Path, made: int) -> dict[str, str]:
     """Hash each row of a file of records, by the key of its run."""
-    try:
-        lines = gzip.decompress(path.read_bytes()).splitlines()
-        return {json.loads(line)["key"]: hashlib.sha256(line).hexdigest()[:16] for line in lines}
-    except (OSError, EOFError, ValueError, KeyError):  # whoever reads it says what is wrong
-        return {}
+    hashes = {}
+    for line in path.read_bytes().splitlines():
+        with suppress(ValueError, KeyError, TypeError):  # whoever reads it says what is wrong
+            hashes[json.loads(line)["key"]] = hashlib.sha256(line).hexdigest()[:16]
+    return hashes
 
 
 def list_data_files(root: Path, used: Mapping[str, list[str]] | None) -> str:

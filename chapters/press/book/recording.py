@@ -18,7 +18,7 @@ from labkit.system.files import hold_lock
 from press.book import asked, chapters
 from press.book.chapters import Chapter
 
-LIMIT = 12_000_000  # bytes of all files together
+LIMIT = 40_000_000  # bytes of all files together
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,11 @@ def _write_records(
         if own is not None:
             copied.append(key)
     new = sum(before.get(key) != row for key, row in rows.items())
-    path, written = store.records.build_path(name), 0
-    if not rows:
-        path.unlink(missing_ok=True)
-    elif rows != before:
+    path = store.records.build_path(name)
+    if rows != before:
         written = store.records.write_rows(name, rows.values())
     else:
-        written = path.stat().st_size
+        written = path.stat().st_size if rows else 0
     for key in copied:
         (store.folder / f"{key}.json").unlink(missing_ok=True)
     return Recorded(name, len(rows), new, len(set(before) - set(rows)), written)

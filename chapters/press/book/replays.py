@@ -35,7 +35,7 @@ def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool
     """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
     runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
     here = [*_describe_here(), size, every, runs]
-    files = sorted((root / "data" / "records").glob("*.gz"))
+    files = sorted((root / "data" / "records").glob("*.jsonl"))
     files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
     whole = hashlib.sha256(json.dumps(here).encode())
     for path in files:
@@ -84,7 +84,7 @@ def keep_known(root: Path) -> None:
 
 
 def _describe_records(root: Path) -> dict[str, str]:
-    files = sorted((root / "data" / "records").glob("*.gz"))
+    files = sorted((root / "data" / "records").glob("*.jsonl"))
     whole = hashlib.sha256()
     for path in files:
         whole.update(path.name.encode() + path.read_bytes())

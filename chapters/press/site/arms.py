@@ -52,7 +52,7 @@ def build_arms_page(root: Path) -> str:
 def compute_digest(root: Path) -> str:
     """Hash what the page is made from: the ladder's records, stored runs, and the code."""
     whole = hashlib.sha256(f"{code_hash()} {code_hash('press')}".encode())
-    for path in sorted((root / "data" / "records").glob(f"{LADDER}*.gz")):
+    for path in sorted((root / "data" / "records").glob(f"{LADDER}*.jsonl")):
         whole.update(path.read_bytes())
     for path in sorted((root / ".labkit" / "runs").glob("*.json")):
         whole.update(path.name.encode())

@@ -11,7 +11,6 @@ The numbers are those that a chapter declares in its Lab; what a build on this m
 stands in their place where it is more. Of a GPU only measured numbers count.
 """
 
-import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -132,10 +131,10 @@ def read_needs(
 
 def recorded_seconds(root: Path, name: str) -> float:
     """Add up the processor time of a chapter's recorded runs."""
-    path = root / "data" / "records" / f"{chapters.read_number(name)}.jsonl.gz"
+    path = root / "data" / "records" / f"{chapters.read_number(name)}.jsonl"
     if not path.is_file():
         return 0.0
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    with path.open(encoding="utf-8") as lines:
         return sum(json.loads(line)["cpu_seconds"] for line in lines)
 
 

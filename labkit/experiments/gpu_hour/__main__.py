@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"goes on from {before.name}")
     records = hour.base / "data" / "records"
     records.mkdir(parents=True, exist_ok=True)
-    for path in (pack / "data" / "records").glob("*.jsonl.gz"):
+    for path in (pack / "data" / "records").glob("*.jsonl"):
         shutil.copyfile(path, records / path.name)
     state = State(hour.base / "state.json", options.rehearse)
     state.meet(facts)

@@ -272,7 +272,7 @@ class Hour:
         beside = path.with_name(path.name + ".part")
         with tarfile.open(beside, "w:gz") as archive:
             for one in (*sorted(self.base.glob("*.json")), self.base / "log.txt",
-                        *sorted((self.base / "data" / "records").glob("gpu-*.gz"))):  # fmt: skip
+                        *sorted((self.base / "data" / "records").glob("gpu-*.jsonl"))):  # fmt: skip
                 if one.is_file():
                     archive.add(one, one.relative_to(self.base))
         beside.replace(path)
