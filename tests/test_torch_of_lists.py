@@ -13,71 +13,59 @@ from press.site.answers import torch_of_lists as lists
 
 # x has shape (a, b, c) and y (b, 1) or (c,), m (b, c), k (c, b), v (c,); n is m in whole numbers.
 ENTRYWISE = """
--x | abs(x) | ~(x > 0) | x.abs() | x.neg() | x.square() | x.sign() | x.relu() | x.floor() |
-x.ceil() | x.trunc() | x.sqrt() | x.abs().sqrt() | x.exp() | x.abs().log() | x.log() |
-x.abs().rsqrt() | x.reciprocal() | x.tanh() | x.sigmoid() | x.erf() | x.sin() | x.cos() |
-x.round() | x.round(decimals=1) | x.isnan() | (1 / (x - x)).isinf() | x.log().isfinite() | (x >
-0).logical_not() | x + y | x - y | x * y | x / y | x ** 2 | x ** 3 | x.abs() ** y | x ** -1 | x
-** 0.5 | 2 ** x | 1 - x | 2 / x | 3 * x | x / 2 | x + 1 | x.add(y) | x.sub(y) | x.mul(y) |
-x.div(y) | x.pow(2) | n / 2 | n + 1 | n * n | n / n.abs().clamp(min=1) | n + 0.5 | n ** 2 | n +
-m | n * True | x == x | x != y | x < y | x <= y | x > y | x >= y | x.eq(x) | x.gt(0) | (x > 0) &
-(x < 1) | ((x > 0) | (y > 0)) | x.maximum(y) | x.minimum(y) | torch.maximum(x, y) |
-x.clamp(min=0) | x.clamp(max=0.5) | x.clamp(-0.5, 0.5) | x.clip(0, 1) | x.clamp_min(0.1) |
-torch.clamp(x, max=y) | torch.where(x > 0, x, y) | torch.where(x > 0, x, 0.0) | x.where(x > 0,
-y) | x.masked_fill(x > 0, 0.0) | x.lerp(y + x, 0.3) | torch.relu(x) | torch.exp(x) |
-torch.sqrt(x.abs()) | torch.abs(x) | torch.tanh(x) | x.to(torch.float32) | x.double() |
-x.float() | n.double() | (x > 0).double() | (x > 0).long() | x.long() | x.to(y) |
-x.to(torch.promote_types(x.dtype, torch.float32)) | torch.promote_types(torch.bool, torch.int64)
-| torch.nn.functional.relu(x) | torch.nn.functional.silu(x) | x.clone() | x.detach() |
-x.contiguous()
+-x | abs(x) | x.abs() | x.square() | x.relu() | x.sqrt() | x.abs().sqrt() | x.exp() |
+x.abs().rsqrt() | x.reciprocal() | x.tanh() | x.erf() | x.sigmoid() | x.sin() | x.cos() | x + y |
+x - y | x * y | x / y | x ** 2 | x ** 3 | x.abs() ** y | x ** -1 | x ** 0.5 | 2 ** x | 1 - x | 2 /
+x | 3 * x | x / 2 | x + 1 | x.add(y) | x.sub(y) | x.mul(y) | x.div(y) | x.pow(2) | n / 2 | n + 1 |
+n * n | n / n.abs().clamp(min=1) | n + 0.5 | n ** 2 | n + m | n * True | x == x | x != y | x < y |
+x <= y | x > y | x >= y | (x > 0) & (x < 1) | ((x > 0) | (y > 0)) | x.maximum(y) | x.minimum(y) |
+torch.maximum(x, y) | x.clamp(min=0) | x.clamp(max=0.5) | x.clamp(-0.5, 0.5) | x.clip(0, 1) |
+x.clamp_min(0.1) | torch.clamp(x, max=y) | torch.where(x > 0, x, y) | torch.where(x > 0, x, 0.0) |
+x.lerp(y + x, 0.3) | torch.relu(x) | torch.exp(x) | torch.sqrt(x.abs()) | torch.abs(x) |
+torch.tanh(x) | x.to(torch.float32) | x.double() | x.float() | n.double() | (x > 0).double() |
+x.to(y) | x.to(torch.promote_types(x.dtype, torch.float32)) | torch.promote_types(torch.bool,
+torch.int64) | torch.nn.functional.relu(x) | x.clone() | x.detach() | x.contiguous()
 """
 REDUCED = """
 x.sum() | x.sum(0) | x.sum(-1) | x.sum(-1, keepdim=True) | x.sum((0, 2)) | x.sum(dim=(1, 2),
-keepdim=True) | x.mean() | x.mean(-1) | x.mean(1, keepdim=True) | x.mean((0, 1)) | x.mean([0,
-2]) | x.mean(dim=-1) | x.var(0) | x.var(-1, correction=0) | x.var((0, 2), correction=0,
-keepdim=True) | x.var(-1, False) | x.var(-1, unbiased=False, keepdim=True) | x.var(correction=0)
-| x.std(-1, correction=0) | x.std(-1, keepdim=True, correction=0) | x.std(dim=(1, 2),
-correction=0) | x.norm() | x.norm(dim=-1) | x.norm(dim=-1, keepdim=True) | x.norm(p=1, dim=0) |
-x.norm(p=float("inf"), dim=-1) | torch.linalg.norm(m, dim=-1) | torch.linalg.vector_norm(x,
-dim=(0, 1)) | torch.nn.functional.normalize(x, dim=-1) | x.amax(-1) | x.amin((0, 1)) |
-x.amax(dim=1, keepdim=True) | x.max() | x.min() | x.max(-1).values | x.max(dim=0).indices |
-x.min(-1, keepdim=True).values | x.max(-1)[0] | x.max(y + 0 * x) | x.argmax(-1) | x.argmin(0) |
-x.argmax() | (x > 0).any() | (x > 0).all(-1) | (x > 0).sum() | (x > 0).any(dim=1) |
-x.softmax(-1) | torch.softmax(x, dim=0) | x.softmax(dim=1) | x.cumsum(-1) | x.cumsum(0) |
-n.sum() | n.sum(0) | n.amax() | x.double().mean().item() | (x > 0).double().mean() |
-torch.mean(x, -1) | torch.var(x, -1, correction=0) | torch.sum(x, dim=0) | torch.max(x)
+keepdim=True) | x.mean() | x.mean(-1) | x.mean(1, keepdim=True) | x.mean((0, 1)) | x.mean([0, 2])
+| x.mean(dim=-1) | x.var(0) | x.var(-1, correction=0) | x.var((0, 2), correction=0, keepdim=True)
+| x.var(-1, False) | x.var(-1, unbiased=False, keepdim=True) | x.var(correction=0) | x.std(-1,
+correction=0) | x.std(-1, keepdim=True, correction=0) | x.std(dim=(1, 2), correction=0) | x.norm()
+| x.norm(dim=-1) | x.norm(dim=-1, keepdim=True) | torch.linalg.norm(m, dim=-1) |
+torch.linalg.vector_norm(x, dim=(0, 1)) | torch.nn.functional.normalize(x, dim=-1) | x.amax(-1) |
+x.amin((0, 1)) | x.amax(dim=1, keepdim=True) | x.argmax() | x.argmax(-1) | x.max() | x.min() |
+x.max(y + 0 * x) | (x > 0).sum() | n.sum() | n.sum(0) | n.amax() | x.double().mean().item() | (x >
+0).double().mean() | torch.mean(x, -1) | torch.var(x, -1, correction=0) | torch.sum(x, dim=0) |
+torch.max(x)
 """
 SHAPED = """
-x.reshape(-1) | x.reshape(x.shape[0], -1) | x.view(-1, x.shape[-1]) | x.flatten() | x.flatten(1)
-| x.flatten(0, 1) | x.transpose(0, 1) | x.transpose(-1, -2) | x.permute(2, 0, 1) | x.mT | m.T |
-m.t() | x.swapaxes(0, 2) | x.movedim(0, -1) | x.movedim(-1, 0) | x.unsqueeze(0) |
-x.unsqueeze(-1) | x.unsqueeze(1).squeeze(1) | x[:1].squeeze(0) | x[:1].squeeze() |
-v.expand(m.shape) | v.expand(2, 3, -1) | v.expand_as(x) | v.repeat_interleave(2) |
-m.repeat_interleave(3, dim=0) | m.repeat_interleave(2, dim=-1) | x.repeat_interleave(2, 1) |
-x.flip(-1) | x.flip(0) | x.flip(0, 2) | x.flip((0, 1)) | torch.flip(x, (0,)) | torch.cat((x, x),
--1) | torch.cat([x, 2 * x]) | torch.cat([m, k.T], dim=1) | torch.stack((x, x)) | torch.stack([v,
-v], -1) | torch.stack([m, m], dim=1) | x.chunk(2, -1)[0] | x.chunk(2, 1)[-1] | x.split(1)[0] |
-x.unbind(0)[-1] | x.unbind(-1)[0] | m.triu(1) | x[0] | x[-1] | x[..., 0] | x[..., :1] | x[:,
-None] | x[:, :, None] | x[None] | x[0, ..., -1] | x[:, 0] | x[0, 0, 0] | x[..., ::2] | x[...,
-1::2] | x[:, -1:] | x[:, :-1] | v[1:] | v[[0, -1, 0]] | m[:, [0, 0]] | m[[0]] | x[x > 0] |
-m[m.sum(-1) > 0] | v[torch.arange(len(v))] | m[0][None, :] | x.index_select(1, torch.tensor([0,
+x.reshape(-1) | x.reshape(x.shape[0], -1) | x.view(-1, x.shape[-1]) | x.flatten() | x.flatten(1) |
+x.flatten(0, 1) | x.transpose(0, 1) | x.transpose(-1, -2) | x.permute(2, 0, 1) | x.mT | m.T |
+m.t() | x.swapaxes(0, 2) | x.movedim(0, -1) | x.movedim(-1, 0) | x.unsqueeze(0) | x.unsqueeze(-1)
+| x.unsqueeze(1).squeeze(1) | x[:1].squeeze(0) | x[:1].squeeze() | v.expand(m.shape) | v.expand(2,
+3, -1) | v.expand_as(x) | v.repeat_interleave(2) | m.repeat_interleave(3, dim=0) |
+m.repeat_interleave(2, dim=-1) | x.repeat_interleave(2, 1) | x.flip(-1) | x.flip(0, 2) |
+x.flip((0, 1)) | torch.flip(x, (0,)) | torch.cat((x, x), -1) | torch.cat([x, 2 * x]) |
+torch.cat([m, k.T], dim=1) | torch.stack((x, x)) | torch.stack([v, v], -1) | torch.stack([m, m],
+dim=1) | x.chunk(2, -1)[0] | x.chunk(2, 1)[-1] | x.split(1)[0] | x[0] | x[-1] | x[..., 0] | x[...,
+:1] | x[:, None] | x[:, :, None] | x[None] | x[0, ..., -1] | x[:, 0] | x[0, 0, 0] | x[..., ::2] |
+x[..., 1::2] | x[:, -1:] | x[:, :-1] | v[1:] | v[[0, -1, 0]] | m[:, [0, 0]] | m[[0]] | x[x > 0] |
+m[m.sum(-1) > 0] | v[torch.tensor([1, 0])] | m[0][None, :] | x.index_select(1, torch.tensor([0,
 0])) | torch.zeros(2, 3) | torch.zeros((2, 3)) | torch.ones(2) | torch.full((2, 2), 7.0) |
-torch.eye(3) | torch.arange(5) | torch.arange(1, 4) | torch.arange(0, 1, 0.25) |
-torch.arange(3.0) | torch.linspace(0, 1, 5) | torch.tensor([[1.0, 2], [3, 4]]) |
-torch.tensor([1, 2]) | torch.tensor(3) | torch.tensor([True, False]) | torch.zeros_like(x) |
-torch.ones_like(n) | torch.full_like(x, 2) | torch.as_tensor([1.0]) | torch.zeros(2,
-dtype=torch.float64) | torch.tensor([1, 2], dtype=torch.float64) |
-list(torch.broadcast_shapes((2, 1), (3,))) | list(x.shape) | len(x) | x.ndim | x.dim() |
-x.size(0) | x.size(-1) | x.numel() | x.tolist() | [row.tolist() for row in m] | float(x.sum()) |
-round(float(v[0]), 3) | f"{v.sum():.3f}" | bool((x == x).all()) | int(n.sum()) | isinstance(x,
-torch.Tensor) | x.shape[-1] ** 0.5
+torch.eye(3) | torch.tensor([[1.0, 2], [3, 4]]) | torch.tensor([1, 2]) | torch.tensor(3) |
+torch.tensor([True, False]) | torch.zeros_like(x) | torch.ones_like(n) | torch.full_like(x, 2) |
+torch.as_tensor([1.0]) | torch.zeros(2, dtype=torch.float64) | torch.tensor([1, 2],
+dtype=torch.float64) | list(torch.broadcast_shapes((2, 1), (3,))) | list(x.shape) | len(x) |
+x.ndim | x.dim() | x.size(0) | x.size(-1) | x.numel() | x.tolist() | [row.tolist() for row in m] |
+float(x.sum()) | round(float(v[0]), 3) | f"{v.sum():.3f}" | bool((x == x).sum() > 0) |
+int(n.sum()) | isinstance(x, torch.Tensor) | x.shape[-1] ** 0.5
 """
 PRODUCTS = """
 m @ k | x @ k | x @ x.mT | v @ v | m @ v | v @ k | x @ v | torch.matmul(x, k) | m.matmul(k) |
-m.mm(k) | v.dot(v) | v.outer(v) | torch.outer(v, v) | x.bmm(x.transpose(1, 2)) |
-torch.einsum("bc,cd->bd", m, k) | torch.einsum("ic,jc->ij", m, m) | torch.einsum("abc,abc->ab",
-x, x) | torch.einsum("abc->a", x) | torch.einsum("c,c", v, v) | torch.einsum("i,j->ij", v, v) |
-torch.einsum("abc,cd->dab", x, k)
+m.mm(k) | torch.einsum("bc,cd->bd", m, k) | torch.einsum("ic,jc->ij", m, m) |
+torch.einsum("abc,abc->ab", x, x) | torch.einsum("abc->a", x) | torch.einsum("c,c", v, v) |
+torch.einsum("i,j->ij", v, v) | torch.einsum("abc,cd->dab", x, k)
 """
 IN_PLACE = """
 z.add_(1) | z.sub_(x) | z.mul_(2) | z.div_(2) | z.lerp_(x + 1, 0.25) | z.copy_(2 * x) |
@@ -95,8 +83,7 @@ x + torch.zeros(7) | x.reshape(5) | x[9] | x[0, 0, 0, 0] | x @ x | torch.cat((x,
 | x.view(3, -1)
 """
 ALIKE = """
-concat concatenate clamp_max mv int bool device requires_grad grad logical_and logical_or ne lt
-le ge empty empty_like no_grad dtype split
+concat concatenate clamp_max device requires_grad grad empty empty_like no_grad dtype split
 """
 
 
@@ -195,14 +182,29 @@ def test_everything_that_it_has_is_held_against_torch():
     """No method and no function of the stand-in is without a row above, but for aliases."""
     text = " ".join((ENTRYWISE, REDUCED, SHAPED, PRODUCTS, IN_PLACE, STATEMENTS))
     named = set(re.findall(r"[\w]+", text))
-    aliases = {*lists.ALIASES, *ALIKE.split()}
-    methods = {name for name in dir(lists.Tensor) if not name.startswith("_")}
-    functions = {
-        name
-        for name, value in vars(lists).items()
-        if name.islower() and callable(value) and not name.startswith("_")
-    } - {"product", "pairwise", "namedtuple", "bool_", "Any"}
-    assert (methods | functions) - named - aliases == set()
+    assert promised("x.nothing") | promised("torch.nothing") <= named | {*ALIKE.split()}
+
+
+def promised(code: str) -> set[str]:
+    """Read from the sentence for a name that is not here what it says is."""
+    with pytest.raises(lists.NotHere) as refusal:
+        eval(code, made(lists, [0.5] * 180, (2, 2, 2)))
+    return {*str(refusal.value).split("it has ")[1].split(";")[0].split(", ")}
+
+
+@pytest.mark.parametrize("of", ["m", "torch", "torch.linalg", "torch.nn", "torch.nn.functional"])
+def test_what_it_promises_it_has_as_torch_does(of):
+    names = [made(module, [0.5] * 180, (2, 2, 2)) for module in (lists, torch)]
+    own, other = (eval(of, scope) for scope in names)
+    for name in promised(f"{of}.nothing"):
+        assert hasattr(own, name) and hasattr(other, name), name
+
+
+def test_a_method_is_a_function_where_torch_has_one():
+    for name in promised("x.nothing"):
+        member = getattr(torch, name, None)
+        is_function = callable(member) and not isinstance(member, type)
+        assert is_function != (name in lists.NO_FUNCTIONS), name
 
 
 @pytest.mark.parametrize(

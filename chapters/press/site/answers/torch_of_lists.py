@@ -3,14 +3,15 @@
 A page runs a reader's answer in Pyodide, where neither torch nor NumPy can be had without another
 server. Here a tensor is a flat list with a shape; all arithmetic is Python's, in double precision
 whatever the dtype says. A part such as x[0] writes through to x; other views do not share memory,
-and a change of one in place is refused. Gradients, modules, random numbers and 16-bit rounding are
-not here. Whatever is asked for and not here raises a sentence. tests/test_torch_of_lists.py holds
-every operation against torch.
+and a change of one in place is refused. What no natural answer
+needs is not here, and asking for it raises a sentence that names what is.
+tests/test_torch_of_lists.py holds every operation against torch.
 """
 
+import functools
+import itertools
 import math
-from collections import namedtuple
-from itertools import product
+import operator
 from typing import Any
 
 Size = tuple
@@ -84,20 +85,8 @@ def _power(a, b):
     return nan if isinstance(result, complex) else result
 
 
-def _log(a):
-    return -inf if a == 0 else math.log(a) if a > 0 else nan
-
-
 def _sigmoid(a):
     return 1 / (1 + math.exp(-a)) if a > -700 else 0.0
-
-
-def _round(a):
-    return a if math.isinf(a) or a != a else float(round(a))
-
-
-def _whole(function):
-    return lambda a: a if math.isinf(a) or a != a else type(a)(function(a))
 
 
 def _extreme(better):
@@ -109,35 +98,16 @@ def _extreme(better):
 
 _largest, _smallest = _extreme(max), _extreme(min)
 FLOATS = {  # of one number; the result is a float
-    "sqrt": _guard(math.sqrt), "exp": _guard(math.exp, inf), "log": _log,
+    "sqrt": _guard(math.sqrt), "exp": _guard(math.exp, inf),
     "rsqrt": lambda a: _divide(1.0, _guard(math.sqrt)(a)), "reciprocal": lambda a: _divide(1.0, a),
     "tanh": math.tanh, "sigmoid": _sigmoid, "erf": math.erf,
     "sin": _guard(math.sin), "cos": _guard(math.cos),
-    "silu": lambda a: a * _sigmoid(a),
 }  # fmt: skip
 SAME = {  # the result keeps the dtype
-    "abs": abs, "neg": lambda a: -a, "square": lambda a: a * a,
-    "sign": lambda a: a if a != a else type(a)((a > 0) - (a < 0)),
+    "abs": abs,
+    "square": lambda a: a * a,
     "relu": lambda a: a if a > 0 or a != a else type(a)(0),
-    "floor": _whole(math.floor), "ceil": _whole(math.ceil), "trunc": _whole(math.trunc),
-}  # fmt: skip
-TESTS = {"isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
-         "logical_not": lambda a: not a}  # fmt: skip
-PAIRS = {  # of two numbers
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "maximum": _largest, "minimum": _smallest,
-}  # fmt: skip
-FLOAT_PAIRS = {"div": _divide}
-COMPARED = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
-}  # fmt: skip
-
-ALIASES = {
-    "multiply": "mul", "divide": "div", "subtract": "sub", "true_divide": "div",
-    "negative": "neg", "absolute": "abs",
-}  # fmt: skip
+}
 
 
 # -- shapes ---------------------------------------------------------------------------------------
@@ -199,9 +169,6 @@ def _read(value):
 
 def _given(sizes):
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes
-
-
-Pair = namedtuple("Pair", "values indices")
 
 
 class Tensor:
@@ -281,9 +248,6 @@ class Tensor:
     def __float__(self):
         return float(self.item())
 
-    def __int__(self):
-        return int(self.item())
-
     def __index__(self):
         if self.dtype.is_floating_point:
             raise TypeError("an index is a whole number")
@@ -310,15 +274,6 @@ class Tensor:
 
     def float(self):
         return self.to(float32)
-
-    def long(self):
-        return self.to(int64)
-
-    def int(self):
-        return self.to(int64)
-
-    def bool(self):
-        return self.to(bool_)
 
     def clone(self):
         return self._like(self._data)
@@ -429,21 +384,6 @@ class Tensor:
             for start, length in zip(starts, split_size, strict=True)
         )
 
-    def unbind(self, dim=0):
-        before = (slice(None),) * self._axis(dim)
-        return tuple(self[(*before, i)] for i in range(self.shape[dim]))
-
-    def triu(self, diagonal=0):
-        return self._keep(lambda row, column: column - row >= diagonal)
-
-    def _keep(self, kept):
-        rows, columns = self.shape[-2:]
-        data = [
-            value if kept(i // columns % rows, i % columns) else type(value)(0)
-            for i, value in enumerate(self._data)
-        ]
-        return self._like(data)
-
     # -- indices
     def _find(self, index: Any):
         """Return the places of the entries that an index names, and the shape that they have."""
@@ -494,7 +434,7 @@ class Tensor:
             axes.append([i * step for i in chosen])
         if lists > 1:
             raise NotHere("an index of two lists", {"one list at a time"})
-        return [sum(steps) for steps in product(*axes)], tuple(shape)
+        return [sum(steps) for steps in itertools.product(*axes)], tuple(shape)
 
     def __getitem__(self, index):
         places, shape = self._find(index)
@@ -539,30 +479,27 @@ class Tensor:
         wide = max(kinds, key=lambda kind: kind.rank)
         return wide if wide.is_floating_point else float32
 
-    def _divided(self, other, swap=False):
-        return self._combine(other, _divide, self._floats(other), swap)
-
     def __add__(self, other):
-        return self._combine(other, PAIRS["add"])
+        return self._combine(other, operator.add)
 
     __radd__ = __add__
 
     def __sub__(self, other):
-        return self._combine(other, PAIRS["sub"])
+        return self._combine(other, operator.sub)
 
     def __rsub__(self, other):
-        return self._combine(other, PAIRS["sub"], swap=True)
+        return self._combine(other, operator.sub, swap=True)
 
     def __mul__(self, other):
-        return self._combine(other, PAIRS["mul"])
+        return self._combine(other, operator.mul)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other):
-        return self._divided(other)
+        return self._combine(other, _divide, self._floats(other))
 
     def __rtruediv__(self, other):
-        return self._divided(other, swap=True)
+        return self._combine(other, _divide, self._floats(other), swap=True)
 
     def __pow__(self, other):
         return self._combine(other, _power)
@@ -570,7 +507,7 @@ class Tensor:
     def __rpow__(self, other):
         return self._combine(other, _power, swap=True)
 
-    pow = __pow__
+    add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
 
     def __neg__(self):
         return self._like([-value for value in self._data])
@@ -578,32 +515,11 @@ class Tensor:
     def __abs__(self):
         return self._like([abs(value) for value in self._data])
 
-    def __eq__(self, other):
-        return self._combine(other, COMPARED["eq"], bool_)
-
-    def __ne__(self, other):
-        return self._combine(other, COMPARED["ne"], bool_)
-
-    def __lt__(self, other):
-        return self._combine(other, COMPARED["lt"], bool_)
-
-    def __le__(self, other):
-        return self._combine(other, COMPARED["le"], bool_)
-
-    def __gt__(self, other):
-        return self._combine(other, COMPARED["gt"], bool_)
-
-    def __ge__(self, other):
-        return self._combine(other, COMPARED["ge"], bool_)
-
     def __and__(self, other):
-        return self._combine(other, lambda a, b: a & b)
+        return self._combine(other, operator.and_)
 
     def __or__(self, other):
-        return self._combine(other, lambda a, b: a | b)
-
-    def __invert__(self):
-        return self._like([not v if isinstance(v, bool) else ~v for v in self._data])
+        return self._combine(other, operator.or_)
 
     def __matmul__(self, other):
         a = self if self.ndim > 1 else self.unsqueeze(0)
@@ -630,10 +546,7 @@ class Tensor:
     def matmul(self, other):
         return self @ other
 
-    mm = bmm = mv = dot = matmul
-
-    def outer(self, other):
-        return self.unsqueeze(-1) * other
+    mm = matmul
 
     def clamp(self, min=None, max=None):
         out = self
@@ -647,16 +560,6 @@ class Tensor:
 
     def clamp_max(self, max):
         return self.clamp(max=max)
-
-    def round(self, decimals=0):
-        scale = 10.0**decimals
-        return self._like([_round(value * scale) / scale for value in self._data])
-
-    def where(self, condition, other):
-        return where(condition, self, other)
-
-    def masked_fill(self, mask, value):
-        return where(mask, value, self)
 
     def lerp(self, end, weight):
         return self + weight * (end - self)
@@ -704,65 +607,35 @@ class Tensor:
         return self.var(*args, **more).sqrt()
 
     def norm(self, p=2, dim=None, keepdim=False):
-        if p in (2, "fro", None):
-            return self._reduce(lambda v: math.sqrt(sum(x * x for x in v)), dim, keepdim)
-        if p == inf:
-            return self.abs()._reduce(max, dim, keepdim)
-        return self._reduce(lambda v: sum(abs(x) ** p for x in v) ** (1 / p), dim, keepdim)
+        if p not in (2, "fro", None):
+            raise NotHere(f"norm of order {p}", {"the norm of order 2"})
+        return self._reduce(lambda v: math.sqrt(sum(x * x for x in v)), dim, keepdim)
+
+    def maximum(self, other):
+        return self._choose(other, _largest)
+
+    def minimum(self, other):
+        return self._choose(other, _smallest)
+
+    def _choose(self, other, better):
+        if not isinstance(other, Tensor):
+            raise TypeError("the larger or smaller is chosen of two tensors; clamp takes a number")
+        return self._combine(other, better)
 
     def amax(self, dim=None, keepdim=False):
-        return self._reduce(_choose(_largest), dim, keepdim)
+        return self._reduce(lambda v: functools.reduce(_largest, v), dim, keepdim)
 
     def amin(self, dim=None, keepdim=False):
-        return self._reduce(_choose(_smallest), dim, keepdim)
-
-    def max(self, dim=None, keepdim=False):
-        if isinstance(dim, Tensor):
-            return self.maximum(dim)
-        if dim is None:
-            return self.amax()
-        return Pair(self.amax(dim, keepdim), self.argmax(dim, keepdim))
-
-    def min(self, dim=None, keepdim=False):
-        if isinstance(dim, Tensor):
-            return self.minimum(dim)
-        if dim is None:
-            return self.amin()
-        return Pair(self.amin(dim, keepdim), self.argmin(dim, keepdim))
+        return self._reduce(lambda v: functools.reduce(_smallest, v), dim, keepdim)
 
     def argmax(self, dim=None, keepdim=False):
-        return self._reduce(lambda v: v.index(_choose(_largest)(v)), dim, keepdim, int64)
+        return self._reduce(lambda v: v.index(functools.reduce(_largest, v)), dim, keepdim, int64)
 
-    def argmin(self, dim=None, keepdim=False):
-        return self._reduce(lambda v: v.index(_choose(_smallest)(v)), dim, keepdim, int64)
+    def max(self, other=None):
+        return self.amax() if other is None else self.maximum(other)
 
-    def any(self, dim=None, keepdim=False):
-        return self._reduce(any, dim, keepdim, bool_)
-
-    def all(self, dim=None, keepdim=False):
-        return self._reduce(all, dim, keepdim, bool_)
-
-    def _along(self, function, dim, kind=None):
-        """Apply a function to each row along an axis; it returns a row."""
-        moved = self.movedim(dim, -1) if self.ndim > 1 else self
-        step = self.shape[dim]
-        rows = [moved._data[i : i + step] for i in range(0, len(self._data), step or 1)]
-        made = [function(row) for row in rows]
-        length = len(made[0]) if made else 0
-        data = [value for row in made for value in row]
-        out = Tensor(data, (*moved.shape[:-1], length), kind or self.dtype)
-        return out.movedim(-1, dim) if self.ndim > 1 else out
-
-    def softmax(self, dim, dtype=None):
-        def share(row):
-            top = max(row)
-            parts = [math.exp(value - top) for value in row]
-            return [part / sum(parts) for part in parts]
-
-        return self._along(share, dim, self._floats()).to(dtype)
-
-    def cumsum(self, dim):
-        return self._along(_running(lambda a, b: a + b), dim)
+    def min(self, other=None):
+        return self.amin() if other is None else self.minimum(other)
 
     # -- in place
     def _refuse_view(self):
@@ -801,58 +674,22 @@ class Tensor:
         return self._become(self.lerp(end, weight))
 
 
-def _choose(better):
-    def choose(values):
-        if not values:
-            raise IndexError("there is nothing to choose from")
-        best = values[0]
-        for value in values[1:]:
-            best = better(best, value)
-        return best
+def _of_one(function, floats):
+    def method(self):
+        kind = self._floats() if floats else self.dtype
+        return self._like([function(value) for value in self._data], kind)
 
-    return choose
+    return method
 
 
-def _running(function):
-    def run(row):
-        out = row[:1]
-        for value in row[1:]:
-            out.append(function(out[-1], value))
-        return out
-
-    return run
+def _compare(function):
+    return lambda self, other: self._combine(other, function, bool_)
 
 
-def _add_methods():
-    """Give tensors the methods that work entry by entry."""
-
-    def of_one(function, floats: bool = False, kind: dtype | None = None):
-        def method(self):
-            chosen = kind or (self._floats() if floats else self.dtype)
-            return self._like([function(value) for value in self._data], chosen)
-
-        return method
-
-    def of_two(function, floats: bool = False, kind: dtype | None = None):
-        def method(self, other):
-            return self._combine(other, function, self._floats(other) if floats else kind)
-
-        return method
-
-    made = {
-        **{name: of_one(function, floats=True) for name, function in FLOATS.items()},
-        **{name: of_one(function) for name, function in SAME.items()},
-        **{name: of_one(function, kind=bool_) for name, function in TESTS.items()},
-        **{name: of_two(function) for name, function in PAIRS.items()},
-        **{name: of_two(function, floats=True) for name, function in FLOAT_PAIRS.items()},
-        **{name: of_two(function, kind=bool_) for name, function in COMPARED.items()},
-    }
-    made |= {alias: made[name] for alias, name in ALIASES.items()}
-    for name, method in made.items():
-        setattr(Tensor, name, method)
-
-
-_add_methods()
+for _name in (*FLOATS, *SAME):
+    setattr(Tensor, _name, _of_one({**FLOATS, **SAME}[_name], _name in FLOATS))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_name}__", _compare(getattr(operator, _name)))
 
 
 # -- making them ----------------------------------------------------------------------------------
@@ -906,20 +743,6 @@ empty, empty_like = zeros, zeros_like
 def eye(n, m=None, dtype=float32):
     """Make an identity matrix."""
     return tensor([[float(i == j) for j in range(m or n)] for i in range(n)], dtype)
-
-
-def arange(start, end=None, step=1, dtype=None, **_):
-    """Make numbers at equal steps, the end left out."""
-    start, end = (0, start) if end is None else (start, end)
-    count = max(0, math.ceil((end - start) / step))
-    kind = dtype or max(map(_kind_of, (start, end, step)), key=lambda k: k.rank)
-    return tensor([start + i * step for i in range(count)], kind)
-
-
-def linspace(start, end, steps, dtype=float32, **_):
-    """Make numbers at equal distances, both ends among them."""
-    gap = (end - start) / max(1, steps - 1)
-    return tensor([start + i * gap for i in range(steps)], dtype)
 
 
 # -- several of them ------------------------------------------------------------------------------
@@ -995,16 +818,11 @@ class no_grad:
 
 
 # -- torch.f(x, …) is x.f(…) ----------------------------------------------------------------------
-METHODS = (
-    *FLOATS, *SAME, *TESTS, *PAIRS, *FLOAT_PAIRS, *COMPARED,
-    "mean", "sum", "prod", "var", "std", "norm", "amax", "amin", "max", "min", "argmax", "argmin",
-    "any", "all", "median", "count_nonzero", "softmax", "log_softmax", "logsumexp", "cumsum",
-    "cumprod", "cummax", "cummin", "diff", "argsort", "sort", "clamp", "clip", "round", "pow",
-    "lerp", "matmul", "mm", "bmm", "mv", "dot", "outer", "reshape", "flatten", "permute",
-    "transpose", "movedim", "unsqueeze", "squeeze", "repeat_interleave", "index_select", "flip",
-    "roll", "chunk", "split", "unbind", "tril", "triu", "masked_fill", "multiply", "divide",
-    "subtract", "true_divide", "numel", "clone", "gather",
-)  # fmt: skip
+NO_FUNCTIONS = {  # of a tensor; torch has no functions of these names
+    "T", "add_", "contiguous", "copy_", "device", "dim", "div_", "double", "dtype", "expand",
+    "expand_as", "float", "grad", "item", "lerp_", "mT", "mul_", "ndim", "requires_grad", "shape",
+    "size", "sub_", "to", "tolist", "view",
+}  # fmt: skip
 
 
 def _function_of(name):
@@ -1016,7 +834,11 @@ def _function_of(name):
 
 
 # Names such as max, which in this file are Python's own, are found by __getattr__ below.
-_FUNCTIONS = {name: _function_of(name) for name in METHODS}
+_FUNCTIONS = {
+    name: _function_of(name)
+    for name in dir(Tensor)
+    if not name.startswith("_") and name not in NO_FUNCTIONS
+}
 
 
 def _normalize(input, p=2.0, dim=1, eps=1e-12):
@@ -1044,9 +866,8 @@ linalg = Namespace("linalg", norm=_vector_norm, vector_norm=_vector_norm)
 functional = Namespace(
     "nn.functional",
     normalize=_normalize,
-    **{name: _function_of(name) for name in ("relu", "silu", "sigmoid", "tanh", "softmax",
-                                             "log_softmax")},
-)  # fmt: skip
+    **{name: _FUNCTIONS[name] for name in ("relu", "sigmoid", "tanh")},
+)
 nn = Namespace("nn", functional=functional)
 
 
