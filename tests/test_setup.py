@@ -182,4 +182,3 @@ def test_the_lab_listens_on_this_machine_only_and_keeps_its_token(tmp_path: Path
     assert "--ServerApp.ip=127.0.0.1" in command and "/chapters/START.ipynb" in command
     assert "token" not in command and "password" not in command
     assert '"python": "Jupytext Notebook"' in (settings / "overrides.json").read_text()
-    assert "nbgrader" in (settings / "page_config.json").read_text(), "no grader's menu"

@@ -2,17 +2,13 @@
 
 import csv
 import io
-import json
 import re
-import sqlite3
-import zipfile
 from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
 
-from press.homework.grading import feedback, gradebook, gradescope, on_gradescope, results
-from press.homework.grading.nbgrader_book import open_gradebook, write_scores
+from press.homework.grading import feedback, gradebook, results
 from tests.homework.grading_case import CELLS, NAME, TEST_1, graded, private, write
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>| [a](javascript:x) ![b](c) `d`"
@@ -118,110 +114,6 @@ def test_no_cell_is_a_formula(three, start):
     rows = {"ann": {"name": f"{start}cmd|' /C calc'!A0", "email": f"{start}1"}}
     cells = [cell for row in rows_of(gradebook.write_table(three, "moodle", rows)) for cell in row]
     assert len(cells) > 20 and not [cell for cell in cells if cell[:1] == start]
-
-
-@pytest.mark.slow  # importing nbgrader takes longest
-def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, three):
-    api = pytest.importorskip("nbgrader.api")
-    path = tmp_path / "gradebook.db"
-    assert kept(path, three) == []
-    with api.Gradebook(f"sqlite:///{path}") as book:
-        scores = {s: book.find_submission(NAME, s).score for s in ("ann", "bob", "cem")}
-        assert scores == {"ann": 5, "bob": 2, "cem": 3}
-        left = book.find_grade("test-q2", NAME, NAME, "cem")
-        assert left.needs_manual_grade and left.auto_score is None
-        assert book.find_assignment(NAME).max_score == 5
-        book.find_grade("test-q1", NAME, NAME, "bob").manual_score = 1.0
-        book.db.commit()
-    kept(path, three[:2])  # again: nothing is there twice
-    with api.Gradebook(f"sqlite:///{path}") as book:
-        assert book.find_submission(NAME, "bob").score == 3
-        assert len(book.students) == 3
-    # An assignment that nbgrader knew before its cells.
-    with api.Gradebook(f"sqlite:///{path}") as book, book.db.no_autoflush:
-        book.add_assignment("week one")
-        book.add_submission("week one", "ann")
-    kept(path, three[:1], "week one")
-    with api.Gradebook(f"sqlite:///{path}") as book:
-        assert book.find_submission("week one", "ann").score == 5
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("select count(*) from grade").fetchone() == (8,)
-
-
-def kept(path, found, *how):
-    """Write results to a gradebook; who handed in again."""
-    with open_gradebook(path) as book:
-        return write_scores(found, book, *how)
-
-
-@pytest.fixture
-def private_file(tmp_path):
-    path = tmp_path / f"{NAME}.json"
-    path.write_text(private().to_json(), encoding="utf-8")
-    return path
-
-
-def test_gradescopes_zip_is_the_same_every_time_and_holds_what_it_needs(tmp_path, private_file):
-    first = gradescope.build_autograder(private_file, tmp_path / "a.zip").read_bytes()
-    assert gradescope.build_autograder(private_file, tmp_path / "b.zip").read_bytes() == first
-    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
-        names = set(archive.namelist())
-        modes = {name: archive.getinfo(name).external_attr >> 16 for name in names}
-    assert {
-        "setup.sh",
-        "run_autograder",
-        "requirements.txt",
-        f"private/{NAME}.json",
-        "lib/press/homework/grading/on_gradescope.py",
-    } <= names
-    assert modes["setup.sh"] == modes["run_autograder"] == 0o100755
-    assert not [
-        name
-        for name in names
-        if "__pycache__" in name
-        or not name.startswith(("lib/", "private/", "setup", "run_", "req"))
-    ]
-    with pytest.raises(ValueError, match="after_due_date"):
-        gradescope.build_autograder(private_file, tmp_path / "c.zip", "always")
-
-
-def test_requirements_are_pinned_and_name_what_a_homework_may_import():
-    told = gradescope.list_requirements(("torch", "math", "labkit", "sklearn", "jupytext"))
-    lines = told.splitlines()
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
-    names = [line.partition("==")[0] for line in lines]
-    assert {"torch", "numpy", "pyseccomp", "scikit-learn", "jupytext"} <= set(names)
-    assert not {"math", "labkit", "norm-lab-book", "ruff"} & set(names)
-    with pytest.raises(ValueError, match="installs nothing_like_it in"):
-        gradescope.list_requirements(("nothing_like_it",))
-
-
-# What Gradescope's page on autograders says of results.json.
-TOP = """score execution_time output output_format visibility stdout_visibility extra_data tests
-    leaderboard"""
-TEST = """score max_score status name name_format number output output_format tags visibility
-    extra_data"""
-FORMATS = {"text", "html", "simple_format", "md", "ansi"}
-
-
-def check_gradescope(told):
-    assert set(told) <= set(TOP.split())
-    assert told["visibility"] in gradescope.VISIBILITIES and told["stdout_visibility"] == "hidden"
-    assert told["output_format"] in FORMATS
-    for test in told["tests"]:
-        assert set(test) <= set(TEST.split()) and test["status"] in ("passed", "failed")
-        assert test["visibility"] in gradescope.VISIBILITIES
-        assert {test["output_format"], test["name_format"]} <= FORMATS
-        assert 0 <= test["score"] <= test["max_score"]
-    assert told["score"] == sum(test["score"] for test in told["tests"])
-
-
-def test_results_for_gradescope_have_its_form(three, evil):
-    for result in (*three[:2], evil):
-        told = json.loads(json.dumps(on_gradescope.format_result(result, "after_published")))
-        check_gradescope(told)
-        assert told["score"] == result["total"]
-    assert on_gradescope.format_result(three[0], "hidden")["tests"][0]["name"] == "q1: values"
 
 
 def test_results_are_read_back_or_refused(tmp_path, three):

@@ -192,19 +192,10 @@ def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
         ["grade", "results", "--release", "gone", "--out", "x", "--mode", "plain"],
         ["grade", "results", "--release", "gone", "--out", "x", "--jobs", "0"],
         ["grade", "results", "--release", "gone", "--out", "x", "--seconds", "0"],
-        ["gradescope", "gone", "--out", "x.zip"],
+        ["gradebook", "results", "--marks", "gone.csv", "--out", "x"],
+        ["marks", "gone", "--out", "x"],
     ],
 )
 def test_misuse_is_2_and_writes_nothing(graded_class, words, capsys):
     assert cli.main(["homework", *words]) == 2 and capsys.readouterr().err.startswith("labkit")
     assert not (graded_class / "x").exists()
-
-
-def test_a_zip_for_gradescope_is_one_command(tmp_path, capsys):
-    path = tmp_path / "release" / "private" / f"{NAME}.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(private().to_json(), encoding="utf-8")
-    words = ["homework", "gradescope", str(tmp_path / "release"), "--out", str(tmp_path / "a.zip")]
-    assert cli.main(words) == 0
-    assert "upload it as the autograder" in capsys.readouterr().out
-    assert cli.main([*words, "--visibility", "always"]) == 2

@@ -5,13 +5,13 @@ import json
 import os
 import shlex
 import zipfile
-from datetime import datetime
+from datetime import UTC, datetime
 
 import nbformat
 import pytest
 
 from press import cli
-from press.homework.grading import feedback, gradebook, nbgrader_book, results
+from press.homework.grading import feedback, gradebook, marks, results
 from press.homework.private import Question
 from tests.homework.grading_case import CELLS, NAME, graded, notebook, private, write
 
@@ -66,79 +66,13 @@ def test_a_hostile_answer_is_text_that_files_and_screens_can_take(tmp_path):
     answer = result["questions"][2]["answer"]
     assert answer.startswith("half a pair  ,  [2J, xxx") and len(answer) <= 20_000
     results.write_result(tmp_path / "results", result)
-    nbgrader_book.write_marks(tmp_path / "marks.csv", [result])
+    marks.write_marks(tmp_path / "marks.csv", marks.list_answers([result], {})[0])
+    assert marks.list_answers([result], marks.read_marks(tmp_path / "marks.csv"))[1] == []
 
 
-@pytest.mark.slow  # importing nbgrader takes longest
-def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
-    tmp_path, monkeypatch, capsys
-):
-    marked_class(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    sync = shlex.split(
-        "homework nbgrader results --db g.db --students class.csv --due '2026-12-01 23:59' "
-        "--late 10 --marks marks.csv"
-    )
-    assert cli.main(sync) == 1
-    assert "to be marked by hand: ann, bob, cem" in capsys.readouterr().err
-    with open("marks.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["student"] for row in rows] == ["ann", "bob", "cem"]
-    assert {row["answer"] for row in rows} == {PROSE} and {row["max"] for row in rows} == {"4"}
-
-    given = {"ann": ("3,5", "=Good"), "bob": ("0", ""), "cem": ("1", "")}
-    for row in rows:
-        row["points"], row["comment"] = given[row["student"]]
-    fill(rows)
-    assert cli.main(sync) == 0
-    assert "9 scores of 3 submissions; in g.db" in capsys.readouterr().out
-    assert cli.main(["homework", "gradebook", "results", "--db", "g.db"]) == 0
-    # Half a day more leaves cem one day begun; the points of the others are whole.
-    assert capsys.readouterr().out.splitlines() == [
-        "student,q1,q2,q3,late,total,max,status",
-        "ann,3,2,3.5,0,8.5,9,graded",
-        "bob,3,2,0,0,5,9,graded",
-        "cem,3,2,1,-0.9,5.1,9,graded",
-    ]
-    assert cli.main(["homework", "feedback", "results", "--db", "g.db", "--out", "told"]) == 0
-    told = (tmp_path / "told" / NAME / "ann.md").read_text(encoding="utf-8")
-    assert "3.5 of 4 points\n\n=Good\n" in told
-    assert "0.9 of your points lost because it was late" in (
-        tmp_path / "told" / NAME / "cem.md"
-    ).read_text(encoding="utf-8")
-
-    # What somebody gives to a question of code, as formgrader does, counts and is said.
-    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
-        book.find_grade("test-q1", NAME, NAME, "bob").manual_score = 1.0
-        book.db.commit()
-    assert cli.main(sync) == 0
-    (bob,) = [
-        each for each in results.load_results([tmp_path / "results"]) if each["student"] == "bob"
-    ]
-    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
-        again = nbgrader_book.read_scores({**bob, "status": "not readable"}, book)
-    assert again["status"] == "", "a person has looked at it"
-    assert (again["questions"][0]["points"], again["total"]) == (1, 3)
-    assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.write_markdown(again)
-
-    # Marks out of range, or of nobody, are refused with their line.
-    for row, said in (
-        ({"points": "5"}, "ann, q3: points are from 0 to 4"),
-        ({"points": "many"}, "ann, q3: could not convert"),
-        ({"student": "eve"}, "eve, q3: No such"),
-    ):
-        fill([{**rows[0], **row}])
-        assert cli.main(sync) == 2
-        assert said in capsys.readouterr().err
-
-    # Another file of hers after the mark: somebody must look again.
-    fill(rows)
-    again = graded(
-        handed_in(tmp_path, "ann", "2026-12-01 12:00"), "ann", private(questions=QUESTIONS)
-    )
-    results.write_result(tmp_path / "results" / NAME, again)
-    assert cli.main(sync) == 0
-    assert "handed in again, though marked by hand: ann" in capsys.readouterr().out
+WORDS = shlex.split(
+    "homework marks results --out marks.csv --students class.csv --due '2026-12-01 23:59' --late 10"
+)
 
 
 def fill(rows):
@@ -149,33 +83,126 @@ def fill(rows):
         writer.writerows(rows)
 
 
-@pytest.mark.slow
+def read_rows():
+    with open("marks.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_marks_extensions_and_penalties_go_through_one_table(tmp_path, monkeypatch, capsys):
+    marked_class(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(WORDS) == 1
+    assert "to be marked by hand: ann, bob, cem" in capsys.readouterr().err
+    assert (tmp_path / "marks.csv").stat().st_mode & 0o777 == 0o600
+    rows = read_rows()
+    assert [(row["student"], row["question"]) for row in rows] == [
+        ("ann", "q3"),
+        ("bob", "q3"),
+        ("cem", "q3"),
+        ("cem", "late"),
+    ]
+    assert {row["answer"] for row in rows[:3]} == {PROSE} and {row["max"] for row in rows[:3]} == {
+        "4"
+    }
+
+    given = {"ann": ("3,5", "=Good"), "bob": ("0", ""), "cem": ("1", "")}
+    for row in rows[:3]:
+        row["points"], row["comment"] = given[row["student"]]
+    fill(rows)
+    assert cli.main(WORDS) == 0
+    assert "4 rows; in marks.csv" in capsys.readouterr().out
+    assert read_rows()[0]["points"] == "3.5", "a spreadsheet's comma"
+    assert cli.main(["homework", "gradebook", "results", "--marks", "marks.csv"]) == 0
+    # Half a day more leaves cem one day begun; the points of the others are whole.
+    assert capsys.readouterr().out.splitlines() == [
+        "student,q1,q2,q3,late,total,max,status",
+        "ann,3,2,3.5,0,8.5,9,graded",
+        "bob,3,2,0,0,5,9,graded",
+        "cem,3,2,1,-0.9,5.1,9,graded",
+    ]
+    feedback_words = ["homework", "feedback", "results", "--marks", "marks.csv", "--out", "told"]
+    assert cli.main(feedback_words) == 0
+    told = (tmp_path / "told" / NAME / "ann.md").read_text(encoding="utf-8")
+    assert "3.5 of 4 points\n\n=Good\n" in told
+    assert "0.9 of your points lost because it was late" in (
+        tmp_path / "told" / NAME / "cem.md"
+    ).read_text(encoding="utf-8")
+
+    # Another answer of hers after the mark: somebody must look again. Hers is said once.
+    prose = handed_in(tmp_path, "ann", "2026-12-01 12:00", "It does not.")
+    homework = private(questions=QUESTIONS)
+    results.write_result(tmp_path / "results" / NAME, graded(prose, "ann", homework))
+    for said in (True, False):
+        assert cli.main(WORDS) == 0
+        assert ("marked by hand: ann\n" in capsys.readouterr().out) == said
+    assert read_rows()[0]["answer"] == "It does not." and read_rows()[0]["points"] == "3.5"
+
+
+def test_points_by_hand_replace_those_of_a_test_and_are_said(tmp_path):
+    ann, *_ = marked_class(tmp_path)
+    table = {("ann", NAME, "q1"): marks.Mark(1.0), ("ann", NAME, "q3"): marks.Mark(0.0)}
+    marks.write_marks(tmp_path / "marks.csv", table)
+    (again,) = marks.apply_marks(
+        [{**ann, "status": "not readable"}], marks.read_marks(tmp_path / "marks.csv")
+    )
+    assert again["status"] == "", "a person has looked at it"
+    assert (again["questions"][0]["points"], again["total"]) == (1, 3)
+    assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.write_markdown(again)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"points": "5"}, "ann, q3: points are from 0 to 4"),
+        ({"points": "nan"}, "ann, q3: points are from 0 to 4"),
+        ({"points": "many"}, "ann, q3: could not convert"),
+        ({"student": "eve"}, "eve, q3: no result"),
+        ({"question": "late", "points": "2"}, "ann, late: points are below 0"),
+    ],
+)
+def test_marks_out_of_range_or_of_nobody_are_refused(tmp_path, monkeypatch, capsys, row, said):
+    marked_class(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    cli.main(WORDS)
+    fill([{**read_rows()[0], **row}])
+    assert cli.main(WORDS[:5]) == 2
+    assert said in capsys.readouterr().err
+    (tmp_path / "marks.csv").write_text("student,points\n")
+    assert cli.main(WORDS[:5]) == 2
+    assert "it lacks comment" in capsys.readouterr().err
+
+
 def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
     tmp_path, monkeypatch, capsys
 ):
     found = marked_class(tmp_path)
     monkeypatch.chdir(tmp_path)
-    sync = ["homework", "nbgrader", "results", "--db", "g.db"]
-    late = ["--due", "2026-11-01", "--late", "50"]
-    assert cli.main([*sync, "--students", "class.csv", "--late", "50"]) == 2
-    assert "say when the homework was --due" in capsys.readouterr().err
-    cli.main([*sync, *late])
-    with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
-        ann = nbgrader_book.read_scores(found[0], book)
-        assert ann["late"] == 5 and nbgrader_book.read_scores({**found[0], "student": "eve"}, book)
+    words, late = WORDS[:5], ["--due", "2026-11-01", "--late", "50"]
+    assert cli.main([*words, "--late", "50"]) == 2
+    assert "--due and --late are given together" in capsys.readouterr().err
+    assert cli.main([*words, *late]) == 1
+    assert cli.main(words) == 1, "without --due what is there stays"
+    marked = marks.apply_marks(found, marks.read_marks(tmp_path / "marks.csv"))
+    assert marked[0]["late"] == 5
     results.write_result(tmp_path / "results" / "hw9_b", {**found[0], "homework": "hw9_b"})
-    assert cli.main([*sync, *late]) == 2
+    assert cli.main([*words, *late]) == 2
     assert "name it with --homework" in capsys.readouterr().err
-    for words in (["--due", "soon"], ["--late", "200"]):
-        assert cli.main([*sync, *words]) == 2
+    # A call for one homework keeps the rows of the other.
+    assert cli.main([*words, "--homework", "hw9_b"]) == 1
+    assert {row["homework"] for row in read_rows()} == {NAME, "hw9_b"}
+    for wrong in (["--due", "soon", "--late", "1"], ["--due", "2026-11-01", "--late", "200"]):
+        assert cli.main([*words, "--homework", NAME, *wrong]) == 2
 
 
 def test_an_extension_is_a_number_of_days():
-    rules = nbgrader_book.Rules(rows={"ann": {"extension": "2", "extension hw1": "a week"}})
-    assert str(rules.find_extension("ann", "hw2_bugs")) == "2 days, 0:00:00"
-    assert rules.find_extension("bob", "hw2_bugs") is None
+    due = datetime(2026, 12, 1, tzinfo=UTC)
+    result = {"student": "ann", "homework": "hw1_norms", "handed_in": "2026-12-03T12:00:00+00:00"}
+    rows = {"extension": "2", "extension hw2": "a week"}
+    assert marks.count_days_late(result, due, {}) == 3
+    assert marks.count_days_late(result, due, rows) == 1
+    assert marks.count_days_late(result, due, {"handed in hw1": "2026-11-01"}) == 0
     with pytest.raises(ValueError, match="number of days; ann has 'a week'"):
-        rules.find_extension("ann", "hw1_norms")
+        marks.count_days_late({**result, "homework": "hw2_bugs"}, due, rows)
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 FOLDER = "share/jupyter/lab/labkit-settings"
-# Graders' menus and buttons are of no use to a reader.
-PAGE = {"disabledExtensions": ["@jupyter/nbgrader"]}
 HERE = Path(__file__).resolve().parents[3]
 SETTINGS = {
     # A double click on a chapter's .py opens the notebook; the text editor is in "Open With".
@@ -26,10 +24,9 @@ def write_settings(prefix: Path) -> Path:
     """Put the defaults into a folder of their own, in `.venv` and not in the reader's home."""
     folder = prefix / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in {"overrides.json": SETTINGS, "page_config.json": PAGE}.items():
-        fresh = folder / f"{name}.{os.getpid()}"
-        fresh.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        fresh.replace(folder / name)
+    fresh = folder / f"overrides.json.{os.getpid()}"
+    fresh.write_text(json.dumps(SETTINGS, indent=1), encoding="utf-8")
+    fresh.replace(folder / "overrides.json")
     return folder
 
 

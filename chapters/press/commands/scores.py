@@ -1,4 +1,4 @@
-"""`labkit homework feedback, gradebook, gradescope, nbgrader`: results for people and platforms."""
+"""`labkit homework feedback, gradebook, marks`: results for people and platforms."""
 
 import sys
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ app = Typer()
 
 Results = Annotated[list[Path], Argument(help="what grade wrote")]
 Students = Annotated[Path | None, Option(help="a roster: names; who handed in nothing")]
-Assignment = Annotated[str | None, Option(help="in the gradebook; default: the homework's name")]
-Database = Annotated[Path | None, Option(help="nbgrader's gradebook, for what was given by hand")]
+Marks = Annotated[
+    Path | None, Option(help="what `labkit homework marks` wrote, for what was given by hand")
+]
 
 
 @app.command("feedback")
@@ -23,7 +24,7 @@ def write_feedback(
     results: Results,
     out: Annotated[Path, Option(help="a folder")],
     homework: Homework = None,
-    db: Database = None,
+    marks: Marks = None,
     collected: Annotated[
         Path | None, Option(help="what collect wrote: makes a zip for Canvas or Moodle")
     ] = None,
@@ -34,7 +35,7 @@ def write_feedback(
     from press.homework.grading.results import make_own_folder
 
     lacking = []
-    for name, found in _load_results(results, homework, db).items():
+    for name, found in _load_results(results, homework, marks).items():
         folder = make_own_folder(out) / name
         for result in found:
             feedback.write_feedback(folder, result)
@@ -60,7 +61,7 @@ def write_gradebook(
     out: Annotated[Path | None, Option(help="a CSV file (default: print it)")] = None,
     columns: Literal["plain", "canvas", "moodle", "questions"] = "plain",
     students: Students = None,
-    db: Database = None,
+    marks: Marks = None,
 ) -> int:
     """Write the scores as CSV.
 
@@ -69,7 +70,7 @@ def write_gradebook(
     """
     from press.homework.grading import gradebook
 
-    found = [each for mine in _load_results(results, homework, db).values() for each in mine]
+    found = [each for mine in _load_results(results, homework, marks).values() for each in mine]
     table_text = gradebook.write_table(found, columns, _read_rows(students))
     if out is None:
         print(table_text, end="")
@@ -79,64 +80,39 @@ def write_gradebook(
     return _say_open(found)
 
 
-@app.command("gradescope")
-def write_autograder(
-    release: Annotated[Path, Argument(help="what `labkit homework release` wrote")],
-    out: Annotated[Path, Option(help="a zip file")],
-    homework: Homework = None,
-    visibility: Annotated[
-        str, Option(help="or after_due_date, after_published, hidden")
-    ] = "visible",
-) -> None:
-    """Write a self-contained autograder zip."""
-    from press.homework.grading import batch, gradescope
-
-    path = gradescope.build_autograder(batch.find_private_file(release, homework), out, visibility)
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; upload it as the autograder")
-
-
-@app.command("nbgrader")
-def fill_nbgrader(
+@app.command("marks")
+def update_marks(
     results: Results,
+    out: Annotated[Path, Option(help="the table: read where it is there, then written")],
     homework: Homework = None,
-    db: Path = Path("gradebook.db"),
-    assignment: Assignment = None,
     students: Students = None,
     due: Annotated[str | None, Option(metavar="TIME", help="such as '2026-12-01 23:59'")] = None,
     late: Annotated[
         float | None, Option(min=0, max=100, help="percent of all points for each day begun")
     ] = None,
-    marks: Annotated[
-        Path | None, Option(help="the table of marks by hand: read, then written")
-    ] = None,
 ) -> int:
-    """Write the scores into nbgrader's gradebook.db, with times, penalties and marks by hand.
+    """Write the table in which a person marks: answers in prose, penalties for what is late.
 
-    The table of marks is made where it is not there; fill in its points and comments, and call this
-    again.
+    Fill in its points and comments, and give it to feedback and gradebook. Called again, this adds
+    what is new and keeps what was filled in.
     """
-    from press.homework.grading import nbgrader_book
+    from press.homework.grading import marks as by_hand
+    from press.homework.grading.results import load_results
 
-    rules = nbgrader_book.Rules(nbgrader_book.read_time(due) if due else None, _read_rows(students))
-    classes, marked = _load_results(results, homework), []
-    with nbgrader_book.open_gradebook(db) as book:
-        if len(classes) > 1 and (due or late is not None):
+    found = load_results(results, homework)
+    table, again = by_hand.list_answers(found, by_hand.read_marks(out) if out.exists() else {})
+    if again:
+        print(f"answered anew, though marked by hand: {', '.join(again)}")
+    if (due is None) != (late is None):
+        raise ValueError("a penalty is for what is late: --due and --late are given together")
+    if due is not None and late is not None:
+        if len({each["homework"] for each in found}) > 1:
             raise ValueError("--due and --late are of one homework; name it with --homework")
-        for found in classes.values():
-            if again := nbgrader_book.write_scores(found, book, assignment, rules):
-                print(f"handed in again, though marked by hand: {', '.join(again)}")
-        if marks is not None and marks.exists():
-            nbgrader_book.read_marks(marks, book, assignment)
-        for found in classes.values():
-            if late is not None:
-                nbgrader_book.set_penalties(found, book, late)
-            marked += [nbgrader_book.read_scores(each, book) for each in found]
-    if marks is not None:
-        nbgrader_book.write_marks(marks, marked)
-    scores = sum(q["points"] is not None for each in marked for q in each["questions"])
-    print(
-        f"{_count_things(scores, 'score')} of {_count_things(len(marked), 'submission')}; in {db}"
-    )
+        when = by_hand.read_time(due)
+        table = by_hand.set_penalties(found, table, when, late, _read_rows(students))
+    marked = by_hand.apply_marks(found, table)
+    by_hand.write_marks(out, table)
+    print(f"{_count_things(len(table), 'row')}; in {out}")
     return _say_open(marked)
 
 
@@ -168,18 +144,17 @@ def say_scores(results: Sequence[Any]) -> None:
 
 
 def _load_results(
-    results: Sequence[Path], homework: str | None, db: Path | None = None
+    results: Sequence[Path], homework: str | None, marks: Path | None
 ) -> dict[str, list]:
-    """Read results by homework, with what a gradebook has for them."""
-    from press.homework.grading import nbgrader_book
+    """Read results by homework, with what a person gave."""
+    from press.homework.grading import marks as by_hand
     from press.homework.grading.results import load_results
 
     found = load_results(results, homework)
-    if db is not None:
-        if not db.exists():
-            raise ValueError(f"--db is what `labkit homework nbgrader` wrote; {db} is not there")
-        with nbgrader_book.open_gradebook(db) as book:
-            found = [nbgrader_book.read_scores(each, book) for each in found]
+    if marks is not None:
+        if not marks.exists():
+            raise ValueError(f"--marks is what `labkit homework marks` wrote; {marks} is not there")
+        found = by_hand.apply_marks(found, by_hand.read_marks(marks))
     names = dict.fromkeys(each["homework"] for each in found)
     return {name: [each for each in found if each["homework"] == name] for name in names}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 # An id is the name of a folder on every system.
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
-# Columns about a student's homework, see press.homework.grading.nbgrader_book.
+# Columns about a student's homework, see press.homework.grading.marks.
 NO_NAMES = ("extension", "handed in")
 
 
