@@ -6,6 +6,7 @@ FOR ?=
 ONLY ?=
 ENGINE ?=
 ADDRESS ?=
+DEVICE ?=
 
 PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
@@ -14,6 +15,8 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 SERVICES := tests/course tests/homework tests/test_kill.py tests/test_ray.py
 # The Python for a GPU: the one that is named, else the one that was set up, else the system's.
 GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
+GPU_PATH := $(CURDIR):$(CURDIR)/kernels:$(CURDIR)/chapters:$(CURDIR)/packages$(if $(PYTHONPATH),:$(PYTHONPATH))
+ON_SERVER := $(if $(filter file,$(origin PYTHON)),,$(DEVICE))
 
 # Chapters that were not executed have their twins on the pages of size book; another size has none.
 NO_SITE = echo "no site: size $(SIZE) needs all chapters for it (make book SIZE=$(SIZE)); open what ran in build/book/$(SIZE)"
@@ -35,7 +38,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "Variables: SIZE=smoke|book|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book and runs, FOR=2h for runs,"
-	@echo "           PYTHON=python3.12 for setup"
+	@echo "           PYTHON=python3.12 for setup, DEVICE=cuda (or a GPU's name) for runs"
 	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for runs: what trains its runs, and where"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
@@ -49,8 +52,10 @@ book: setup ## Execute what changed on the recorded runs, check the claims, buil
 	if [ $$built -le 1 ]; then $(BUILD_SITE) || built=1; fi; \
 	exit $$built
 
-runs: setup ## Train what is missing or stale, at low priority; call again to go on
-	@$(LABKIT) book runs --size $(SIZE) $(if $(ONLY),--only $(ONLY)) $(if $(FOR),--for $(FOR)) \
+# With DEVICE and PYTHON nothing is set up: a GPU server has torch, and no network (make gpu-pack).
+runs: $(if $(ON_SERVER),,setup) ## Train what is missing or stale, at low priority; call again to go on
+	@$(if $(ON_SERVER),PYTHONPATH="$(GPU_PATH)" $(PYTHON),$(PY)) -m press book runs --size $(SIZE) \
+	$(if $(ONLY),--only $(ONLY)) $(if $(FOR),--for $(FOR)) $(if $(DEVICE),--device "$(DEVICE)") \
 	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS))
 
 record: setup ## Move what was trained here into data/records
@@ -96,14 +101,14 @@ bench: setup ## Compare training and norms with plain PyTorch, side by side
 
 # Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: --dry-run, --phases targets.
 bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to go on
-	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m normkernels.bench $(BENCH)
+	@PYTHONPATH="$(GPU_PATH)" $(GPU_PY) -m normkernels.bench $(BENCH)
 
 # The same laws as in `make test-all`, natively, and those that only a GPU can break.
 gpu-test: ## Test the fused kernels on this GPU for 8 minutes; call again to go on
-	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m tests.kernels $(GPU_TEST)
+	@PYTHONPATH="$(GPU_PATH)" $(GPU_PY) -m tests.kernels $(GPU_TEST)
 
-gpu-pack: setup ## Make build/gpu: an hour on a GPU, for a machine without a network
-	@$(LABKIT) gpu pack
+gpu-pack: setup ## Make build/gpu.tar.gz: what trains on a GPU, for a machine without a network
+	@$(PY) -m press.book.gpu
 
 clean: ## Remove what was built; keep .venv and the stored runs in .labkit
 	@rm -rf build

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import chain, islice, takewhile
+from itertools import chain, takewhile
 from typing import Any, Protocol
 
 import torch
@@ -252,7 +252,6 @@ class Steps(Protocol):
 
     models: Sequence[nn.Module]
     config: TrainConfig  # of several models, one of theirs: they compute alike
-    begun = 0  # the number of the step with which it begins; more where a training goes on
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batch of each model, and the learning rate, to their places."""
@@ -422,10 +421,8 @@ def train_models(
     for model, (inputs, _) in zip(models, first, strict=True):
         prepare_model(model, inputs)
     step = make(first)
-    numbers = range(step.begun, steps)
-    numbers = tqdm(numbers, "train", disable=not progress, delay=3, leave=False)
-    drawn = islice(chain([first], batches), step.begun, None)
-    for _ in take_steps(step, numbers, drawn, observers):
+    numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
+    for _ in take_steps(step, numbers, chain([first], batches), observers):
         pass
     losses = step.list_losses()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

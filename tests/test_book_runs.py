@@ -1,6 +1,8 @@
 """make runs and make record: a chapter's runs are trained once, recorded, and read by builds."""
 
 import signal
+import subprocess
+import tarfile
 import time
 from dataclasses import replace
 
@@ -13,7 +15,9 @@ from labkit.experiments.records import Records, compute_checksum, to_row
 from labkit.experiments.store import Store
 from press.book import asked, chapters
 from press.book.files import Red
-from press.book.runs import build_estimate, format_duration
+from press.book.gpu import pack_sources
+from press.book.replaying import made_on
+from press.book.runs import build_estimate, find_gpu, format_duration
 
 TRAINING = """# %%
 from labkit import TrainConfig
@@ -58,6 +62,46 @@ def test_runs_are_trained_and_moved_into_the_records(book):
     before = Records(book).build_path("01").read_bytes()
     assert run(book, "book", "record")[0] == 0
     assert Records(book).build_path("01").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_gpu_trains_runs_as_one_model_and_their_records_stand_with_the_others(book, monkeypatch):
+    monkeypatch.setattr("press.book.runs.get_gpu_name", lambda: "A GPU")
+    for module in ("run", "replicates.together"):  # without a GPU it trains on the CPU
+        monkeypatch.setattr(f"labkit.experiments.{module}.find_device", lambda device: "cpu")
+    monkeypatch.setattr("labkit.experiments.replicates.groups.free_of_a_gpu", lambda: 2**30)
+    code, said = run(book, "book", "runs", "--only", "01", "--device", "cuda")
+    assert code == 0 and "2 to train on A GPU" in said and "nothing is missing" in said
+    assert "01: 5 runs, 5 new" in run(book, "book", "record")[1]
+    rows = Records(book).load_rows("01").values()
+    assert sorted(row["provenance"]["together"] for row in rows) == [2, 2, 3, 3, 3]
+
+
+def test_what_a_gpu_trained_is_never_trained_in_full_here():
+    row = {"provenance": {"device": "A GPU"}}
+    assert not made_on(row, "cpu") and made_on(row, "A GPU")
+
+
+def test_a_gpu_that_torch_does_not_see_is_one_sentence(book, monkeypatch):
+    monkeypatch.setattr("press.book.runs.get_gpu_name", lambda: "cpu")
+    code, said = run(book, "book", "runs", "--device", "cuda")
+    assert code == 2 and "torch sees here, as cuda or by its name, got 'cuda'" in said
+    monkeypatch.setattr("press.book.runs.get_gpu_name", lambda: "A GPU")
+    assert find_gpu("cuda") == find_gpu("A GPU") == "A GPU"
+    with pytest.raises(ValueError, match=r"got .NVIDIA H200., but torch .* sees A GPU"):
+        find_gpu("NVIDIA H200")
+
+
+def test_the_folder_for_a_gpu_has_sources_records_packages_and_the_commit(tmp_path, monkeypatch):
+    for name in ("labkit/one.py", "data/records/01.jsonl", "chapters/01_one.py", "tests/other.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setattr("press.book.gpu.CARRIED", ("cloudpickle",))
+    with tarfile.open(pack_sources(tmp_path)) as archive:
+        names = set(archive.getnames())
+    assert {"labkit/one.py", "data/records/01.jsonl", "chapters/01_one.py", "COMMIT"} <= names
+    assert "packages/cloudpickle/__init__.py" in names and "tests/other.py" not in names
 
 
 @pytest.mark.slow

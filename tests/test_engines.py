@@ -368,7 +368,7 @@ def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
 
     engine = Idle(root)
     with pytest.raises(RuntimeError, match="2 of 2 have none"):
-        filling.train_and_read(RUNS[:2], engine.store, engine)
+        filling.train_and_read(RUNS[:2], engine)
 
 
 @pytest.mark.parametrize(("where", "call"), [(Path, "open"), (os, "fsync")])

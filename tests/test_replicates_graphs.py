@@ -33,10 +33,6 @@ def build(model, rows=3):
     return [model.build() for _ in range(rows)]
 
 
-def make_step(observers, *words):
-    return GraphStep(*words)
-
-
 def find_places(step):
     """Say where everything lies that a graph may read or write."""
     optimizer, stack = step.optimizer, step.stack
@@ -81,7 +77,7 @@ def test_it_trains_as_any_other_step_and_rows_that_stop_stay(name):
         replace(TRAIN, lr=3e-3, schedule="linear"),
     ]
     ends = []
-    for kind in ({}, {"make_step": make_step}):
+    for kind in ({}, {"make_step": GraphStep}):
         models = build(MODELS[name])
         drawn = [[one[row] for one in map(batches, [3] * 12, range(12))] for row in range(3)]
         records = train_together(models, drawn, configs, [[], [], []], **kind)
@@ -99,7 +95,7 @@ def test_a_batch_of_another_shape_ends_the_graph_and_not_the_training():
     for own in drawn:
         own[2] = tuple(part[:1] for part in own[2])
     ends = []
-    for kind in ({}, {"make_step": make_step}):
+    for kind in ({}, {"make_step": GraphStep}):
         configs = [replace(TRAIN, steps=4)] * 3
         ends.append(train_together(build(MODEL), drawn, configs, [[], [], []], **kind))
     assert [one.losses for one in ends[0]] == [one.losses for one in ends[1]]

@@ -15,7 +15,6 @@ from press.commands import (
     book,
     claims,
     course,
-    gpu,
     homework,
     leaderboard,
     runs,
@@ -25,7 +24,7 @@ from press.commands import (
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = Typer(rich_markup_mode=None, suggest_commands=False, context_settings=HELP_OPTIONS)
-for group in (book, claims, leaderboard, homework, course, runs, train, show, bench, gpu):
+for group in (book, claims, leaderboard, homework, course, runs, train, show, bench):
     app.add_typer(group.app)
 
 

@@ -9,7 +9,6 @@ locks.py       what a claim asks, written down before the runs that judge it; wh
 own.py         a reader's own norm: one file, known to every run
 engines/       what trains the runs that the store lacks: processes, Ray, or this one
 replicates/    runs that train together, as one batched model
-gpu_hour/      an hour on a GPU, in slices: laws, benchmark, the ladder's larger rungs
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      the most memory that a task held; what a chapter declares

@@ -56,7 +56,6 @@ def may_train() -> bool:
 
 def train_missing(
     missing: Iterable[Run],
-    store: Store,
     engine: Engine,
     *,
     replicates: int | None = None,
@@ -66,20 +65,20 @@ def train_missing(
     """Train distinct runs under one bar, which says how long is left; see Engine.train_tasks."""
     runs = list(missing)
     with tqdm(total=len(runs), desc="runs", unit="run", delay=3, disable=not progress) as bar:
-        engine.train_tasks(group_runs(runs, store.device, replicates), done=bar.update, until=until)
+        tasks = group_runs(runs, engine.device, replicates)
+        engine.train_tasks(tasks, done=bar.update, until=until)
 
 
 def train_and_read(
     missing: Sequence[Run],
-    store: Store,
     engine: Engine,
     *,
     replicates: int | None = None,
     progress: bool = True,
 ) -> dict[str, Record]:
     """Train distinct runs and read their records, by key."""
-    train_missing(missing, store, engine, replicates=replicates, progress=progress)
-    found, vanished = read_records(missing, store)
+    train_missing(missing, engine, replicates=replicates, progress=progress)
+    found, vanished = read_records(missing, engine.store)
     if vanished:
         raise RuntimeError(
             f"each run that was trained must have its record, but {len(vanished)} of "

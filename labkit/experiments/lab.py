@@ -116,7 +116,7 @@ class Lab:
         began = time.perf_counter()
         if missing:
             with self._slot_lent():
-                found |= train_and_read(missing, self.store, self._engine)
+                found |= train_and_read(missing, self._engine)
         self._report_runs(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
@@ -150,7 +150,7 @@ class Lab:
                     "make runs ONLY=ladder"
                 )
             with self._slot_lent():
-                train_and_read(missing, self.store, self._engine)
+                train_and_read(missing, self._engine)
         arms = [*arms, *(arm for arm in also if ladder.is_whole(first, arm, read))]
         runs = ladder.list_wanted_runs(first, arms, read)
         more = [

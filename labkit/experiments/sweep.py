@@ -80,9 +80,7 @@ def sweep(
         if missing:
             if progress and found:
                 print(f"{len(found)} runs are stored, {len(missing)} train", file=sys.stderr)
-            found |= train_and_read(
-                missing, store, trains, replicates=replicates, progress=progress
-            )
+            found |= train_and_read(missing, trains, replicates=replicates, progress=progress)
     finally:
         trains.close()
     records = [found[run.key()] for run in of_grid]

@@ -80,7 +80,7 @@ def _train_until_whole(
     try:
         while todo := list_lacking(cache(store.read_record)):
             distinct = {run.key(): run for run in todo}
-            train_missing(distinct.values(), store, trainer, progress=progress)
+            train_missing(distinct.values(), trainer, progress=progress)
     finally:
         trainer.close()
 

@@ -1,6 +1,7 @@
 """Train what the book lacks: `make runs`. The one way in which its runs are trained.
 
-    labkit book runs --only 06 --for 2h     # any number of times; it goes on where it stopped
+    labkit book runs --only 06 --for 2h         # any number of times; it goes on where it stopped
+    labkit book runs --device cuda --for 9m     # on the GPU that torch sees, many runs as one model
 
 Missing is a run that a chapter (or the shared ladder) asks for and nothing has a record of; stale
 is one whose record the last replay refuted. A run that depends on the results of another is found
@@ -23,17 +24,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
+
 from labkit.experiments import Run, filling, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, RecordError
+from labkit.experiments.run import CPU, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.system.pool import count_cores
 from press.book import asked, replays, state
 from press.book.chapters import Chapter
 from press.book.keys import key_of, parts_of
 
-ARMS_AT_ONCE = 2  # of the ladder: so that the first ones report long before the last are tuned
+# Of the ladder: few, so that the first ones report long before the last are tuned; on a GPU, where
+# an arm's runs train as one model, enough for all its processes.
+ARMS_AT_ONCE, ARMS_ON_A_GPU = 2, 8
 Wanted = dict[str, list[Run]]  # by chapter, or "ladder"
 
 
@@ -46,16 +52,21 @@ def train_missing(
     climb: bool = False,
     seconds: float | None = None,
     only_list: bool = False,
+    gpu: str | None = None,
 ) -> int:
     """Train what is missing or stale; 0 when nothing failed, with more left or not.
 
-    `climb`: what the plan of the shared ladder lacks, too (labkit.experiments.ladder.plan).
+    `climb`: what the plan of the shared ladder lacks, too (labkit.experiments.ladder.plan). `gpu`
+    is "cuda", or a GPU's name: runs train there, and their records stand with the others of their
+    size; ValueError where torch does not see it.
     """
     until = None if seconds is None else time.monotonic() + seconds
-    lower_priority()
     store, faults, first = Store(root, device_of(size)), dict[str, str](), True
+    device = store.device if gpu is None else find_gpu(gpu)
+    lower_priority()
     mark_stale(root, size, store)
-    engine = make_engine(root, store.device)
+    engine = make_engine(root, device)
+    engine.store = store
     try:
         while True:
             wanted = find_wanted(root, chosen, size, seed, climb, store, faults, again=not first)
@@ -64,16 +75,15 @@ def train_missing(
             }
             todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
             if first or not todo:
-                print(describe_plan(wanted, missing, store, todo), flush=True)
-            todo = choose_next(missing, store) or todo
+                print(describe_plan(wanted, missing, store, todo, device), flush=True)
+            arms = ARMS_AT_ONCE if device == CPU else ARMS_ON_A_GPU
+            todo = choose_next(missing, store, arms) or todo
             late = until is not None and time.monotonic() > until
             if only_list or late or not todo or "training" in faults:
                 break
             first = False
             try:
-                filling.train_missing(
-                    todo, store, engine, until=until, progress=sys.stderr.isatty()
-                )
+                filling.train_missing(todo, engine, until=until, progress=sys.stderr.isatty())
             except RuntimeError as error:
                 faults["training"] = str(error)
     finally:
@@ -87,13 +97,25 @@ def train_missing(
     return 1 if faults else 0
 
 
-def choose_next(missing: Wanted, store: Store) -> list[Run]:
-    """Choose what trains next: chapters first, then a few arms of the ladder's plan."""
+def find_gpu(asked: str) -> str:
+    """Name the GPU that "cuda" or its own name means; ValueError where torch does not see it."""
+    seen = get_gpu_name()
+    if seen != CPU and asked in ("cuda", seen):
+        return seen
+    raise ValueError(
+        f"the device of runs must be a GPU that torch sees here, as cuda or by its name, got "
+        f"{asked!r}, but torch {torch.__version__} sees {'no GPU' if seen == CPU else seen}; leave "
+        "the device out to train on this machine's cores"
+    )
+
+
+def choose_next(missing: Wanted, store: Store, arms: int) -> list[Run]:
+    """Choose what trains next: chapters first, then so many arms of the ladder's plan."""
     own = [run for name, runs in missing.items() if name != LADDER for run in runs]
     if own or LADDER not in missing:
         return list({run.key(): run for run in own}.values())
     lacking = ladder.list_next_runs(cache(store.read_fresh))
-    return list(chain(*islice(lacking, ARMS_AT_ONCE)))
+    return list(chain(*islice(lacking, arms)))
 
 
 def lower_priority() -> None:
@@ -145,8 +167,10 @@ def find_wanted(
     return wanted
 
 
-def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> str:
-    """Return what is there, what is missing, and how long that takes."""
+def describe_plan(
+    wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run], device: str
+) -> str:
+    """Return what is there, what is missing, and how long that takes this machine's cores."""
     lines = []
     for name, runs in wanted.items():
         lacking = missing[name]
@@ -156,6 +180,8 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
         )
     if not todo:
         return "\n".join(lines)
+    if device != CPU:
+        return "\n".join([*lines, f"runs: {len(todo)} to train on {device}"])
     cost = build_estimate(store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
     total = sum(known) * len(todo) / len(known) / count_cores() if known else None

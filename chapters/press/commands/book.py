@@ -95,6 +95,9 @@ def train_runs(
     only_list: Annotated[bool, Option("--list", help="say what is missing; train nothing")] = False,
     engine: Engine = None,
     address: Address = None,
+    device: Annotated[
+        str | None, Option(metavar="cuda|NAME", help="train on this GPU (default: on the cores)")
+    ] = None,
 ) -> int:
     """Train what is missing or stale, at low priority."""
     from labkit.system.units import parse_duration
@@ -114,6 +117,7 @@ def train_runs(
         climb=climbs,
         seconds=None if duration is None else parse_duration(duration),
         only_list=only_list,
+        gpu=device,
     )
 
 

@@ -51,14 +51,16 @@ class Interrupted(Exception):
 class Engine(ABC):
     """Places that train one task at a time; the records are stored here, as soon as they come.
 
-    A task whose place dies of it is tried again, `tries` times in all.
+    A task whose place dies of it is tried again, `tries` times in all. Records are kept in `store`:
+    that of the device, or another one that is put in its place.
     """
 
     name: str
     tries = 1
 
     def __init__(self, root: Path, device: str = CPU):
-        self.store, self.pool = Store(root, device), Pool(root)
+        self.device, self.store, self.pool = device, Store(root, device), Pool(root)
+        self.longest = 0.0  # seconds that a task took so far, at most
         self.timeout = run_timeout()  # seconds that a run may take, where the engine can end one
         self.interrupted = threading.Event()
 
@@ -92,20 +94,20 @@ class Engine(ABC):
 
         A task that fails does not stop the others; at the end the first failure is raised as a
         RuntimeError. None is begun that would end after `until` (as time.monotonic counts), were
-        it as long as the longest so far.
+        it as long as the longest that this engine has trained so far.
         """
         if not tasks:
             return
         waiting, free = deque(tasks), [*range(min(self.slots, len(tasks)))]
         running: dict[Future[None], tuple[Task, int, float]] = {}
-        longest, failures, hopeless = 0.0, list[str](), ""
+        failures, hopeless = list[str](), ""
         self.interrupted.clear()
         with self.make_threads(len(free)) as threads:
             try:
                 while True:
                     while waiting and free and not hopeless:
                         began = time.monotonic()
-                        if until is not None and began + longest > until:
+                        if until is not None and began + self.longest > until:
                             break
                         task, place = waiting.popleft(), free.pop()
                         running[threads.submit(self._complete, place, task)] = task, place, began
@@ -114,7 +116,7 @@ class Engine(ABC):
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         task, place, began = running.pop(future)
                         free.append(place)
-                        longest = max(longest, time.monotonic() - began)
+                        self.longest = max(self.longest, time.monotonic() - began)
                         if (error := future.exception()) is not None:
                             failures.append(f"{name_of(task)}\n{_describe_failure(error)}")
                             hopeless = hopeless or _explain_hopeless(error)

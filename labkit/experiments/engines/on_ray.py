@@ -69,7 +69,7 @@ class OnRay(Engine):
 
     def train_at(self, place: int, task: Task) -> Trained:
         """Have Ray train a task, on whichever node."""
-        device, seconds = self.store.device, self.timeout * len(task)
+        device, seconds = self.device, self.timeout * len(task)
         needs = {"num_cpus": 1, "num_gpus": self.needs.get("GPU"), "memory": self.memory}
         # Tried again from here: Ray alone does so without end where a node's memory runs out.
         remote = self.ray.remote(max_retries=0, **needs)(train_on_node)

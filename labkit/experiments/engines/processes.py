@@ -49,7 +49,7 @@ class Processes(Engine):
     @property
     def slots(self) -> int:
         """Count the workers: one a slot, on a GPU a few."""
-        shared = self.store.device != CPU and "LABKIT_SLOTS" not in os.environ
+        shared = self.device != CPU and "LABKIT_SLOTS" not in os.environ
         return min(self.pool.slots, ON_A_GPU) if shared else self.pool.slots
 
     def train_at(self, place: int, task: Task) -> Trained:
@@ -57,7 +57,7 @@ class Processes(Engine):
         seconds = self.timeout * len(task)
         try:
             worker = self._get_worker(place)
-            words = (task, sources_of(task), self.store.device, seconds, self.memory)
+            words = (task, sources_of(task), self.device, seconds, self.memory)
             future = worker.submit(train_in_worker, *words)
             left = seconds + PATIENCE
             while not wait([future], TICK).done:
@@ -81,7 +81,7 @@ class Processes(Engine):
 
     def _get_worker(self, place: int) -> ProcessPoolExecutor:
         """Return the worker of a place, once it answers."""
-        begins = {"initializer": initialize_worker, "initargs": (os.getpid(), self.store.device)}
+        begins = {"initializer": initialize_worker, "initargs": (os.getpid(), self.device)}
         try:
             if place not in self._workers:
                 self._workers[place] = ProcessPoolExecutor(
@@ -99,7 +99,7 @@ class Processes(Engine):
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         # Loky takes growth by 300 MB for a leak and starts another worker; a run may hold `memory`.
         alone["LOKY_MAX_MEMORY_LEAK_SIZE"] = str(self.memory)
-        if self.store.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
         if self._part is not None:
             limit_memory(self._part)  # this process counts as one of them

@@ -30,7 +30,7 @@ class Serial(Engine):
 
     def train_at(self, place: int, task: Task) -> Trained:
         """Train a task in this process."""
-        return train_here(task, self.store.device)
+        return train_here(task, self.device)
 
     def make_threads(self, count: int) -> Executor:
         """Make what does at once, in this thread, what it is given to do."""

@@ -28,7 +28,7 @@ CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
-# Arms whose rates an hour on a GPU has found: what is left of them is the report.
+# Arms whose rates a GPU has found: what is left of them is the report.
 TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
 ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-post", "qkvc-post")
 # Rung (or room), arms.

@@ -110,13 +110,9 @@ class GraphStep(Step):
         before = len(self.going)
         super().note_losses()
         if len(self.going) < before:
-            self.mark_alive()
+            alive = [row in self.going for row in range(len(self.models))]
+            self.alive.copy_(torch.tensor(alive))
         return self.going
-
-    def mark_alive(self) -> None:
-        """Tell the device which rows go on."""
-        alive = [row in self.going for row in range(len(self.models))]
-        self.alive.copy_(torch.tensor(alive))
 
     def update_models(self) -> None:
         """Update the rows that go on."""

@@ -27,18 +27,13 @@ from labkit.training import (
     weight_decay_of,
 )
 
-# Makes the step of a stack, from the observers of its rows and what a Step takes.
-MakeStep = Callable[..., Step]
 
-
-def make_plain_step(observers: Sequence[Sequence[Observer]], stack: Stack, *words) -> Step:
-    """Make a step that keeps nothing: on a GPU one that replays itself."""
+def make_step_of(stack: Stack, *words) -> Step:
+    """Make the step of a stack: on a GPU one that replays itself."""
     return (GraphStep if stack.weights.is_cuda else Step)(stack, *words)
 
 
-def execute_together(
-    runs: Sequence[Run], device: str = CPU, make_step: MakeStep = make_plain_step
-) -> list[Record]:
+def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
     """Train runs of one structure as one batched model; one record a run, in order.
 
     Where the model cannot be batched they train one after another, as `execute_run` does it, and
@@ -49,18 +44,18 @@ def execute_together(
             "runs train together when they differ only in seeds, first values and the optimizer's "
             f"numbers; got {runs[0]} and others; `group_runs` groups them"
         )
-    records = _in_parts(runs, device, make_step)
+    records = _in_parts(runs, device)
     for run, record in zip(runs, records, strict=True):
         record.provenance["seed"] = run.seed
     return records
 
 
-def _in_parts(runs: Sequence[Run], device: str, make_step: MakeStep) -> list[Record]:
+def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
     if len(runs) < 2:
         return [execute_run(run, device=device) for run in runs]
     refusal = None
     try:
-        return _train_batched(runs, device, make_step)
+        return _train_batched(runs, device)
     except NotTogether as error:
         refusal = str(error)
     except torch.OutOfMemoryError:
@@ -69,14 +64,14 @@ def _in_parts(runs: Sequence[Run], device: str, make_step: MakeStep) -> list[Rec
     if refusal is None:
         half = len(runs) // 2
         parts = (runs[:half], runs[half:])
-        return [record for part in parts for record in _in_parts(part, device, make_step)]
+        return [record for part in parts for record in _in_parts(part, device)]
     records = [execute_run(run, device=device) for run in runs]
     for record in records:
         record.provenance["alone"] = refusal
     return records
 
 
-def _train_batched(runs: Sequence[Run], device: str, make_step: MakeStep) -> list[Record]:
+def _train_batched(runs: Sequence[Run], device: str) -> list[Record]:
     place, models = find_device(device), []
     for run in runs:
         torch.manual_seed(run.seed)
@@ -85,7 +80,7 @@ def _train_batched(runs: Sequence[Run], device: str, make_step: MakeStep) -> lis
     streams = [corpus.train(run.seed) for run in runs]
     seen = corpus if place == CPU else corpus.to(place)
     observers = [[make_probe(name, seen) for name in run.probes] for run in runs]
-    return train_together(models, streams, [run.train for run in runs], observers, make_step)
+    return train_together(models, streams, [run.train for run in runs], observers)
 
 
 def train_together(
@@ -93,7 +88,7 @@ def train_together(
     streams: Sequence[Iterable[Batch]],
     configs: Sequence[TrainConfig],
     observers: Sequence[Sequence[Observer]],
-    make_step: MakeStep = make_plain_step,
+    make_step: Callable[..., Step] = make_step_of,
 ) -> list[Record]:
     """Train models of one structure in place, each on its own batches; one record a model.
 
@@ -107,7 +102,7 @@ def train_together(
     made: list[Step] = []
 
     def make(first: Sequence[Batch]) -> Step:
-        made.append(make_step(observers, Stack(models), configs, decays, first))
+        made.append(make_step(Stack(models), configs, decays, first))
         return made[0]
 
     origin = {"norms": "formulas", "together": len(models)}
