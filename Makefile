@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book runs record site pdf test test-all test-services test-site check bench bench-kernels gpu-test gpu-pack clean
+.PHONY: help setup lab book runs record site pdf test test-all test-services test-site check bench-kernels gpu-test gpu-pack clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -95,9 +95,6 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	then try "claims" $(LABKIT) book check --size $(SIZE); \
 	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \
 	if [ -n "$$red" ]; then echo "check: red:$${red%,}"; exit 1; fi; echo "check: all green"
-
-bench: setup ## Compare training and norms with plain PyTorch, side by side
-	@$(LABKIT) bench
 
 # Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: --dry-run, --phases targets.
 bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to go on

@@ -22,7 +22,6 @@ from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Markov
 from labkit.experiments import Experiment, Run, execute_run, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
-from labkit.experiments.engines import bench as engines_bench
 from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
@@ -30,7 +29,6 @@ from labkit.experiments.replay import replay_run
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.store import CODE, WRITING, Store
 from labkit.system import units
-from press import cli
 from press.book.chapters import find_chapter
 from press.book.keys import key_of, parts_of
 from tests import worker_tasks
@@ -466,17 +464,3 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     assert status == 2 and "choose one of processes, ray, serial" in said
     status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
     assert status == 2 and "leave it out, or name another engine" in said
-
-
-def test_the_bench_of_engines_prints_its_tables(root, monkeypatch, capsys):
-    monkeypatch.setenv("LABKIT_ROOT", str(root))
-    monkeypatch.setattr(engines_bench, "BASE", RUNS[0])
-    seconds = {"serial": 6.0, "processes": 4.0}
-    monkeypatch.setattr(engines_bench, "seconds_of", lambda name, *words: seconds[name])
-    assert cli.main(["bench", "engines", "processes", "--turns", "2", "--runs", "4"]) == 0
-    said = capsys.readouterr().out
-    assert "sweep of 4 runs" in said
-    rows = [line.split() for line in said.splitlines()]
-    assert [row[-2] for row in rows if row[0] in ("serial", "processes")] == ["1.00", "1.50"]
-    assert list((root / ".labkit").iterdir()) == [], "what it stored is gone"
-    assert cli.main(["bench", "engines", "threads"]) == 2

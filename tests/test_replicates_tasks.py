@@ -8,7 +8,6 @@ import torch
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run
 from labkit.experiments.replicates import (
-    bench,
     describe_structure,
     estimate_need,
     group_runs,
@@ -20,7 +19,6 @@ from labkit.model import ModelConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.training import TrainConfig
-from press.cli import main
 
 GPU = "Great GPU"
 RUN = Run(ModelConfig(dim=16, depth=1, context=8), Markov(4, 8, 6), TrainConfig(3))
@@ -165,14 +163,3 @@ def test_every_model_of_the_book_can_be_rehearsed_without_numbers(run):
     found = estimate_need(run)
     assert found.reason == "" and found.each > 0
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_the_table_of_the_benchmark_has_a_line_for_each_size_and_number(capsys, monkeypatch):
-    monkeypatch.setattr(bench, "SIZES", ((16, 1, 2, 8), (8, 1, 2, 8)))
-    words = "bench replicates --cpu --sizes 0 1 --replicates 1 2 --turns 1 --steps 1"
-    assert main(words.split()) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| dim")]
-    assert [row.split("|")[1:3] for row in rows] == [
-        [f" dim {dim}, depth 1, batch 2 × 8 ", f" {many} "] for dim in (16, 8) for many in (1, 2)
-    ]
-    assert all(float(row.split("|")[-2].split()[0]) > 0 for row in rows)

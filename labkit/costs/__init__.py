@@ -1,1 +1,1 @@
-"""What a norm costs: operations and bytes, estimates by roofline, speed beside plain PyTorch."""
+"""What a norm costs: operations and bytes, estimates by roofline, two calls timed turn about."""

@@ -7,7 +7,6 @@ limits.py     seconds and bytes that a run may take
 serial.py     in this process, one after another
 processes.py  one worker process a core, the default
 on_ray.py     Ray tasks, on this machine or on a cluster
-bench.py      a program: engines beside each other, `labkit bench engines`
 """
 
 from labkit.experiments.engines.base import ENGINES, Engine, make_engine

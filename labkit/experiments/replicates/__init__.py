@@ -7,7 +7,6 @@ optimizer.py  AdamW and SGD with numbers of their own for each row, and clipping
 step.py       one step for all rows
 graphs.py     the same step as CUDA graphs
 together.py   all of it, by labkit.training's loop: records as `labkit.training.train` makes them
-bench.py      how much faster that is: `labkit bench replicates`
 """
 
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
