@@ -1,4 +1,4 @@
-"""Train a model and record what happened: one loop, for every chapter and for big runs.
+"""Train a model and record what happened: one loop, for every chapter.
 
     loss = mean cross-entropy in nats per prediction (per token for text, per image for digits)
 
@@ -7,7 +7,7 @@
     move    clipping, the optimizer, the model's own `after_step`
 
 `take_steps` has the order, a `Step` the three parts: of one model here, of N stacked models in
-`labkit.experiments.replicates`, of one model over many passes and processes in `labkit.scale`.
+`labkit.experiments.replicates`.
 
 Observers measure; the loop never changes for them. A loss that is not finite is a result:
 `diverged_at` says the step.
@@ -274,11 +274,9 @@ class Steps(Protocol):
 class Step(Steps):
     """A step of one model."""
 
-    def __init__(
-        self, model: nn.Module, config: TrainConfig, optimizer: torch.optim.Optimizer | None = None
-    ):
+    def __init__(self, model: nn.Module, config: TrainConfig):
         self.models, self.config = [model], config
-        self.optimizer = make_optimizer(model, config) if optimizer is None else optimizer
+        self.optimizer = make_optimizer(model, config)
         self.after_step = getattr(model, "after_step", None)
         self.loss = math.nan
         self.losses: list[float] = []
@@ -292,7 +290,7 @@ class Step(Steps):
     def compute_gradients(self) -> None:
         """Compute the loss and, where it is finite, its gradients."""
         self.optimizer.zero_grad(set_to_none=True)
-        with self.use_autocast():
+        with use_autocast(self.config, next(self.models[0].parameters()).device):
             loss, minimized = compute_objective(self.models[0], self.inputs, self.targets)
         self.loss = loss.item()
         if math.isfinite(self.loss):
@@ -305,19 +303,11 @@ class Step(Steps):
 
     def update_models(self) -> None:
         """Clip, update, and run the model's own `after_step`."""
-        self.clip_gradients()
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.models[0].parameters(), self.config.clip)
         self.optimizer.step()
         if self.after_step is not None:
             self.after_step()
-
-    def clip_gradients(self) -> None:
-        """Shorten the whole gradient to the norm that is allowed."""
-        if self.config.clip is not None:
-            nn.utils.clip_grad_norm_(self.models[0].parameters(), self.config.clip)
-
-    def use_autocast(self) -> AbstractContextManager[Any]:
-        """Let a forward pass multiply as the config says."""
-        return use_autocast(self.config, next(self.models[0].parameters()).device)
 
     def list_losses(self) -> list[list[float]]:
         """Return the losses of the one model."""
@@ -328,12 +318,9 @@ def take_steps(
     step: Steps,
     numbers: Iterable[int],
     batches: Iterator[Sequence[Batch]],
-    observers: Sequence[Sequence[Observer]] = ((),),
-) -> Iterator[int]:
-    """Take a step each time that the caller asks for one; yield its number once it is done.
-
-    It ends early, before an update, where no model has a finite loss.
-    """
+    observers: Sequence[Sequence[Observer]],
+) -> None:
+    """Take the steps; end early, before an update, where no model has a finite loss."""
     for number in numbers:
         step.place_batches(number, next(batches))
         with use_tf32(step.config):
@@ -345,7 +332,6 @@ def take_steps(
             for observer in observers[row]:
                 observer.after_backward(number, step.models[row])
         step.update_models()
-        yield number
 
 
 def train(
@@ -422,8 +408,7 @@ def train_models(
         prepare_model(model, inputs)
     step = make(first)
     numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
-    for _ in take_steps(step, numbers, chain([first], batches), observers):
-        pass
+    take_steps(step, numbers, chain([first], batches), observers)
     losses = step.list_losses()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     taken = [_finish_record(record, found) for record, found in zip(records, losses, strict=True)]

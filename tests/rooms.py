@@ -12,7 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = "chapters' code"
-HOMES = ("labkit", "kernels/normkernels", "chapters/press", "chapters/homework", "tests")
+HOMES = (
+    "labkit",
+    "kernels/normkernels",
+    "chapters/examples",
+    "chapters/press",
+    "chapters/homework",
+    "tests",
+)
 SCRIPTS = "chapters/_static"
 SUMS = {"packages": ("labkit", "kernels", "chapters/press"), "tests": ("tests",)}
 

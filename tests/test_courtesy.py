@@ -20,7 +20,6 @@ from labkit.experiments import Lab, memory
 from labkit.experiments.engines import on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
-from labkit.scale.parallel import join_processes as scale_processes
 from labkit.system import share
 from press.book import chapters, state
 from press.book.declared import list_excesses, sum_costs
@@ -199,14 +198,6 @@ def test_the_serial_engine_has_the_whole_part(device, monkeypatch, tmp_path):
     give(monkeypatch, "0.3")
     serial.Serial(tmp_path, GPU).train_tasks([])
     assert device.limits == [0.3]
-
-
-def test_a_training_command_has_the_whole_part_of_its_gpu(device, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
-    give(monkeypatch, "0.3")
-    with scale_processes("cuda"):
-        assert device.limits == [0.3]
 
 
 def test_a_ray_of_our_own_gives_one_run_at_a_time_the_part(monkeypatch, tmp_path):

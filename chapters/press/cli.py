@@ -19,12 +19,11 @@ from press.commands import (
     leaderboard,
     runs,
     show,
-    train,
 )
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = Typer(rich_markup_mode=None, suggest_commands=False, context_settings=HELP_OPTIONS)
-for group in (book, claims, leaderboard, homework, course, runs, train, show, bench):
+for group in (book, claims, leaderboard, homework, course, runs, show, bench):
     app.add_typer(group.app)
 
 

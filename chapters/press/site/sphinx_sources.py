@@ -47,7 +47,8 @@ CLAIMS = "claims.json"  # for the search: {page: {anchor: what the claim asks}}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = (
-    "conf.py", "cluster.md", "homework/index.md", "instructors.md", "references.bib", *guide.GUIDE
+    "conf.py", "cluster.md", "examples/big_run.py", "homework/index.md", "instructors.md",
+    "references.bib", *guide.GUIDE,
 )  # fmt: skip
 
 
