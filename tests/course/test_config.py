@@ -107,7 +107,7 @@ def test_the_walls_show_the_packages_and_hide_the_clone(spawner, course):
     for hidden in (clone, clone / "chapters", clone / "tests", course.state, course.passwords):
         assert not any(hidden.is_relative_to(path) for path in walls.readable), hidden
     assert walls.writable == [spawner.person.home, spawner.person.run]
-    assert walls.own_root and walls.build_command(["server"])[0] == "bwrap"
+    assert walls.own_root and Path(walls.build_command(["server"])[0]).name == "bwrap"
     spawner.course = replace(course, isolation="users")
     assert spawner.build_walls().build_command(["server"])[0] == "setpriv"
 

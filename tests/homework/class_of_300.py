@@ -1,4 +1,4 @@
-"""How long a class takes: python -m tests.homework.class_of_300 [--students 300] [--mode full]
+"""How long a class takes: python -m tests.homework.class_of_300 [--students 300]
 
 It writes a class's submissions to two questions, grades them with a fresh worker per question, and
 prints the figure. A program and no test: what it says depends on who else uses the machine.
@@ -18,7 +18,6 @@ def main() -> None:
     """Grade one class and say how long it took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--students", type=int, default=300)
-    parser.add_argument("--mode", default="full")
     parser.add_argument("--jobs", type=int)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -30,12 +29,10 @@ def main() -> None:
             write(folder / "in", f"s{number}", [*CELLS, f"def mine():\n    return {number}\n"])
         files = batch.find_submissions([folder / "in"], NAME)
         begun = time.perf_counter()
-        done = batch.grade_class(
-            files, path, folder / "out", batch.Options(args.mode, jobs=args.jobs)
-        )
+        done = batch.grade_class(files, path, folder / "out", batch.Options(jobs=args.jobs))
         seconds = time.perf_counter() - begun
     print(
-        f"{len(done.graded)} submissions of two questions, mode {args.mode}, "
+        f"{len(done.graded)} submissions of two questions, "
         f"{args.jobs or count_cores()} examiners: {seconds:.1f} s, start included; "
         f"{60 * len(done.graded) / seconds:.0f} a minute"
     )

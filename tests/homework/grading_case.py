@@ -106,9 +106,9 @@ class InProcess:
         yield Trusted(program, probes, ("torch", "math"))
 
 
-def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):
+def graded(path: Path, student="ann", homework=None, before=None, code="1"):
     """A file's result, with the student's code in this process."""
-    grader = Grader(homework or private(), mode, code)
+    grader = Grader(homework or private(), code)
     return grade_submission(path, student, InProcess(), grader, before)
 
 

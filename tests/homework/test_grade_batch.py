@@ -8,13 +8,11 @@ import pytest
 from press import cli
 from press.book.files import Red
 from press.homework.grading import batch, pool, results
-from press.homework.sandbox import list_modes, modes
+from press.homework.sandbox import needs
 from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
 from tests.homework.odd_examiner import odd
 
-FULL = pytest.mark.skipif(
-    bool(list_modes()["full"]), reason=f"mode full is not there: {list_modes()['full']}"
-)
+PROBLEM = needs.find_problem()
 HOSTILE = {
     "loops": "def rms_norm(x, eps=0):\n    while True: pass\n",
     "exits": "import os\ndef rms_norm(x, eps=0):\n    os._exit(0)\n",
@@ -45,7 +43,7 @@ def released(folder, **changes):
     return path
 
 
-@FULL
+@pytest.mark.skipif(bool(PROBLEM), reason=PROBLEM)
 @pytest.mark.slow
 def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_path, capsys):
     folder = tmp_path / "in" / NAME
@@ -59,7 +57,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
         (folder / f"{name}.ipynb").write_bytes(content)
     path = released(tmp_path)
     files = batch.find_submissions([tmp_path / "in"], NAME)
-    done = batch.grade_class(files, path, tmp_path / "out", batch.Options("full", seconds=4))
+    done = batch.grade_class(files, path, tmp_path / "out", batch.Options(seconds=4))
     assert len(done.graded) == 100 and not done.changes
     found = {each["student"]: each for each in results.load_results([done.folder])}
     assert not any(map(results.list_open_questions, found.values()))
@@ -81,7 +79,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
 
     # Again: nothing is made twice, and no examiner starts.
     before = {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()}
-    again = batch.grade_class(files, path, tmp_path / "out", batch.Options("full", seconds=4))
+    again = batch.grade_class(files, path, tmp_path / "out", batch.Options(seconds=4))
     assert (again.graded, len(again.kept)) == ((), 100)
     assert {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()} == before
 
@@ -109,15 +107,15 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
     assert new and new["total"] is None and points(new) == {"q1": None, "q2": 1}
 
 
-def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
+def test_without_walls_nothing_is_graded(tmp_path, capsys, monkeypatch):
     released(tmp_path)
     write(tmp_path / "in", "ann")
-    lacks = {"full": [], "restricted": ["it needs root"], "plain": []}
-    monkeypatch.setattr(modes, "_list_lacking", lacks.get)
+    monkeypatch.setattr(needs, "find_problem", lambda: "there is no wall: build one")
     places = f"{tmp_path}/in --release {tmp_path}/release --out {tmp_path}/out"
-    assert cli.main(f"homework grade {places} --mode restricted".split()) == 2
-    error = capsys.readouterr().err
-    assert "restricted" in error and "it needs root" in error and "full, plain" in error
+    assert cli.main(f"homework grade {places}".split()) == 2
+    assert capsys.readouterr().err == (
+        "labkit: submissions run confined or not at all: there is no wall: build one\n"
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -183,7 +181,7 @@ def test_a_batch_without_examiners_is_red_and_keeps_what_there_is(tmp_path, monk
     monkeypatch.setattr(pool, "run_examiners", none)
     files = batch.find_submissions([write(tmp_path / "in", "ann")], NAME)
     with pytest.raises(Red, match="nobody came"):
-        batch.grade_class(files, released(tmp_path), tmp_path / "out", batch.Options("plain"))
+        batch.grade_class(files, released(tmp_path), tmp_path / "out", batch.Options())
 
 
 def test_an_examiner_lost_leaves_a_question_open_and_is_tried_again(tmp_path, monkeypatch):
@@ -193,7 +191,7 @@ def test_an_examiner_lost_leaves_a_question_open_and_is_tried_again(tmp_path, mo
     files = batch.find_submissions([write(tmp_path / "in", "ann")], NAME)
     for _ in range(2):
         path = released(tmp_path)
-        done = batch.grade_class(files, path, tmp_path / "out", batch.Options("plain"))
+        done = batch.grade_class(files, path, tmp_path / "out", batch.Options())
         assert [q["reason"] for q in done.results[0]["questions"]] == ["gone", "gone"]
         assert done.graded == ("ann",)
     told = json.loads((done.folder / "ann.json").read_text())

@@ -78,14 +78,14 @@ def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, mon
     monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     monkeypatch.setattr(control_groups, "find_problem", lambda: "it is read-only")
-    assert cli.main([*words, "--mode", "plain"]) == 0
+    assert cli.main(words) == 0
     assert capsys.readouterr().out.splitlines() == [
         "ann: 5 of 5 (q1 3, q2 2)",
         "bob: 3 of 5 (q1 3, q2 not begun)",
         "mean: 4.0 of 5",
         "q1: mean 3.0 of 3, full points 100%, not begun 0%",
         "q2: mean 1.0 of 2, full points 50%, not begun 50%",
-        f"2 graded, 0 kept; in results/{NAME}; mode plain, the memory of a worker capped by its "
+        f"2 graded, 0 kept; in results/{NAME}; the memory of a worker capped by its "
         "address space alone",
     ]
 
@@ -112,7 +112,7 @@ def test_grade_looks_whether_the_release_is_this_classs(
         write(tmp_path / "out" / NAME, name)
     monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
-    assert cli.main([*words, "--mode", "plain"]) == code
+    assert cli.main(words) == code
     assert said in capsys.readouterr().err
     assert (tmp_path / "results").exists() == ("none of" not in said)
 
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_submission_is_named_from_collecting_to_the_scores(
     ]
     monkeypatch.setattr(pool, "run_examiners", in_process)
     grade = ["homework", "grade", "out", "--release", "release", "--out", "results"]
-    assert cli.main([*grade, "--mode", "plain"]) == 1
+    assert cli.main(grade) == 1
     told = capsys.readouterr()
     assert told.out.splitlines()[:3] == [
         "ann: 5 of 5 (q1 3, q2 2)",
@@ -189,7 +189,7 @@ def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
         ["feedback", "gone", "--out", "x"],
         ["gradebook", "results", "--homework", "other"],
         ["gradebook", "results", "--columns", "excel"],
-        ["grade", "results", "--release", "gone", "--out", "x", "--mode", "plain"],
+        ["grade", "results", "--release", "gone", "--out", "x"],
         ["grade", "results", "--release", "gone", "--out", "x", "--jobs", "0"],
         ["grade", "results", "--release", "gone", "--out", "x", "--seconds", "0"],
         ["gradebook", "results", "--marks", "gone.csv", "--out", "x"],

@@ -279,7 +279,7 @@ def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
 
     def again(path, homework, before, code="1"):
         asked.clear()
-        return grade_submission(path, "ann", Counting(), Grader(homework, "plain", code), before)
+        return grade_submission(path, "ann", Counting(), Grader(homework, code), before)
 
     homework = private()
     path = write(tmp_path, "ann")

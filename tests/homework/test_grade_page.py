@@ -40,7 +40,7 @@ def book(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="the page's commands grade in mode full, as root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the page's commands grade as root")
 def test_the_five_commands_of_the_page_go_from_a_source_to_scores(book, capsys):
     release, collect, *rest = commands("homework release")
     assert len(rest) == 3

@@ -23,15 +23,13 @@ from press.homework.grading.private_test import run_private_test
 from press.homework.private import Private
 from press.homework.regions import keep_solutions
 from press.homework.release import write_release
-from press.homework.sandbox import Answer, Sandbox, list_modes
+from press.homework.sandbox import Answer, Sandbox
 from press.homework.source import Homework
 from press.homework.trusted import Trusted
 from press.homework.variants import draw_variants, read_sources
 
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
-# The strongest mode that works on this machine.
-MODE = next(mode for mode, missing in list_modes().items() if not missing)
 
 
 def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
@@ -80,13 +78,13 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
     private = replace(write_release(path, tmp_path / "release").private, students=names)
     most = {question.id: question.points for question in private.questions}
     results = {}
-    with Sandbox(MODE, packages=private.packages) as sandbox:
+    with Sandbox(packages=private.packages) as sandbox:
         for name, cells in submissions(homework, private, wrong):
             file = tmp_path / f"{name}.ipynb"
             file.write_text(
                 json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
             )
-            results[name] = grade_submission(file, name, sandbox, Grader(private, MODE, ""))
+            results[name] = grade_submission(file, name, sandbox, Grader(private, ""))
 
     points = {
         name: {question["id"]: question["points"] for question in result["questions"]}

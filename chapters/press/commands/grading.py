@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
@@ -73,7 +73,6 @@ def grade_submissions(
     release: Annotated[Path, Option(help="what `labkit homework release` wrote")],
     out: Annotated[Path, Option(help="for the results")],
     homework: Homework = None,
-    mode: Literal["full", "restricted", "plain"] = "full",
     jobs: Annotated[int | None, Option(min=1, help="default: one a core")] = None,
     seconds: Annotated[float, Option(help="for one call of a student's code")] = 5.0,
     only: Annotated[list[str] | None, Option(metavar="ID", help="may be repeated")] = None,
@@ -84,17 +83,16 @@ def grade_submissions(
     test only its questions are graded again, and what changed is said. A question whose private
     test fails by itself is not graded: exit 1 names it.
 
-    Modes: full (behind bubblewrap, any user), restricted (root in a container), plain (any user).
-    Where the mode is not available nothing is graded.
+    Where submissions cannot be confined nothing is graded.
     """
     from tqdm.auto import tqdm
 
     from press.control_groups import find_problem
     from press.homework.grading import batch
-    from press.homework.sandbox import modes
+    from press.homework.sandbox.needs import require_walls
 
-    modes.require_mode(mode)
-    how = batch.Options(mode, seconds, jobs)
+    require_walls()
+    how = batch.Options(seconds, jobs)
     private = batch.find_private_file(release, homework)
     files = batch.find_submissions(submissions, private.stem)
     total = len(set(only) & set(files)) if only else len(files)
@@ -107,7 +105,7 @@ def grade_submissions(
     scores.say_scores(done.results)
     cap = "its address space alone" if find_problem() else "a control group"
     print(
-        f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
+        f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; "
         f"the memory of a worker capped by {cap}"
     )
     if done.strangers:

@@ -74,7 +74,7 @@ class Walls:
 
     def _show(self) -> list[str]:
         """Return bubblewrap's arguments for the root that the server sees."""
-        arguments = [bubblewrap.PROGRAM, "--unshare-pid", "--unshare-ipc"]
+        arguments = [bubblewrap.find_program(), "--unshare-pid", "--unshare-ipc"]
         arguments += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         arguments += ["--proc", "/proc", "--ro-bind", "/sys", "/sys", "--dev", "/dev"]
         for path in sorted(str(path) for path in Path("/dev").glob("nvidia*")):

@@ -1,14 +1,13 @@
-"""Run the attacks in one mode, beside what they are after: a key, ports, siblings.
+"""Run the attacks beside what they are after: a key, ports, siblings.
 
-As a program it runs them all and prints what came of each, for a mode that needs a process of its
-own kind: `python -m tests.homework.sandbox.gauntlet MODE`.
+As a program it runs them all and prints what came of each, for a process of another user:
+`python -m tests.homework.sandbox.gauntlet`.
 """
 
 import contextlib
 import json
 import os
 import socket
-import sys
 import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -79,7 +78,7 @@ def came_of(answer: Answer) -> str:
 
 
 class Range:
-    """A sandbox in one mode, and around it everything that an attack is after."""
+    """A sandbox, and around it everything that an attack is after."""
 
     def __init__(self, sandbox: Sandbox, sibling: Worker, outside: Path):
         self.sandbox, self.sibling, self.outside = sandbox, sibling, outside
@@ -194,12 +193,12 @@ def fits(name: str, actual: str) -> bool:
 
 
 @contextmanager
-def prepared(mode: str) -> Iterator[Range]:
+def prepared() -> Iterator[Range]:
     """Open a sandbox with a sibling worker at work beside each attack."""
     os.environ[CANARY] = f"canary-{os.urandom(8).hex()}"
     with (
         tempfile.TemporaryDirectory() as outside,
-        Sandbox(mode, LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
+        Sandbox(LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
         sandbox.open_worker(HONEST) as sibling,
     ):
         os.chmod(outside, 0o755)
@@ -208,10 +207,10 @@ def prepared(mode: str) -> Iterator[Range]:
             yield ready
 
 
-def run(mode: str, names: Iterable[str] = NAMES) -> dict[str, list[str]]:
+def run(names: Iterable[str] = NAMES) -> dict[str, list[str]]:
     """Run attacks; say what did not go as its row says, after which one it was seen."""
     surprises: dict[str, list[str]] = {}
-    with prepared(mode) as at:
+    with prepared() as at:
         for number, name in enumerate(names):
             actual = at.attack(name)
             wrong = [] if fits(name, actual) else [actual]
@@ -228,9 +227,5 @@ def run(mode: str, names: Iterable[str] = NAMES) -> dict[str, list[str]]:
     return surprises
 
 
-def main(mode: str) -> None:
-    print(json.dumps(run(mode)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print(json.dumps(run()))

@@ -1,6 +1,6 @@
-"""Become another kind of process, then run a program: a plain user, or root as in a container.
+"""Become a plain user, then run a program.
 
-    python launch.py plain|container FOLDER COMMAND...
+    python launch.py FOLDER COMMAND...
 
 Root only. Python and FOLDER stay where they are and become readable to other users, in a mount
 namespace of this process's own.
@@ -13,8 +13,6 @@ import tempfile
 
 libc = ctypes.CDLL(None, use_errno=True)
 NEW_MOUNTS, BIND, RECURSIVE, PRIVATE = 0x20000, 1 << 12, 1 << 14, 1 << 18
-# What a container's root usually has: chown … setpcap, net_bind_service, net_raw, chroot, mknod …
-CONTAINER = {0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31}
 NOBODY = 65534
 
 
@@ -51,16 +49,12 @@ def open_to_others(paths):
             os.rmdir(place)
 
 
-def main(kind, folder, *command):
+def main(folder, *command):
     paths = {os.path.realpath(each) for each in (sys.base_prefix, sys.prefix, folder)}
     open_to_others(sorted(paths))
-    if kind == "plain":
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    else:
-        for capability in set(range(41)) - CONTAINER:
-            call("prctl", 24, ctypes.c_ulong(capability), 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
     os.execv(command[0], command)
 
 

@@ -23,9 +23,8 @@ READING_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Options:
-    """How to grade: the sandbox's mode, seconds for one call of a student's code, examiners."""
+    """How to grade: seconds for one call of a student's code, examiners."""
 
-    mode: str = "full"
     seconds: float = 5.0
     jobs: int | None = None  # one a core
 
@@ -114,7 +113,7 @@ def grade_class(
 ) -> Batch:
     """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
 
-    A result whose file, numbers, tests, mode and labkit are the same as before is not made again,
+    A result whose file, numbers, tests and labkit are the same as before is not made again,
     nor is a question of which nothing changed.
     """
     private = load_private(private_path)
@@ -165,7 +164,7 @@ def _grade_students(
     before: dict[str, Result | None],
 ) -> Iterator[tuple[str, Result, bool]]:
     """Each student's result, and whether it was made now."""
-    grader = Grader(private, how.mode, digest_code(private, Limits(seconds=float(how.seconds))))
+    grader = Grader(private, digest_code(private, Limits(seconds=float(how.seconds))))
     tasks: list[dict[str, Any]] = []
     for student in chosen:
         old = before[student]
@@ -178,7 +177,6 @@ def _grade_students(
         return
     settings = {
         "private": str(private_path),
-        "mode": how.mode,
         "code": grader.code,
         "seconds": how.seconds,
     }
@@ -187,16 +185,16 @@ def _grade_students(
             tasks, open_examiner, settings, how.jobs or count_cores(), limit_seconds(private)
         ):
             student = task["student"]
-            lost = make_lost_result(private, student, files[student], how.mode, why)
+            lost = make_lost_result(private, student, files[student], why)
             yield student, result or lost, True
     except pool.Lost as error:
         raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
 
 
-def make_lost_result(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
+def make_lost_result(private: Private, student: str, path: Path, why: str) -> Result:
     """The result of a submission that could not be graded at all; it is tried again next time."""
     questions = [results.make_question(each, [], NOT_GRADED, why) for each in private.questions]
-    return results.make_result(private, student, path, mode, questions)
+    return results.make_result(private, student, path, questions)
 
 
 def limit_seconds(private: Private) -> float:

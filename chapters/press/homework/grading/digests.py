@@ -18,17 +18,17 @@ from press.homework.private import Private, Question
 from press.homework.sandbox.limits import Limits
 from press.homework.variants import draw_variants
 
-WHY = {"code": "the submission", "test": "the test", "grader": "the grader or its mode"}
+WHY = {"code": "the submission", "test": "the test", "grader": "the grader"}
 
 
 class Grader:
-    """What a result depends on beside the submission: mode, code of the grader, tests."""
+    """What a result depends on beside the submission: the grader's code, its tests."""
 
-    def __init__(self, private: Private, mode: str, code: str):
-        self.private, self.mode, self.code = private, mode, code
+    def __init__(self, private: Private, code: str):
+        self.private, self.code = private, code
 
     def digest_submission(self, path: Path, student: str) -> str:
-        """Change when the file, the student's numbers, any test, the mode or labkit does."""
+        """Change when the file, the student's numbers, any test or labkit does."""
         numbers = draw_variants(self.private, find_variant(self.private, student))
         tests = [self.digest_test(each) for each in self.private.questions]
         return digest_values(
@@ -37,7 +37,7 @@ class Grader:
             numbers,
             self.private.digest,
             tests,
-            self._digest_grader(),
+            self.code,
         )
 
     def digest_file(self, path: Path) -> str:
@@ -59,7 +59,7 @@ class Grader:
         return {
             "code": digest_values(program.text, numbers),
             "test": self.digest_test(one),
-            "grader": self._digest_grader(),
+            "grader": self.code,
         }
 
     def digest_unread_question(self, one: Question, path: Path) -> dict[str, str]:
@@ -67,11 +67,8 @@ class Grader:
         return {
             "code": self.digest_file(path),
             "test": self.digest_test(one),
-            "grader": self._digest_grader(),
+            "grader": self.code,
         }
-
-    def _digest_grader(self) -> str:
-        return digest_values(self.mode, self.code)
 
 
 def digest_code(private: Private, limits: Limits) -> str:

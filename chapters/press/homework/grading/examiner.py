@@ -1,4 +1,4 @@
-"""Open what an examiner needs: the private tests, a sandbox in the mode asked for."""
+"""Open what an examiner needs: the private tests, a sandbox."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ def open_examiner(
 ) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
     """A function that grades a task {"student", "path", "before"}; Unavailable as the sandbox.
 
-    `settings` are {"private": path, "mode", "code", "seconds"}. Imports wait until here: the pool
+    `settings` are {"private": path, "code", "seconds"}. Imports wait until here: the pool
     needs this module's name and no torch.
     """
     import torch
@@ -29,9 +29,9 @@ def open_examiner(
 
     torch.set_num_threads(1)  # one examiner a core
     private = load_private(Path(settings["private"]))
-    grader = Grader(private, settings["mode"], settings["code"])
+    grader = Grader(private, settings["code"])
     limits = Limits(seconds=settings["seconds"])
-    with Sandbox(settings["mode"], limits, private.packages) as workers, limit_memory(MOST_MEMORY):
+    with Sandbox(limits, private.packages) as workers, limit_memory(MOST_MEMORY):
         yield lambda task: grade_submission(
             Path(task["path"]), task["student"], workers, grader, task["before"]
         )

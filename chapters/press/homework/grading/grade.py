@@ -58,7 +58,6 @@ def grade_submission(
         private,
         student,
         path,
-        grader.mode,
         questions,
         problems,
         status,

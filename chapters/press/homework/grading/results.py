@@ -1,6 +1,6 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
-    {"schema": 1, "homework", "title", "student", "mode", "file", "handed_in", "sha256", "digest",
+    {"schema": 1, "homework", "title", "student", "file", "handed_in", "sha256", "digest",
      "status", "problems", "total", "max", "questions": [{"id", "points", "max", "failure",
                     "reason", "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
 
@@ -53,7 +53,6 @@ def make_result(
     private: Private,
     student: str,
     path: Path,
-    mode: str,
     questions: list[Result],
     problems: Sequence[str] = (),
     status: str = "",
@@ -66,7 +65,6 @@ def make_result(
         "homework": private.homework,
         "title": private.title,
         "student": student,
-        "mode": mode,
         "file": path.name,
         "handed_in": read_change_time(path),
         "sha256": sha256,
@@ -144,7 +142,6 @@ def load_result(path: Path) -> Result | None:
         "total",
         "max",
         "problems",
-        "mode",
     )
     return result if whole and all(key in result for key in keys) else None
 

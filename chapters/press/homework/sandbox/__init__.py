@@ -6,20 +6,15 @@ submission. A *worker* is forked from the zygote for one question, confined, and
 the submission; it sends values back (JSON and raw tensor bytes, never pickle), so a forged reply
 is a wrong value and no more.
 
-    with Sandbox("full", packages=("torch", "numpy")) as sandbox:
+    with Sandbox(packages=("torch", "numpy")) as sandbox:
         with sandbox.open_worker(program) as worker:
             answer = worker.call("rms_norm", x, eps=1e-6)     # -> Answer
 
-A worker is one process: in every mode it can start threads and no process, no program, no socket.
-A list of system calls (seccomp), Landlock and limits on resources say so. The modes differ in what
-stands around that:
-
-    mode        needs                   walls beside those
-    full        bubblewrap, and         own mount, pid, ipc and network namespaces; a read-only
-                namespaces (any user)   root that holds Python and the packages
-    restricted  root, as in a           a user of its own for each worker
-                container
-    plain       no privilege            none
+Around the zygote and its workers bubblewrap puts mount, pid, ipc and network namespaces of their
+own, and a read-only root that holds Python and the packages. Inside, each worker confines itself:
+Landlock shows it its own folder and what it may read, a list of system calls (seccomp) lets it
+start threads and no process, no program, no socket, and limits on resources cap it. All of this
+works for any user. Where one of them is not to be had nothing runs: `needs` says what is missing.
 
 Where a control group can be made (version 1 or 2; root mostly) it caps all memory of a worker, swap
 included; elsewhere the address space is capped, and since a worker is one process that bounds it.
@@ -32,19 +27,17 @@ What the walls do not do, so that nobody relies on it:
 - A time, or "the loss went down", that is measured inside a worker can be faked. `Answer.seconds`
   is measured by the grader.
 - Flaws of the kernel are out of scope.
-- `packages` is a wall for files in every mode: what is not named, and not needed by what is named,
+- `packages` is a wall for files: what is not named, and not needed by what is named,
   cannot be read. Among what can be read (the standard library, what the packages depend on) an
   import hook says no with a clear message, and hostile code gets past it.
 - The cap on the temporary folder's size is looked at twenty times a second: for a moment there may
   be more in it.
-- In full and plain mode workers have the grader's own user number, behind Landlock and the list of
-  system calls. In restricted and plain mode a worker can see which paths exist, though not read
-  them.
+- Workers have the grader's own user number, behind the walls above.
 """
 
 from press.homework.sandbox.answer import Answer as Answer
 from press.homework.sandbox.limits import Limits as Limits
-from press.homework.sandbox.modes import Unavailable as Unavailable
-from press.homework.sandbox.modes import list_modes as list_modes
+from press.homework.sandbox.needs import Unavailable as Unavailable
+from press.homework.sandbox.needs import find_problem as find_problem
 from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.worker import Worker as Worker

@@ -6,9 +6,8 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from press import bubblewrap
 
@@ -115,58 +114,57 @@ def locate_packages(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def plan_paths(packages: tuple[str, ...]) -> dict[str, Any]:
-    """Return a worker's view of the file system, for `show_only` and `inside.confine`.
+@dataclass(frozen=True)
+class View:
+    """What a zygote and its workers see of the file system, and what they import.
 
-    whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
-    folders of which the names may be read, and no more; masked: folders that full mode empties
-    before it shows what is in `whole`; system: small files; path, sites, found, imported: how the
-    zygote imports.
+    `whole` are folders and files that are shown with all that is in them: packages, shared
+    libraries; `stdlib` is the standard library, `sites` the folders that packages are installed
+    in, `hidden` those of them and of the library's that are emptied before `whole` is shown;
+    `system` are small files. `found` says where packages lie that are in no site folder; `imported`
+    is what the zygote imports.
     """
+
+    whole: list[str]
+    stdlib: list[str]
+    sites: list[str]
+    hidden: list[str]
+    system: list[str]
+    found: dict[str, str]
+    imported: list[str]
+
+    def show(self, *more: str) -> list[str]:
+        """List bubblewrap's arguments for a root that holds this, Python, and `more`.
+
+        `more` are arguments of bubblewrap as well. Workers see less than that: Landlock lets them
+        read nothing below /proc, and of `more` their own folder.
+        """
+        shown = {*self.stdlib, *self.whole, *self.system, os.path.realpath(sys.executable)}
+        arguments = ["--proc", "/proc", "--dev", "/dev"]
+        # Parents come before what lies in them, so that nothing is mounted over.
+        for path in sorted({*shown, *self.hidden}, key=lambda path: path.count("/")):
+            arguments += bubblewrap.show([path]) if path in shown else ["--tmpfs", path]
+        arguments += more
+        for path in [*self.hidden, "/"]:
+            arguments += ["--remount-ro", path]
+        return arguments
+
+
+def plan_view(packages: tuple[str, ...]) -> View:
+    """Work out what a homework with these packages needs; ValueError where one is missing."""
     distributions = find_distributions(packages)
     found = locate_packages(packages)
     sites = sorted({str(each.locate_file("")).rstrip("/") for each in distributions})
     whole = [*list_libraries(), *(path for each in distributions for path in list_entries(each))]
-    whole += list(found.values())
     stdlib = list_standard()
-    hidden = [os.path.join(folder, site) for folder in stdlib for site in SITE]
-    files = [
-        os.path.join(folder, name)
-        for folder in stdlib
-        for name in sorted(os.listdir(folder))
-        if name not in SITE
-    ]
-    system = [path for path in SYSTEM if os.path.exists(path)]
-    return {
-        "whole": sorted({*whole}),
-        "stdlib": stdlib,
-        "sites": sites,
-        "listed": sorted({*stdlib, *sites}),
-        "masked": sorted({*sites, *(path for path in hidden if os.path.isdir(path))}),
-        "files": files,
-        "system": system,
-        "path": [*stdlib, *sites],
-        "found": found,
-        "imported": [
-            each
-            for name in dict.fromkeys([*WIRE, *packages])
-            for each in (name, *ALSO.get(name, ()))
-        ],
-    }
-
-
-def show_only(plan: Mapping[str, Any], *more: str) -> list[str]:
-    """List bubblewrap's arguments for a root that holds what is in `paths`, Python, and `more`.
-
-    `more` are arguments of bubblewrap as well. Workers see less than that: Landlock lets them read
-    what is in `paths`, and nothing below /proc.
-    """
-    shown = {*plan["stdlib"], *plan["whole"], *plan["system"], os.path.realpath(sys.executable)}
-    arguments = ["--proc", "/proc", "--dev", "/dev"]
-    # Parents come before what lies in them, so that nothing is mounted over.
-    for path in sorted({*shown, *plan["masked"]}, key=lambda path: path.count("/")):
-        arguments += bubblewrap.show([path]) if path in shown else ["--tmpfs", path]
-    arguments += more
-    for path in [*plan["masked"], "/"]:
-        arguments += ["--remount-ro", path]
-    return arguments
+    inside = [os.path.join(folder, site) for folder in stdlib for site in SITE]
+    names = dict.fromkeys([*WIRE, *packages])
+    return View(
+        whole=sorted({*whole, *found.values()}),
+        stdlib=stdlib,
+        sites=sites,
+        hidden=sorted({*sites, *(path for path in inside if os.path.isdir(path))}),
+        system=[path for path in SYSTEM if os.path.exists(path)],
+        found=found,
+        imported=[each for name in names for each in (name, *ALSO.get(name, ()))],
+    )

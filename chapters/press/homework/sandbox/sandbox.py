@@ -1,7 +1,6 @@
 """A sandbox: one zygote with the packages loaded, from which workers are forked."""
 
 import contextlib
-import itertools
 import json
 import os
 import secrets
@@ -17,14 +16,14 @@ from typing import Any
 
 from labkit.system.threads import build_one_thread_environment
 from press import bubblewrap, control_groups
-from press.homework.sandbox import folder, modes, mount_plan, seccomp
+from press.homework.sandbox import folder, mount_plan, seccomp
 from press.homework.sandbox.limits import Limits
+from press.homework.sandbox.needs import require_walls
 from press.homework.sandbox.worker import REQUEST, Process, Worker
 
 START_SECONDS = 180.0  # importing torch on a loaded machine
 ORDER_SECONDS = 60.0  # a fork on a loaded machine
 
-_FIRST_UID, _UIDS = 100_000, 400_000
 _OWNER = "labkit-grader"  # the control group above those of all workers
 _PREFIX = "labkit-workers-"  # of a folder with the homes of workers; then the grader's number
 _INSIDE = Path(__file__).parent / "inside"
@@ -50,28 +49,23 @@ _ENVIRONMENT = {
 
 
 class Sandbox:
-    """Confine workers as `mode` says; a context manager.
+    """Confine workers; a context manager.
 
     `packages` are what a submission may import, beside Python's basics: top-level names. Raises
-    Unavailable where the mode cannot be kept, ValueError where a package is not installed.
+    Unavailable where the walls cannot be had, ValueError where a package is not installed.
     """
 
     def __init__(
-        self,
-        mode: str = "full",
-        limits: Limits | None = None,
-        packages: tuple[str, ...] = ("torch", "numpy"),
+        self, limits: Limits | None = None, packages: tuple[str, ...] = ("torch", "numpy")
     ):
-        modes.require_mode(mode)
-        self.mode, self.limits = mode, limits or Limits()
-        self.packages = tuple(packages)
+        require_walls()
+        self.limits, self.packages = limits or Limits(), tuple(packages)
+        self._view = mount_plan.plan_view(self.packages)
         self._plan = {
-            **mount_plan.plan_paths(self.packages),
-            "mode": mode,
+            **asdict(self._view),
             "allowed": list(self.packages),
             "filter": seccomp.compile_filter().hex(),
         }
-        self._uids = itertools.count(secrets.randbelow(_UIDS))
         # Why nothing caps the memory of a worker as a whole; empty where a control group does.
         self.no_group = control_groups.find_problem()
         self._homes = ""
@@ -82,7 +76,6 @@ class Sandbox:
     def __enter__(self) -> "Sandbox":
         _sweep_leftovers()
         self._homes = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
-        os.chmod(self._homes, 0o711)  # passed through by workers that are another user
         self._start_zygote()
         return self
 
@@ -100,14 +93,11 @@ class Sandbox:
     def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
-        walls, python = [], sys.executable
-        if self.mode == "full":
-            python = os.path.realpath(sys.executable)
-            more = bubblewrap.show([str(_INSIDE)]) + bubblewrap.show([self._homes], writable=True)
-            walls = [bubblewrap.PROGRAM, "--unshare-all", *mount_plan.show_only(self._plan, *more)]
-        arguments = ["-S", "-s", "-P", "-c", _START, str(_INSIDE), str(theirs.fileno())]
+        more = bubblewrap.show([str(_INSIDE)]) + bubblewrap.show([self._homes], writable=True)
+        walls = [bubblewrap.find_program(), "--unshare-all", *self._view.show(*more)]
+        python = [os.path.realpath(sys.executable), "-S", "-s", "-P", "-c", _START]
         self._zygote = subprocess.Popen(
-            [*walls, python, *arguments],
+            [*walls, *python, str(_INSIDE), str(theirs.fileno())],
             env={**_ENVIRONMENT, "HOME": self._homes, "TMPDIR": self._homes},
             cwd="/",
             pass_fds=[theirs.fileno()],
@@ -166,17 +156,14 @@ class Sandbox:
 
     def fork(self, channel: int, limits: Limits) -> Process:
         """Fork one worker, cap it, and give what the grader holds of it."""
-        uid = _FIRST_UID + next(self._uids) % _UIDS if self.mode == "restricted" else 0
         home = tempfile.mkdtemp(dir=self._homes)
-        if uid:
-            os.chown(home, uid, uid)
         group = None
         if not self.no_group:
             name = f"{os.getpid()}-{secrets.token_hex(6)}"
             group = control_groups.make_group(name, _OWNER, limits.memory)
         process = Process(self, home, group)
         most = {**asdict(limits), "request": REQUEST}
-        order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
+        order = {"do": "fork", "tmp": home, "limits": most}
         try:
             heard = self._send_order(order, channel)
             if not heard:  # a zygote that is gone is started again

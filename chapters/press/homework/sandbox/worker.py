@@ -37,7 +37,7 @@ class Process:
     def take(self, number: int, pidfd: int) -> None:
         """Hold the process that the zygote forked, and put it under its group's limit."""
         self._number, self.pidfd = number, pidfd
-        # Behind bubblewrap's walls processes have numbers of their own.
+        # Behind the walls processes have numbers of their own.
         known = re.search(r"^Pid:\s*(\d+)$", Path(f"/proc/self/fdinfo/{pidfd}").read_text(), re.M)
         self.pid = int(known[1]) if known else 0
         if self.group:

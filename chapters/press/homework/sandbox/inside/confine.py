@@ -1,7 +1,8 @@
 """The walls that a worker puts around itself, before it reads anything.
 
 `plan` is what the grader worked out before (press.homework.sandbox.mount_plan): the paths to read
-and the compiled seccomp filter. In full mode all of this is behind bubblewrap's walls as well.
+and the compiled seccomp filter. All of this is behind bubblewrap's walls, which every worker of a
+zygote shares; what stands here keeps one worker from the others.
 """
 
 import contextlib
@@ -18,10 +19,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def open_rules(plan: dict[str, Any]) -> list[tuple[int, int]]:
     """Open, once in the zygote, what Landlock shall let a worker read."""
-    shown = [
-        (path, system_calls.READ) for path in [*plan["whole"], *plan["files"], *plan["system"]]
-    ]
-    shown += [(path, system_calls.READ_DIR) for path in plan["listed"]]
+    paths = [*plan["stdlib"], *plan["sites"], *plan["whole"], *plan["system"]]
+    shown = [(path, system_calls.READ) for path in paths]
     shown += [(path, system_calls.READ_FILE | system_calls.WRITE_FILE) for path in _DEVICES]
     return [system_calls.open_rule(path, rights) for path, rights in shown if os.path.exists(path)]
 
@@ -34,14 +33,10 @@ def confine_worker(
     Of all open descriptors those in `kept` remain, {old: new}; `memory` is the address space that
     the worker starts with.
     """
-    home, uid, limits = order["tmp"], order["uid"], order["limits"]
+    home, limits = order["tmp"], order["limits"]
     system_calls.forgo_privileges()
     if os.geteuid() == 0:
         system_calls.drop_bounding()
-    if uid:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
     system_calls.drop_capabilities()
     system_calls.die_with_parent(signal.SIGKILL)
     system_calls.hide_memory()
@@ -49,12 +44,12 @@ def confine_worker(
     os.umask(0o077)
     system_calls.restrict_files([*rules, system_calls.open_rule(home, system_calls.CHANGE)])
     _close_all_but(kept)
-    _set_limits(limits, memory, own_user=plan["mode"] != "plain")
+    _set_limits(limits, memory)
     os.environ.update(HOME=home, TMPDIR=home, TRITON_CACHE_DIR=f"{home}/triton")
     system_calls.install_filter(bytes.fromhex(plan["filter"]))
 
 
-def _set_limits(most: dict[str, int], memory: int, *, own_user: bool) -> None:
+def _set_limits(most: dict[str, int], memory: int) -> None:
     limits = {
         resource.RLIMIT_AS: memory + most["memory"],
         resource.RLIMIT_CORE: 0,
@@ -62,9 +57,8 @@ def _set_limits(most: dict[str, int], memory: int, *, own_user: bool) -> None:
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_NOFILE: 64,
+        resource.RLIMIT_NPROC: most["processes"],
     }
-    if own_user:  # it counts by user, and in plain mode that user has other processes
-        limits[resource.RLIMIT_NPROC] = most["processes"]
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

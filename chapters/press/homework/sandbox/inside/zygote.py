@@ -2,7 +2,7 @@
 
 It is started by the grader with one socket. First comes the plan, then orders, each answered:
 
-    {"do": "fork", "tmp", "uid", "limits"} + (socket)  ->  {"pid"} + (pidfd), or {"failed"}
+    {"do": "fork", "tmp", "limits"} + (socket)       ->  {"pid"} + (pidfd), or {"failed"}
     {"do": "reap", "pid"}                            ->  {"status"}
 
 It ends when the grader does: the socket then reads as closed.
@@ -26,8 +26,8 @@ def main(descriptor: int) -> None:
     grader = socket.socket(fileno=descriptor)
     plan = json.loads(grader.recv(_LONGEST))
     statm = os.open("/proc/self/statm", os.O_RDONLY)
-    sys.path[:] = plan["path"]
-    imports.install_finder(plan["found"], plan["sites"], plan["whole"])
+    sys.path[:] = [*plan["stdlib"], *plan["sites"]]
+    imports.install_finder(plan["found"])
     for name in plan["imported"]:
         importlib.import_module(name)
     serve.warm_up()
