@@ -33,7 +33,7 @@ def book(tmp_path, monkeypatch):
         (["book", "build", "--only", "--seed", "1"], "one word or more"),
         (["book", "build", "--nope"], "No such option: --nope"),
         (["book", "accept", "a"], "--why"),
-        (["runs", "compare"], "lists list, show, export, reproduce, gc"),
+        (["runs", "compare"], "lists show, reproduce"),
     ],
 )
 def test_misuse_exits_with_2_and_says_what_exists(book, capsys, words, rule):

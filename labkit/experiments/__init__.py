@@ -12,7 +12,7 @@ replicates/    runs that train together, as one batched model
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      the most memory that a task held; what a chapter declares
-queries/       questions to the store: list, show, export, clean up, train again
+reproduce.py   train a stored run again, all of it
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  differences, seed by seed
 papers.py      numbers that papers printed: data/papers, read

@@ -11,10 +11,6 @@ from torch import nn
 
 from labkit.system.processor import name_processor
 
-COMMIT = (
-    "COMMIT"  # the file beside labkit that names its commit where git does not go (make gpu-pack)
-)
-
 
 def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
     """Return where and with what a number is made: device, processor, versions, commit."""
@@ -34,7 +30,7 @@ def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
 @cache
 def _name_commit() -> str:
     """Name the commit of labkit's sources, with + when files differ from it; empty outside git."""
-    packed = Path(__file__).parents[2] / COMMIT
+    packed = Path(__file__).parents[2] / "COMMIT"  # of `make gpu-pack`
     if packed.is_file():
         return packed.read_text()
 

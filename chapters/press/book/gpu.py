@@ -12,7 +12,7 @@ from importlib.metadata import distribution
 from io import BytesIO
 from pathlib import Path
 
-from labkit.system.provenance import COMMIT, collect_provenance
+from labkit.system.provenance import collect_provenance
 from labkit.system.units import in_words
 from press.book.chapters import find_root
 
@@ -48,7 +48,7 @@ def pack_sources(root: Path) -> Path:
                 if part.suffix != ".pyc" and ".." not in part.parts:
                     archive.add(str(part.locate()), f"packages/{part}")
         commit = collect_provenance()["commit"].encode()
-        entry = tarfile.TarInfo(COMMIT)
+        entry = tarfile.TarInfo("COMMIT")  # for labkit.system.provenance
         entry.size = len(commit)
         archive.addfile(entry, BytesIO(commit))
     return file

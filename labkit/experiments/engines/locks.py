@@ -9,7 +9,6 @@ A trainer that is killed leaves the file of its lock behind, which is in nobody'
 import contextlib
 import errno
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
@@ -42,14 +41,3 @@ def lock_runs(
             # Before it is released: who waits for it sees that its file is gone, and makes another.
             held.callback(path.unlink, missing_ok=True)
         yield
-
-
-def remove_unheld(path: Path, dry: bool = False) -> bool:
-    """Remove the file of a lock that nobody holds; say whether it went, or would have gone."""
-    try:
-        with FileLock(path, blocking=False):
-            if not dry:
-                path.unlink()
-    except (Timeout, PermissionError, FileNotFoundError):
-        return False
-    return True

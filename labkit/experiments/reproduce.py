@@ -1,4 +1,4 @@
-"""Train a stored run again, all of it, and compare: see labkit.experiments.replay.
+"""Train a stored run again, all of it, and compare: `labkit runs reproduce`.
 
 On one machine, with one code, torch and number of threads, nothing differs: bit for bit.
 """
@@ -22,7 +22,9 @@ def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
     """
     row = Store(root).find_row(key)
     if row is None:
-        raise ValueError(f"the run {key} has no record; `labkit runs list` says which have one")
+        raise ValueError(
+            f"the run {key} has no record; each line of data/records has its run's key"
+        )
     try:
         run = Run.from_dict(row["run"])
     except (KeyError, TypeError, ValueError) as error:
