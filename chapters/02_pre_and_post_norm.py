@@ -40,7 +40,7 @@ from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Results, Run, claim, ladder, minus, proportion
-from labkit.leaderboard.show_bench import show_bench
+from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Departure
 from labkit.statistics.pooled import compare_samples
 
@@ -98,7 +98,7 @@ climbers = {
 climbed = lab.ladder([*climbers.values(), "no attention"])
 
 # %%
-show_bench(
+show_explorer(
     lab,
     climbed,
     "pre",

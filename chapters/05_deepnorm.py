@@ -39,7 +39,7 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
-from labkit.leaderboard.show_bench import show_bench
+from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Departure
 from labkit.norms import LayerNorm, layer_norm
 from labkit.placements import DeepNorm, Place, PostNorm
@@ -71,7 +71,7 @@ five = lab.seeds(5)
 climbed = lab.ladder(["pre", "post", "post, xavier", "deepnorm", "no attention"])
 
 # %%
-show_bench(
+show_explorer(
     lab,
     climbed,
     "deepnorm",

@@ -40,7 +40,7 @@ from labkit.context import Context
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, published
-from labkit.leaderboard.show_bench import show_bench
+from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Block
 from labkit.norms import RMSNorm, rms_norm
 from labkit.placements import StreamNorm
@@ -74,7 +74,7 @@ rung = ladder.shared_rung(climbed, small)  # the largest on which all of them ha
 table4 = {row["method"]: row for row in published("zhuo2025-table4")}
 
 # %%
-show_bench(
+show_explorer(
     lab,
     climbed,
     "hybrid",

@@ -43,7 +43,7 @@ from labkit.experiments.own import own_norm
 from labkit.leaderboard import starter
 from labkit.leaderboard.footprint import BACKWARD, count_footprint
 from labkit.leaderboard.letters import letters
-from labkit.leaderboard.show_bench import show_bench
+from labkit.leaderboard.show_explorer import show_explorer
 from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
 from labkit.statistics.holm import adjusted
@@ -89,7 +89,7 @@ lost = {arm: fmean(of.values()) for arm, of in every.items()}  # over all seeds 
 middle = np.ptp([by_rate[arm][ladder.COARSE[2]] for arm in field.values() if arm != "dyt"])
 
 # %%
-show_bench(
+show_explorer(
     lab,
     climbed,
     "qk",

@@ -129,11 +129,11 @@ def readable_signature(app, what, name, obj, options, signature, returns):
     return signature and short(signature), returns and short(returns)
 
 
-# -- the block bench: only pages that have one load what it needs ---------------------------------
-def load_bench(app, pagename, templatename, context, doctree) -> None:
-    if "data-bench=" in context.get("body", ""):
-        app.add_css_file("bench.css")
-        app.add_js_file("bench.js", loading_method="defer")
+# -- the block explorer: only pages that have one load what it needs ------------------------------
+def load_explorer(app, pagename, templatename, context, doctree) -> None:
+    if "data-explorer=" in context.get("body", ""):
+        app.add_css_file("explorer.css")
+        app.add_js_file("explorer.js", loading_method="defer")
 
 
 # -- exercises: only pages that check one load what it needs --------------------------------------
@@ -188,7 +188,7 @@ def setup(app) -> None:
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
-    app.connect("html-page-context", load_bench)
+    app.connect("html-page-context", load_explorer)
     app.connect("html-page-context", load_answers)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)

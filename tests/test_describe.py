@@ -20,7 +20,7 @@ from labkit.probes.diagnosis import SYMPTOMS
 from press.book.files import Red
 from press.cli import main
 from press.site import written
-from press.site.block_bench import FOLDER
+from press.site.explorer import FOLDER
 from press.site.written import PAGE, norms_table, recipes_table, symptoms_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -166,8 +166,8 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     assert main(["book", "tables", "--check"]) == 1
     said = capsys.readouterr().out
     assert (
-        "the table of recipes and the block bench's S.json and README's picture and START.ipynb: "
-        "not what labkit has"
+        "the table of recipes and the block explorer's S.json and README's picture and "
+        "START.ipynb: not what labkit has"
     ) in said
     assert main(["book", "tables"]) == main(["book", "tables", "--check"]) == 0
     assert (tmp_path / PAGE).read_text(encoding="utf-8") == page

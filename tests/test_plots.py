@@ -127,7 +127,7 @@ PICTURES = {
         **XOR,
     ),
     "placement_diagram": lambda: plots.placement_diagram("post", "hybrid"),
-    "block_bench": lambda: plots.block_bench(
+    "block_explorer": lambda: plots.block_explorer(
         {"none": {0.001: [1.6], 0.01: [None]}, "peri": {0.001: [1.5, 1.6], 0.01: [1.4]}},
         {"post": {0.001: [1.7], 0.01: [3.0]}},
         reference={"letter frequencies": 3.0},
@@ -246,9 +246,12 @@ def test_provenance_is_kept_and_what_is_counted_has_no_seeds():
             "Post-Norm: norms on the residual stream, after each of 2 additions.",
         ),
         ("placement_diagram", "on q, k and v and on the residual stream, after the first"),
-        ("block_bench", "No norm: norms nowhere. Peri-LN: norms on the embedding and before each"),
-        ("block_bench", "Peri-LN falls from 1.55 at 0.001 to 1.4 at 0.01"),
-        ("block_bench", "(1 of 1 runs diverged at 0.01)"),
+        (
+            "block_explorer",
+            "No norm: norms nowhere. Peri-LN: norms on the embedding and before each",
+        ),
+        ("block_explorer", "Peri-LN falls from 1.55 at 0.001 to 1.4 at 0.01"),
+        ("block_explorer", "(1 of 1 runs diverged at 0.01)"),
     ],
 )
 def test_the_words_of_a_figure_hold_what_it_draws(name, words):
@@ -389,7 +392,12 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
         (plots.bookshelf, [["rmsnorm"]], {"caption": "Books."}, "instance"),
         (plots.placement_diagram, ["ngpt"], {}, "hybrid"),
         (plots.placement_diagram, ["pre", "post", "qk", "peri"], {}, "one to three"),
-        (plots.block_bench, [{"pre": {}}, {}], CAPTION | {"reference": {"a": 3}}, "needs points"),
+        (
+            plots.block_explorer,
+            [{"pre": {}}, {}],
+            CAPTION | {"reference": {"a": 3}},
+            "needs points",
+        ),
         (plots.sphere_paths, [{"a": [[1, 2]]}], CAPTION | {"marks": {}, "title": ""}, "points × 3"),
         (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
         (plots.share_bars, [{"a": {"x": 1}, "b": {"y": 1}}], CAPTION | {"notes": {}}, "same parts"),

@@ -334,7 +334,7 @@ function copy(event) {
 }
 
 function begin() {
-  document.querySelectorAll("figure:not([data-bench]) .labkit-drawing[data-marks]").forEach(start);
+  document.querySelectorAll("figure:not([data-explorer]) .labkit-drawing[data-marks]").forEach(start);
   for (const slider of document.querySelectorAll(".labkit-slider")) {
     const range = slider.querySelector("input[type=range]");
     range.addEventListener("input", () => move(slider, range));

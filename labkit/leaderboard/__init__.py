@@ -6,8 +6,8 @@ entries.py    what takes part: an arm of the ladder, or a recipe with a norm of 
 compete.py    trains what an entry lacks, on any engine; or takes a look, which gives no order
 standings.py  from runs to ranks, intervals and letters
 starter.py    a norm to begin with, for a file of your own
-block_bench.py  what the ladder recorded of each recipe, as the block bench's data
-show_bench.py   the bench in a chapter
+explorer.py   what the ladder recorded of each recipe, as the block explorer's data
+show_explorer.py   the block explorer in a chapter
 
 `labkit leaderboard` is the command, chapter 10 the text.
 """

@@ -1,7 +1,7 @@
 from .attention import attention_maps
-from .bench import block_bench
 from .books import bookshelf
 from .cube import axes_cube
+from .explorer import block_explorer
 from .figure import Figure
 from .groups import dots, histograms, paired, share_bars
 from .kernels import roof
@@ -24,7 +24,7 @@ __all__ = [
     "Table",
     "attention_maps",
     "axes_cube",
-    "block_bench",
+    "block_explorer",
     "bookshelf",
     "by_depth",
     "curves",

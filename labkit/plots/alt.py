@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
+from typing import Any
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -85,7 +86,7 @@ def join_sentences(
     return text
 
 
-def describe_divergence(points: Mapping[float | str, Sequence[float]]) -> str:
+def describe_divergence(points: Mapping[Any, Sequence[float]]) -> str:
     """Return at which settings runs diverged, and how many."""
     parts = [
         f"{lost} of {len(ys)} runs diverged at {x if isinstance(x, str) else format_number(x)}"

@@ -61,7 +61,7 @@ def curves(
         settings, runs = list(table[name]), list(points.values())
         key = marks.add(name, ax, ylabel, settings, runs, places=places, shift=dodge)
         _draw_series(ax, points, style, dodge, key)
-        _cross_diverged(ax, points, style, dodge * 1.5, key)
+        cross_diverged(ax, points, style, dodge * 1.5, key)
         alive = {x: mean for x, mean in zip(points, means, strict=True) if isfinite(mean)}
         height = list(alive.values())[-1] if alive else nan
         ends.append(End(name, height, style, reaches=place[xs[-1]] in alive, key=key))
@@ -248,7 +248,7 @@ def _draw_series(ax: Any, points: Points, style: Look, dodge: float, key: str) -
     ax.plot(xs, means, zorder=3, transform=to, gid=key, **style.marked_line)
 
 
-def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float, key: str) -> None:
+def cross_diverged(ax: Any, points: Points, style: Look, dodge: float, key: str) -> None:
     """Mark each setting at which a run diverged with a cross near the top of the axes."""
     xs = [x for x, ys in points.items() if not all(map(isfinite, ys))]
     aside = ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)

@@ -19,7 +19,7 @@ from press.site.figures import is_picture
 
 pytestmark = pytest.mark.site
 
-READ = "figure:not([data-bench]) .labkit-drawing[data-marks]:visible"
+READ = "figure:not([data-explorer]) .labkit-drawing[data-marks]:visible"
 PHONE: ViewportSize = {"width": 390, "height": 844}
 LEAST = 11  # pixels: text on a phone
 HEAVIEST = 900_000  # bytes: a chapter and all that it loads, compressed

@@ -205,11 +205,11 @@ def test_a_chapter_opens_as_a_notebook_and_runs_to_its_end(
     if "plots.explore(" in before:
         choose_another_picture(page)
         page.screenshot(path=pictures / f"lab-{name}-widget.png")
-    if "show_bench(" in before:
+    if "show_explorer(" in before:
         show_first(page, "iframe")
-        frame = page.frame_locator(f"{NOTEBOOK} iframe[title='The block bench']")
+        frame = page.frame_locator(f"{NOTEBOOK} iframe[title='The block explorer']")
         expect(frame.locator(".said p").first).to_contain_text("ends at")
-        page.screenshot(path=pictures / f"lab-{name}-bench.png")
+        page.screenshot(path=pictures / f"lab-{name}-explorer.png")
     with capsys.disabled():
         print(f"\n{name} in JupyterLab: done {finished - opened:.0f} s after the double click")
         if name == CHAPTERS[0] and first:

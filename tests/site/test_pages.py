@@ -50,7 +50,7 @@ READ = [
     ".bd-article a:not(.headerlink, .marks > a)",
     ".labkit-matrix .marks span",
     ".bd-article p code",
-    ".labkit-bench :is(p, label, button, output)",
+    ".labkit-explorer :is(p, label, button, output)",
 ]
 
 
@@ -102,7 +102,7 @@ def test_every_picture_has_words_and_every_figure_its_origin(page: Page, chapter
         assert page.locator(".tag_parameters, .tag_injected-parameters, .stderr").count() == 0
         alts = page.locator(".bd-article img").evaluate_all("images => images.map(i => i.alt)")
         assert all(alt.strip() and not alt.startswith(("_images", "../")) for alt in alts), name
-        drawn = page.locator(".bd-article .labkit-figure svg:not(.labkit-bench svg)")
+        drawn = page.locator(".bd-article .labkit-figure svg:not(.labkit-explorer svg)")
         named = "all => all.every(svg => svg.role === 'img' && svg.ariaLabel.trim())"
         assert drawn.evaluate_all(named), name
         broken = "images => images.filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"

@@ -194,7 +194,7 @@ def write_constraints(
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
-    """Write the tables of norms and recipes, the block bench, README's picture, START.ipynb."""
+    """Write the tables of norms and recipes, the block explorer, README's picture, START.ipynb."""
     from press.site.written import write_all
 
     stale = write_all(find_root(), check=check)

@@ -1,7 +1,7 @@
 """What a page may ask of its reader at once.
 
 A chapter's words have no limit, its parts do. A shelf of the cabinet is for looking up: its words
-have one, too. The block bench counts as no figure: it is one and the same wherever it stands.
+have one, too. The block explorer counts as no figure: it is one and the same wherever it stands.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
     counts = {
         "words": outline.words,
         "cards of findings": sum(c["sort"] == "finding" for c in outline.claims.values()),
-        "figures": outline.figures - count_benches(twin),
+        "figures": outline.figures - count_explorers(twin),
         "open lines of code": outline.lines,
         "words before the first figure": count_words_before_a_figure(twin),
     }
@@ -44,10 +44,10 @@ def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
             yield f"has {count} {what}, {low - count} fewer than the {low} that a {kind} has"
 
 
-def count_benches(twin: Mapping[str, Any]) -> int:
-    """Count the figures that a page makes a block bench of."""
+def count_explorers(twin: Mapping[str, Any]) -> int:
+    """Count the figures that a page makes a block explorer of."""
     outputs = (output for cell in twin["cells"] for output in cell.get("outputs", []))
-    return sum("bench" in output.get("metadata", {}).get("labkit", {}) for output in outputs)
+    return sum("explorer" in output.get("metadata", {}).get("labkit", {}) for output in outputs)
 
 
 def count_words_before_a_figure(twin: Mapping[str, Any]) -> int:

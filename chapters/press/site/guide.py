@@ -2,7 +2,7 @@
 
 A comment is replaced by what it names:
 
-    <!-- bench -->            the cover: the block bench, and a picture where no script runs
+    <!-- explorer -->            the cover: the block explorer, and a picture where no script runs
     <!-- claims -->           the cover: every claim as a mark, a row a chapter
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
@@ -21,7 +21,7 @@ from pathlib import Path
 from labkit.system.units import parse_bytes
 from press.book.facts import format_table
 from press.book.forecasts import HELD
-from press.site import all_predictions, block_bench, coverage, sizing, wordlists
+from press.site import all_predictions, coverage, explorer, sizing, wordlists
 from press.site.claim_cards import draw_cover, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
@@ -31,7 +31,7 @@ GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "r
          "package.md", "house.md", "tables.md", "placements.md", "course.md", "server.md",
          "notation.md", "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (bench|claims|sizes|lesson|sizing|predictions|forecasts|glossary|notation|errata"
+    r"<!-- (explorer|claims|sizes|lesson|sizing|predictions|forecasts|glossary|notation|errata"
     r"|coverage)"
     r"((?: \d+[KMGT]?)*) -->"
 )
@@ -44,7 +44,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
     """Fill a typed page, and make its references links."""
 
     fill = {
-        "bench": lambda: wrap_html(block_bench.read_cover(root)),
+        "explorer": lambda: wrap_html(explorer.read_cover(root)),
         "claims": lambda: draw_cover(book),
         "sizes": lambda: format_sizes(book),
         "lesson": lambda *numbers: format_lesson(numbers, book),

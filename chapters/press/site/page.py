@@ -33,7 +33,7 @@ MIME_TYPES = (
     "text/latex",
     "text/plain",
 )
-DRAWN = """<figure class="labkit-figure" id="{anchor}"{bench}>
+DRAWN = """<figure class="labkit-figure" id="{anchor}"{explorer}>
 
 ```{{raw}} html
 {picture}
@@ -200,9 +200,10 @@ def draw_figure(output: Json, build: Mapping[str, Any], place: Place) -> str:
         coded = "".join(join_text(data["image/png"]).split())
         picture = f'<img alt="{alt}" src="data:image/png;base64,{coded}">'
     facts = html.escape(provenance_line(about.get("provenance"), build))
-    bench = f' data-bench="{html.escape(about["bench"])}"' if "bench" in about else ""
+    address = about.get("explorer")
+    explorer = f' data-explorer="{html.escape(address)}"' if address else ""
     links = (LINK + DATA if place.table else LINK).format(**place._asdict())
     return DRAWN.format(
-        **place._asdict(), bench=bench, picture=picture, caption=about["caption"].strip(),
+        **place._asdict(), explorer=explorer, picture=picture, caption=about["caption"].strip(),
         links=links, facts=facts,
     )  # fmt: skip

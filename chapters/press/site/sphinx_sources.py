@@ -26,7 +26,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import block_bench, exercises, guide, launch, pyodide
+from press.site import exercises, explorer, guide, launch, pyodide
 from press.site.arms import build_arms_page
 from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
@@ -81,7 +81,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     static = [path for path in (chapters / "_static").rglob("*") if path.is_file()]
     for path in [*(chapters / name for name in SITE_SOURCES), *static]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
-    for name, script, content in list(block_bench.script_files(files)):
+    for name, script, content in list(explorer.script_files(files)):
         del files[name]
         files[script] = content
     for name in guide.GUIDE:

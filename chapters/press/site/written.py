@@ -2,9 +2,9 @@
 
 The tables of norms, recipes and symptoms stand in chapters/tables.md, between `<!-- norms -->` and
 `<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
-torch. The block bench's data and README's picture come from the records; the picture holds its own
-alternative text, with the numbers in it, and that text is what is compared. chapters/START.ipynb is
-what a reader opens first.
+torch. The block explorer's data and README's picture come from the records; the picture holds its
+own alternative text, with the numbers in it, and that text is what is compared.
+chapters/START.ipynb is what a reader opens first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labkit.plots.figure import Figure
 from press.book.chapters import KERNEL, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
-from press.site import block_bench
+from press.site import explorer
 from press.site.outline import Book, read_outlines
 
 NAMES = ("norms", "recipes", "symptoms")
@@ -78,7 +78,7 @@ kernel."""
 def write_all(root: Path, *, check: bool) -> list[str]:
     """Bring all of it up to date; name what was not. `check` only looks."""
     stale = [f"the table of {name}" for name in write_tables(root, check=check)]
-    stale += block_bench.write_bench(root, check=check)
+    stale += explorer.write_files(root, check=check)
     return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
 
 
@@ -209,7 +209,7 @@ def draw_ladder(root: Path) -> Figure:
     from labkit.experiments.ladder import comparing
     from labkit.placements import RECIPES
 
-    found = ladder.read_ladder([RUNG], ladder.ARMS, block_bench.read_recorded(root))
+    found = ladder.read_ladder([RUNG], ladder.ARMS, explorer.read_recorded(root))
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     names = {

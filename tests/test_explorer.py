@@ -1,4 +1,4 @@
-"""The block bench's data are what the records say, and what a chapter shows of it."""
+"""The block explorer's data are what the records say, and what a chapter shows of it."""
 
 import json
 import math
@@ -15,17 +15,17 @@ from scipy import stats
 
 from labkit.experiments import ladder
 from labkit.experiments.records import Records, from_row
-from labkit.leaderboard import show_bench as shown
-from labkit.leaderboard.block_bench import describe_rung, list_recipes
+from labkit.leaderboard import show_explorer as shown
+from labkit.leaderboard.explorer import describe_rung, list_recipes
 from labkit.placements import RECIPES
 from labkit.plots.looks import choose_look
-from press.lint.budgets import count_benches
-from press.site import block_bench
+from press.lint.budgets import count_explorers
+from press.site import explorer
 from press.site.figures import Place
 from press.site.page import draw_figure
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / block_bench.FOLDER
+FOLDER = ROOT / explorer.FOLDER
 STYLE = (ROOT / "chapters" / "_static" / "book.css").read_text(encoding="utf-8")
 
 
@@ -56,7 +56,7 @@ def of_recipe(rows: list[dict], name: str, **asked) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", ["pre", "qk", "post", "none", "hybrid"])
-def test_what_the_bench_says_of_a_recipe_stands_in_the_records(rows, name):
+def test_what_the_explorer_says_of_a_recipe_stands_in_the_records(rows, name):
     told = load("S")["recipes"][name]
     assert told["report"] in ("strict", "first look")
     seeds = range(5, 25) if told["report"] == "strict" else range(5)
@@ -85,7 +85,7 @@ def test_what_the_bench_says_of_a_recipe_stands_in_the_records(rows, name):
     assert len(curve) == math.ceil(len(first["losses"]) / per_point)
 
 
-def test_every_recipe_and_rung_of_the_records_is_on_the_bench(rows):
+def test_every_recipe_and_rung_of_the_records_is_in_the_explorer(rows):
     names = {row["run"]["model"]["recipe"] for row in rows}
     found = {name for name in names if of_recipe(rows, name)} | {"ngpt"}  # a model of its own type
     assert set(load("S")["recipes"]) == found
@@ -138,27 +138,27 @@ def test_what_is_more_than_norms_in_slots_says_what():
 
 @pytest.mark.slow
 def test_a_wrong_number_is_seen_and_written_anew(tmp_path):
-    shutil.copytree(FOLDER, tmp_path / block_bench.FOLDER)
+    shutil.copytree(FOLDER, tmp_path / explorer.FOLDER)
     (tmp_path / "data").symlink_to(ROOT / "data")
-    made = block_bench.build_files(tmp_path)
-    assert block_bench.write_data(tmp_path, made, check=True) == []
-    path = tmp_path / block_bench.FOLDER / "S.json"
+    made = explorer.build_files(tmp_path)
+    assert explorer.write_data(tmp_path, made, check=True) == []
+    path = tmp_path / explorer.FOLDER / "S.json"
     right = path.read_text(encoding="utf-8")
     wrong = right.replace('"mean":1.3', '"mean":1.2', 1)
     assert wrong != right
     path.write_text(wrong, encoding="utf-8")
-    (tmp_path / block_bench.FOLDER / "X.json").write_text("{}", encoding="utf-8")
-    stale = ["the block bench's S.json", "the block bench's X.json"]
-    assert block_bench.write_data(tmp_path, made, check=True) == stale
+    (tmp_path / explorer.FOLDER / "X.json").write_text("{}", encoding="utf-8")
+    stale = ["the block explorer's S.json", "the block explorer's X.json"]
+    assert explorer.write_data(tmp_path, made, check=True) == stale
     assert path.read_text(encoding="utf-8") == wrong
-    assert block_bench.write_data(tmp_path, made) == stale
+    assert explorer.write_data(tmp_path, made) == stale
     assert path.read_text(encoding="utf-8") == right
-    assert not (tmp_path / block_bench.FOLDER / "X.json").exists()
+    assert not (tmp_path / explorer.FOLDER / "X.json").exists()
 
 
 def test_the_site_has_each_file_as_a_script():
     files = {"_static/blocks/S.json": b'{"a":1}\n', "_static/book.css": b"", "x.json": b"{}"}
-    assert list(block_bench.script_files(files)) == [
+    assert list(explorer.script_files(files)) == [
         ("_static/blocks/S.json", "_static/blocks/S.js", b'labkitBlocks("S",{"a":1});\n')
     ]
 
@@ -167,11 +167,11 @@ def test_the_cover_s_picture_is_of_the_data_that_are_there():
     import hashlib
 
     digest = hashlib.sha256((FOLDER / "S.json").read_bytes()).hexdigest()[:16]
-    picture = (FOLDER / block_bench.COVER).read_text(encoding="utf-8")
+    picture = (FOLDER / explorer.COVER).read_text(encoding="utf-8")
     assert picture.startswith(f"<!-- {digest} -->\n<div class=")
     assert picture.count("<svg ") == 2, "a phone has its own"
     assert 'aria-label="Pre-Norm: norms before each sublayer' in picture
-    assert 'data-bench="r=pre"' in block_bench.read_cover(ROOT)
+    assert 'data-explorer="r=pre"' in explorer.read_cover(ROOT)
 
 
 # -- in a chapter -----------------------------------------------------------------------------
@@ -194,19 +194,19 @@ def made_up(loss):
 
 
 class Lab:
-    """What show_bench asks of a lab."""
+    """What show_explorer asks of a lab."""
 
     @staticmethod
     def provenance(*results):
         return {"runs": sum(map(len, results)), "seeds": [1000]}
 
 
-def test_a_chapter_s_picture_has_both_blocks_and_tells_the_page_how_the_bench_begins(small):
-    figure = shown.show_bench(Lab, small, "pre", beside="post", caption="Two blocks.")
+def test_a_chapter_s_picture_has_both_blocks_and_tells_the_page_how_the_explorer_begins(small):
+    figure = shown.show_explorer(Lab, small, "pre", beside="post", caption="Two blocks.")
     assert "Post-Norm: norms on the residual stream" in figure.alt
     assert figure.alt.index("Post-Norm:") < figure.alt.index("Pre-Norm:")
     assert "Pre-Norm rises from 2 at 0.001 to 2.01 at 0.01" in figure.alt
-    assert figure.metadata()["bench"] == "r=pre&a=post"
+    assert figure.metadata()["explorer"] == "r=pre&a=post"
     assert figure.metadata()["provenance"]["runs"] == 4
     output = {
         "metadata": {"labkit": {"kind": "figure", **figure.metadata()}},
@@ -214,9 +214,9 @@ def test_a_chapter_s_picture_has_both_blocks_and_tells_the_page_how_the_bench_be
         "output_type": "display_data",
     }
     drawn = draw_figure(output, {}, Place("2.1", "figure-two", ""))
-    start = '<figure class="labkit-figure" id="figure-two" data-bench="r=pre&amp;a=post">'
+    start = '<figure class="labkit-figure" id="figure-two" data-explorer="r=pre&amp;a=post">'
     assert start in drawn
-    assert count_benches({"cells": [{"outputs": [output, {"metadata": {}}]}]}) == 1
+    assert count_explorers({"cells": [{"outputs": [output, {"metadata": {}}]}]}) == 1
 
 
 def outputs_of(figure):
@@ -226,14 +226,16 @@ def outputs_of(figure):
     return [(out.metadata["labkit"]["kind"], out.data) for out in captured.outputs]
 
 
-def test_the_bench_is_live_where_a_notebook_runs_and_a_build_keeps_the_picture(small, monkeypatch):
-    figure = shown.show_bench(Lab, small, "pre", caption="One block.")
+def test_the_explorer_is_live_where_a_notebook_runs_and_a_build_keeps_the_picture(
+    small, monkeypatch
+):
+    figure = shown.show_explorer(Lab, small, "pre", caption="One block.")
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("LABKIT_POOL", raising=False)
     kinds = [kind for kind, _ in outputs_of(figure)]
     assert kinds == ["figure", "caption", "volatile"]
     frame = outputs_of(figure)[-1][1]["text/html"]
-    assert frame.startswith('<iframe title="The block bench" srcdoc="')
+    assert frame.startswith('<iframe title="The block explorer" srcdoc="')
     assert "labkitBlocks(&quot;S&quot;" in frame and "</script" not in frame
     assert len(re.findall("&lt;/script&gt;", frame)) == 1
     monkeypatch.setenv("LABKIT_POOL", "1")
@@ -253,5 +255,5 @@ def test_a_rung_that_nobody_reported_on_has_no_pairs():
     )  # fmt: skip
     told = describe_rung(found, "S", lambda run: None)
     assert (told["order"], told["pairs"], told["minutes"]) == ([], [], None)
-    assert told["recipes"]["pre"]["tried"] == [[0.01, 1.5, [1.5], []]]
+    assert told["recipes"]["pre"]["tried"] == [(0.01, 1.5, [1.5], [])]
     assert "mean" not in told["recipes"]["pre"]

@@ -1,4 +1,4 @@
-"""The block bench: what the ladder recorded of each way to place norms, as plain values.
+"""The block explorer's data: what the ladder recorded of each way to place norms, as plain values.
 
     list_recipes()        every recipe of the ladder: its slots, what else it is, how it is drawn
     describe_rung(…)      a rung or direction: by recipe its losses by rate, curves, report, probes
@@ -6,8 +6,7 @@
 The press writes both as JSON, and a page draws them. Every mean, interval and difference is made
 here, by the ladder and labkit.statistics: the page computes none. Losses are in nats a token.
 
-    tried       [rate, mean validation loss, each seed's, steps of those that diverged]; the mean is
-                null where a run diverged
+    tried       the values of each `Tried`, in its order
     curves      by rate: [steps a point, training losses], of one seed, each the mean of a stretch
     report      strict, first look or half-way (labkit.experiments.ladder.reading)
     seeds       test losses of the seeds that report, at `rate`; mean, and Student's interval
@@ -17,7 +16,8 @@ here, by the ladder and labkit.statistics: the page computes none. Losses are in
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -40,6 +40,7 @@ from labkit.statistics.seeds import t_interval
 from labkit.training import Record
 
 POINTS = 50  # of a training curve
+SEARCH = ("tuning", "room")  # the stages of runs that look for a rate
 OVER = "pre"  # what a recipe is compared with where the reader names nothing
 # What a norm in a slot is on, for those who hear the page.
 WORDS = {
@@ -93,24 +94,30 @@ def _list_besides(recipe: Recipe) -> list[str]:
 
 
 # -- what a rung recorded ---------------------------------------------------------------------
-def describe_rung(found: Results, rung: str, read: ladder.Read) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Tried:
+    """A learning rate that the search tried."""
+
+    rate: float
+    mean: float | None  # validation loss; None where a run diverged
+    seeds: list[float]  # the loss of each seed that did not diverge, the lowest first
+    diverged: list[int]  # the steps at which the others did
+
+
+def describe_rung(found: ladder.Ladder, rung: str, read: ladder.Read) -> dict[str, Any]:
     """Describe what each recipe did on a rung; `found` has all arms there (`read_ladder`)."""
-    size, text = ladder.RUNGS[rung], ladder.build_text(rung)
+    size = ladder.RUNGS[rung]
     here = [arm for arm in found.where(rung=rung).by("arm") if arm in RECIPES]
-    rows = {arm: _select_rows(found, rung, arm) for arm in here}
     reported = [arm for arm in here if ladder.has_reported(found, arm, rung)]
-    pairs = _compare_pairs(found, rung, rows, reported)
+    pairs = _compare_pairs(found, rung, reported)
     told = set(list_told_apart(pairs))
     return {
         "rung": rung,
         "size": size.changes or f"{size.depth} blocks of width {size.dim}",
         "steps": size.steps,
-        "minutes": _count_minutes(rung, rows[OVER], read) if OVER in reported else None,
-        "lines": {
-            "letter frequencies": _round(ngram_loss(text, 1, "validation"), 4),
-            "trigram counts": _round(ngram_loss(text, 3, "validation"), 4),
-        },
-        "recipes": {arm: _describe_arm(found, rung, arm, rows[arm], read) for arm in here},
+        "minutes": _count_minutes(found, rung, read) if OVER in reported else None,
+        "lines": {name: _round(loss, 4) for name, loss in measure_references(rung).items()},
+        "recipes": {arm: _describe_arm(found, rung, arm, read) for arm in here},
         "order": reported,
         "pairs": [
             [*(_round(value, 3) for value in (of.mean, *of.compute_interval())), int(pair in told)]
@@ -119,45 +126,44 @@ def describe_rung(found: Results, rung: str, read: ladder.Read) -> dict[str, Any
     }
 
 
-def _select_rows(found: Results, rung: str, arm: str) -> tuple[tuple[dict[str, Any], Record], ...]:
-    return tuple(row for row in found.rows if (row[0]["rung"], row[0]["arm"]) == (rung, arm))
+def measure_references(rung: str) -> dict[str, float]:
+    """Return the validation losses that a rung's are held against."""
+    text = ladder.build_text(rung)
+    return {
+        "letter frequencies": ngram_loss(text, 1, "validation"),
+        "trigram counts": ngram_loss(text, 3, "validation"),
+    }
 
 
 def _compare_pairs(
-    found: Results, rung: str, rows: Mapping[str, tuple], reported: Sequence[str]
+    found: ladder.Ladder, rung: str, reported: Sequence[str]
 ) -> dict[tuple[str, str], Difference]:
     """Compare every pair of arms that reported, with the scatter of all arms of the rung."""
-    if not reported:
-        return {}
-    scatters = {rung: ladder.measure_scatter(found, rung)}
+    rows = {arm: of.rows for arm, of in found.where(rung=rung).by("arm").items()}
     return {
-        (one, other): ladder.lead(ladder.Ladder((*rows[one], *rows[other]), scatters), one, other)[
-            rung
-        ]
+        (one, other): ladder.lead(replace(found, rows=rows[one] + rows[other]), one, other)[rung]
         for one, other in combinations(reported, 2)
     }
 
 
-def _describe_arm(
-    found: Results, rung: str, arm: str, rows: tuple, read: ladder.Read
-) -> dict[str, Any]:
-    of_arm = Results(rows)
-    said = describe_progress(rung, arm, read)
-    tried = [row for row in rows if row[0]["stage"] in ("tuning", "room")]
-    told: dict[str, Any] = {
-        "report": said.state,
-        "why": said.why,
-        "tried": _list_tried(tried),
-        "curves": _draw_curves(tried, []),
+def _describe_arm(found: ladder.Ladder, rung: str, arm: str, read: ladder.Read) -> dict[str, Any]:
+    of_arm = found.where(rung=rung, arm=arm)
+    search = of_arm.where(stage=SEARCH)
+    progress = describe_progress(rung, arm, read)
+    described: dict[str, Any] = {
+        "report": progress.state,
+        "why": progress.why,
+        "tried": [astuple(one) for one in _list_tried(search)],
+        "curves": _draw_curves(search),
     }
     if not ladder.has_reported(found, arm, rung):
-        return told
+        return described
     losses = ladder.reported(of_arm, arm)[rung]
     final = of_arm.where(stage="final")
     sd = ladder.measure_scatter(found, rung).sd
-    return told | {
-        "rate": said.rate,
-        "curves": _draw_curves(tried, final.rows),
+    return described | {
+        "rate": progress.rate,
+        "curves": _draw_curves(of_arm.where(stage=(*SEARCH, "final"))),
         "seeds": [_round(losses[seed], 5) for seed in sorted(losses)],
         "mean": _round(fmean(losses.values()), 5),
         "interval": [_round(end, 5) for end in t_interval([*losses.values()])],
@@ -167,31 +173,24 @@ def _describe_arm(
     }
 
 
-def _list_tried(rows: Sequence[tuple[dict[str, Any], Record]]) -> list[list[Any]]:
-    """List the rates that were tried, with the validation loss of each seed."""
-    by_rate: dict[float, list[Record]] = {}
-    for labels, record in rows:
-        by_rate.setdefault(labels["lr"], []).append(record)
+def _list_tried(search: Results) -> list[Tried]:
     tried = []
-    for rate, records in sorted(by_rate.items()):
+    for rate, runs in sorted(search.by("lr").items()):
+        records = [record for _, record in runs]
         losses = [r.probes["validation"]["loss"] for r in records if r.diverged_at is None]
-        ends = sorted(r.diverged_at for r in records if r.diverged_at is not None)
-        mean = None if ends else _round(fmean(losses), 4)
-        tried.append([rate, mean, sorted(_round(loss, 4) for loss in losses), ends])
+        diverged = sorted(r.diverged_at for r in records if r.diverged_at is not None)
+        mean = None if diverged else _round(fmean(losses), 4)
+        tried.append(Tried(rate, mean, sorted(_round(loss, 4) for loss in losses), diverged))
     return tried
 
 
-def _draw_curves(
-    tried: Sequence[tuple[dict[str, Any], Record]], final: Sequence[tuple[dict[str, Any], Record]]
-) -> dict[str, list[Any]]:
-    """Thin the training curve of one seed at each rate: the first that tried it, or reports."""
-    chosen: dict[float, tuple[int, Record]] = {}
-    for labels, record in [
-        *sorted(tried, key=lambda row: row[0]["seed"]),
-        *sorted(final, key=lambda row: row[0]["seed"]),
-    ]:
-        chosen.setdefault(labels["lr"], (labels["seed"], record))
-    return {f"{rate:g}": _thin_curve(record) for rate, (_, record) in sorted(chosen.items())}
+def _draw_curves(runs: Results) -> dict[str, list[Any]]:
+    """Thin the training curve of one seed at each rate: the first that searched, or reports."""
+    curves = {}
+    for rate, at in sorted(runs.by("lr").items()):
+        _, record = min(at, key=lambda row: (row[0]["stage"] == "final", row[0]["seed"]))
+        curves[f"{rate:g}"] = _thin_curve(record)
+    return curves
 
 
 def _thin_curve(record: Record) -> list[Any]:
@@ -220,20 +219,19 @@ def _measure_blocks(records: Sequence[Record]) -> dict[str, list[float | None]]:
     return measured
 
 
-def _list_lacking(found: Results, rung: str, arm: str) -> list[str]:
+def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
     """Say what a comparison with Pre-Norm lacks on this rung, in the words of the regime."""
     if arm == OVER or not ladder.has_reported(found, OVER, rung):
         return []
     judged = "S" if rung in ladder.DIRECTIONS else rung
-    wanted = {(name, at) for name in (arm, OVER, *APART) for at in (rung, judged)}
-    rows = tuple(row for row in found.rows if (row[0]["arm"], row[0]["rung"]) in wanted)
-    scatters = {at: ladder.measure_scatter(found, at) for at in {rung, judged}}
-    return ladder.lacking_on(ladder.Ladder(rows, scatters), rung, arm, OVER)
+    wanted = found.where(arm=[arm, OVER, *APART], rung=[rung, judged])
+    return ladder.lacking_on(wanted, rung, arm, OVER)
 
 
-def _count_minutes(rung: str, rows: tuple, read: ladder.Read) -> int | None:
+def _count_minutes(found: Results, rung: str, read: ladder.Read) -> int | None:
     """Estimate what a strict report takes, in minutes of one core: as many runs as Pre-Norm's."""
-    taken = [r.cpu_seconds for _, r in rows if r.provenance["device"] == CPU]
+    records = [record for _, record in found.where(rung=rung, arm=OVER)]
+    taken = [r.cpu_seconds for r in records if r.provenance["device"] == CPU]
     runs = list_needed(rung, ladder.ARMS[OVER], read)
     return round(len(runs) * fmean(taken) / 60) if taken else None
 

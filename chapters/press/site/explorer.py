@@ -1,7 +1,7 @@
-"""The block bench's data: chapters/_static/blocks, made from data/records by `labkit book tables`.
+"""The block explorer's data: chapters/_static/blocks, written by `labkit book tables`.
 
     index.json     the slots, every recipe, and which rungs there are
-    S.json, …      what a rung or direction recorded (labkit.leaderboard.block_bench)
+    S.json, …      what a rung or direction recorded (labkit.leaderboard.explorer)
     cover.svg      the cover's picture, where no script runs; it names the data that it was drawn of
 
 A line holds one recipe, so that a difference can be read. On the site each JSON is a script: a page
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from labkit.training import Record
 
 FOLDER = Path("chapters") / "_static" / "blocks"
-CALL = "labkitBlocks"  # the function of bench.js that takes a file
+CALL = "labkitBlocks"  # the function of explorer.js that takes a file
 RUNG, SHOWN = "S", "pre"  # what the cover begins with
 COVER = "cover.svg"
-FIGURE = """<figure class="labkit-figure" data-bench="r={recipe}">
+FIGURE = """<figure class="labkit-figure" data-explorer="r={recipe}">
 {picture}
 </figure>"""
 
 
-def write_bench(root: Path, *, check: bool = False) -> list[str]:
+def write_files(root: Path, *, check: bool = False) -> list[str]:
     """Bring data and picture up to date with the records; name what was not. `check` only looks."""
     made = build_files(root)
     stale = write_data(root, made, check=check)
@@ -47,25 +47,25 @@ def write_bench(root: Path, *, check: bool = False) -> list[str]:
         return stale
     if not check:
         write_whole(picture, sign + draw_cover(json.loads(data)).draw_page())
-    return [*stale, "the block bench's picture"]
+    return [*stale, "the block explorer's picture"]
 
 
 def draw_cover(rung: Json) -> Figure:
     """Draw the block and the losses with which the cover begins, out of a rung's data."""
-    from labkit.plots.bench import block_bench
+    from labkit.plots.explorer import block_explorer
 
     losses = {
         recipe: {rate: [*of, *([None] * len(ends))] for rate, _, of, ends in row["tried"]}
         for recipe, row in rung["recipes"].items()
     }
     shown = {SHOWN: losses[SHOWN]}
-    drawn = block_bench(shown, losses, reference=rung["lines"], caption="Where no script runs.")
-    drawn.marks = None  # a script would make a bench of it
+    drawn = block_explorer(shown, losses, reference=rung["lines"], caption="Where no script runs.")
+    drawn.marks = None  # a script puts the explorer in its place
     return drawn
 
 
 def read_cover(root: Path) -> str:
-    """Read the cover's picture, in the figure that bench.js makes a bench of."""
+    """Read the cover's picture, in the figure that explorer.js makes an explorer of."""
     path = root / FOLDER / COVER
     if not path.is_file():
         raise Red(f"the cover shows {FOLDER / COVER}, missing; write it: `labkit book tables`")
@@ -83,7 +83,7 @@ def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> l
                 write_whole(folder / name, made[name])
             else:
                 (folder / name).unlink()
-    return [f"the block bench's {name}" for name in stale]
+    return [f"the block explorer's {name}" for name in stale]
 
 
 def read_recorded(root: Path) -> Read:
@@ -103,43 +103,40 @@ def read_recorded(root: Path) -> Read:
 def build_files(root: Path) -> dict[str, str]:
     """Make every file from the book's records."""
     from labkit.experiments import ladder  # needs torch
-    from labkit.leaderboard import block_bench
+    from labkit.leaderboard.explorer import OVER, WORDS, describe_rung, list_recipes
     from labkit.plots.figure import VARIABLES
 
     read = read_recorded(root)
     found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
     rungs = {
-        rung: block_bench.describe_rung(found, rung, read)
+        rung: describe_rung(found, rung, read)
         for rung in ladder.CLIMBED
         if rung in found.by("rung")
     }
     index = {
-        "slots": block_bench.WORDS,
-        "over": block_bench.OVER,
+        "slots": WORDS,
+        "over": OVER,
         "rungs": {rung: of["size"] for rung, of in rungs.items()},
         "colours": {name: colour for colour, name in VARIABLES.items()},
-        "recipes": block_bench.list_recipes(),
+        "recipes": list_recipes(),
     }
     files = {"index": index, **rungs}
     return {f"{name}.json": format_file(content) for name, content in files.items()}
 
 
 def format_file(content: Json) -> str:
-    """Write a file as JSON, a recipe a line."""
-    parts = []
+    """Write a file as JSON in as few characters as it needs, a recipe a line."""
+    lines = []
     for name, value in content.items():
-        text = format_rows(value) if name == "recipes" else format_value(value)
-        parts.append(f"{json.dumps(name)}:{text}")
-    return "{" + ",\n".join(parts) + "}\n"
+        text = _format_value(value)
+        if name == "recipes":
+            rows = ",\n".join(f"{json.dumps(k)}:{_format_value(v)}" for k, v in value.items())
+            text = f"{{\n{rows}}}"
+        lines.append(f"{json.dumps(name)}:{text}")
+    return "{" + ",\n".join(lines) + "}\n"
 
 
-def format_rows(rows: Mapping[str, Json]) -> str:
-    """Write an object, a member a line."""
-    return "{\n" + ",\n".join(f"{json.dumps(k)}:{format_value(v)}" for k, v in rows.items()) + "}"
-
-
-def format_value(value: object) -> str:
-    """Write a value in as few characters as JSON needs."""
+def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

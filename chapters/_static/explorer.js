@@ -1,6 +1,6 @@
-// The block bench: click norms into a block, and see what every recorded recipe did.
+// The block explorer: click norms into a block, and see what every recorded recipe did.
 //
-// A figure with data-bench="r=post&a=pre" becomes a bench; the address may say so too: r names a
+// A figure with data-explorer="r=post&a=pre" becomes an explorer; the address may say so too: r names a
 // recipe, at= slots (at=q,k), a the recipe held as A, rung a rung, lr a learning rate. Data come
 // from blocks/index.js and a file a rung, made by `labkit book tables`. Every mean, interval and
 // difference is theirs: this script draws, and computes no statistic. It is no module, and the data
@@ -100,7 +100,7 @@
   };
   const MARGIN = { left: 40, right: 14, top: 8, bottom: 22 };
 
-  class Bench {
+  class Explorer {
     constructor(figure, index) {
       this.index = index;
       this.recipes = index.recipes;
@@ -119,8 +119,8 @@
       const options = (rows) => rows.map(([value, text]) => `<option value="${escape(value)}">${escape(text)}</option>`).join("");
       const list = (alone) => options(Object.entries(this.recipes).filter(([, r]) => r.alone === alone).map(([n, r]) => [n, r.name]));
       const box = document.createElement("div");
-      box.className = "labkit-bench";
-      box.innerHTML = `<div class="bench"><div class="tools">
+      box.className = "labkit-explorer";
+      box.innerHTML = `<div class="panes"><div class="tools">
         <label>recipe <select name="recipe"><option value="">a block of your own</option>
           <optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
         <label>rung <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
@@ -296,7 +296,7 @@
 
     colour(name) {
       const colour = name && this.recipes[name].colour;
-      return colour ? `var(--figure-${colour}, ${this.index.colours[colour]})` : "var(--bench-own)";
+      return colour ? `var(--figure-${colour}, ${this.index.colours[colour]})` : "var(--explorer-own)";
     }
 
     // Put norms into the block's slots, its name above it and its equations below.
@@ -316,7 +316,7 @@
       block.querySelector(".words").innerHTML = row ? this.describe(row) : "";
       const a = this.part(".a"), other = this.held && this.recipes[this.held];
       a.hidden = !other || this.held === this.recipe;
-      this.part(".bench").classList.toggle("two", !a.hidden);
+      this.part(".panes").classList.toggle("two", !a.hidden);
       if (!a.hidden && a.dataset.of !== this.held) {
         a.dataset.of = this.held;
         a.style.setProperty("--norm", this.colour(this.held));
@@ -361,7 +361,7 @@
     }
 
     // A panel's size and the part of it that has data. To ask the page for a width makes it lay
-    // itself out: once for each width of the bench.
+    // itself out: once for each width of the explorer.
     measure(name, high) {
       const svg = this.part(`.${name} svg`), key = `${name} ${this.width} ${this.box.firstChild.className}`;
       if (!this.widths.has(key)) this.widths.set(key, Math.max(200, Math.round(svg.parentElement.clientWidth)));
@@ -637,14 +637,14 @@
   // Where the data do not come, the picture stays.
   async function open(figure) {
     try {
-      await new Bench(figure, await load("index")).open(figure.dataset.bench);
+      await new Explorer(figure, await load("index")).open(figure.dataset.explorer);
     } catch {
-      figure.querySelector(".labkit-bench")?.remove();
+      figure.querySelector(".labkit-explorer")?.remove();
       figure.classList.remove("labkit-live");
     }
   }
 
-  const start = () => document.querySelectorAll("figure[data-bench]").forEach(open);
+  const start = () => document.querySelectorAll("figure[data-explorer]").forEach(open);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
 })();

@@ -1,4 +1,4 @@
-"""The block bench, as a reader meets it: by pointer, by keys, without a script, on a telephone."""
+"""The block explorer, as a reader meets it: by pointer, by keys, without a script, on a phone."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from tests.site.test_axe import RULES, RUN, axe
 pytestmark = pytest.mark.site
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = ROOT / "chapters" / "_static" / "blocks"
-# Chapters that begin with a bench, what stands in it, and what is held beside it.
+# Chapters that begin with an explorer, what stands in it, and what is held beside it.
 PRESET = {
     "02_pre_and_post_norm.html": ("Pre-Norm", "Post-Norm"),
     "05_deepnorm.html": ("DeepNorm", "Post-Norm"),
@@ -24,16 +24,16 @@ PRESET = {
     "10_choosing_a_norm.html": ("QK-Norm", "Pre-Norm"),
 }
 LIGHT = 250_000  # bytes that the cover loads, compressed, before anything is clicked
-RUN_IN_BENCH = RUN.replace("run(document", "run(document.querySelector('.labkit-bench')")
+RUN_IN_EXPLORER = RUN.replace("run(document", "run(document.querySelector('.labkit-explorer')")
 PATIENT, THROTTLE = 75.0, 4  # ms that a click may take beside other work; how much it is slowed
 # A click takes as long as its handlers, and as the styles and the layout that they ask for. Two of
 # them, to a block that is recorded and back: the longer counts.
 CLICKS = """() => {
-    const slot = document.querySelector('.labkit-bench .b [data-slot="v"]'), taken = [];
+    const slot = document.querySelector('.labkit-explorer .b [data-slot="v"]'), taken = [];
     for (let i = 0; i < 40; i++) {
         const start = performance.now();
         slot.dispatchEvent(new MouseEvent("click", {bubbles: true}));
-        document.querySelector(".labkit-bench").getBoundingClientRect();
+        document.querySelector(".labkit-explorer").getBoundingClientRect();
         taken.push(performance.now() - start);
     }
     return taken;
@@ -44,21 +44,21 @@ def load(name: str) -> dict:
     return json.loads((BLOCKS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def open_bench(page: Page, address: str = "index.html") -> None:
+def open_explorer(page: Page, address: str = "index.html") -> None:
     page.goto(address)
-    expect(page.locator(".labkit-bench .said p").first).to_be_visible()
+    expect(page.locator(".labkit-explorer .said p").first).to_be_visible()
 
 
 def slot(page: Page, name: str):
-    return page.locator(f".labkit-bench .b [data-slot='{name}']")
+    return page.locator(f".labkit-explorer .b [data-slot='{name}']")
 
 
 def name(page: Page):
-    return page.locator(".labkit-bench .b .name")
+    return page.locator(".labkit-explorer .b .name")
 
 
 def said(page: Page):
-    return page.locator(".labkit-bench .said")
+    return page.locator(".labkit-explorer .said")
 
 
 def mean(recipe: str, rung: str = "S") -> str:
@@ -66,7 +66,7 @@ def mean(recipe: str, rung: str = "S") -> str:
 
 
 def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: Page):
-    open_bench(page)
+    open_explorer(page)
     expect(name(page)).to_have_text("Pre-Norm")
     expect(said(page)).to_contain_text(f"ends at {mean('pre')} nats")
     slot(page, "q").click()
@@ -76,7 +76,7 @@ def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: P
     expect(name(page)).to_have_text("QK-Norm")
     expect(page.get_by_label("recipe")).to_have_value("qk")
     expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
-    curve = page.locator(".labkit-bench .u svg")
+    curve = page.locator(".labkit-explorer .u svg")
     rates = "; ".join(
         f"{rate}: {loss:.2f}" for rate, loss, *_ in load("S")["recipes"]["qk"]["tried"]
     )
@@ -86,11 +86,11 @@ def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: P
 
 
 def test_everything_is_reached_by_keys_alone(page: Page):
-    open_bench(page)
+    open_explorer(page)
     page.get_by_label("recipe").focus()
     for wanted in ("rung", "hold", "draw"):
         page.keyboard.press("Tab")
-        expect(page.locator(f".labkit-bench [name='{wanted}']")).to_be_focused()
+        expect(page.locator(f".labkit-explorer [name='{wanted}']")).to_be_focused()
     page.keyboard.press("Tab")
     expect(slot(page, "end")).to_be_focused()  # the first of the block
     page.keyboard.press("ArrowDown")
@@ -108,23 +108,23 @@ def test_everything_is_reached_by_keys_alone(page: Page):
     page.keyboard.type("Hybrid")
     expect(name(page)).to_have_text("HybridNorm")
     page.get_by_label("rate", exact=True).focus()
-    before = page.locator(".labkit-bench output").text_content()
+    before = page.locator(".labkit-explorer output").text_content()
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".labkit-bench output")).not_to_have_text(before or "")
+    expect(page.locator(".labkit-explorer output")).not_to_have_text(before or "")
     page.locator("[name='hold']").focus()
     page.keyboard.press("Enter")
     expect(page.locator("[name='hold']")).to_have_attribute("aria-pressed", "true")
 
 
 def test_the_rate_scrubs_through_the_curves(page: Page):
-    open_bench(page, "index.html?r=none")
+    open_explorer(page, "index.html?r=none")
     tried = load("S")["recipes"]["none"]["tried"]
     rates = page.get_by_label("rate", exact=True)
     seen = []
     for place in range(int(rates.get_attribute("max") or 0) + 1):
         rates.fill(str(place))
-        seen.append(page.locator(".labkit-bench output").text_content() or "")
-        expect(page.locator(".labkit-bench .t svg")).to_have_attribute(
+        seen.append(page.locator(".labkit-explorer output").text_content() or "")
+        expect(page.locator(".labkit-explorer .t svg")).to_have_attribute(
             "aria-label", re.compile(f"rate {seen[-1].split(':')[0]}\\. No norm: from")
         )
     assert len(seen) == len(set(seen)) == len(load("S")["recipes"]["none"]["curves"])
@@ -134,7 +134,7 @@ def test_the_rate_scrubs_through_the_curves(page: Page):
 
 
 def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
-    open_bench(page, "index.html?r=post")
+    open_explorer(page, "index.html?r=post")
     page.get_by_role("button", name="hold as A").click()
     page.get_by_label("recipe").select_option("lns")
     data = load("S")
@@ -148,7 +148,7 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
         "told apart, also after Holm",
     ):
         expect(said(page)).to_contain_text(text)
-    both = page.locator(".labkit-bench .blocks .name")
+    both = page.locator(".labkit-explorer .blocks .name")
     expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
     page.reload()
     expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
@@ -158,15 +158,15 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
 
 
 def test_a_reader_draws_the_curve_first_by_keys(page: Page):
-    open_bench(page, "index.html?r=qk")
+    open_explorer(page, "index.html?r=qk")
     page.get_by_role("button", name="draw it first").click()
-    points = page.locator(".labkit-bench .u [role=slider]")
+    points = page.locator(".labkit-explorer .u [role=slider]")
     expect(points).to_have_count(len(load("S")["recipes"]["qk"]["tried"]))
     expect(points.first).to_be_focused()
     for hidden in (".t", ".low", ".rate"):
-        expect(page.locator(f".labkit-bench {hidden}").first).to_be_hidden()
-    assert mean("qk") not in page.locator(".labkit-bench").inner_text()
-    assert page.locator(".labkit-bench .u .of, .labkit-bench .u .others").count() == 0
+        expect(page.locator(f".labkit-explorer {hidden}").first).to_be_hidden()
+    assert mean("qk") not in page.locator(".labkit-explorer").inner_text()
+    assert page.locator(".labkit-explorer .u .of, .labkit-explorer .u .others").count() == 0
     before = float(points.first.get_attribute("aria-valuenow") or 0)
     for key in ("ArrowUp", "PageDown", "ArrowRight", "PageDown", "PageDown"):
         page.keyboard.press(key)
@@ -177,21 +177,21 @@ def test_a_reader_draws_the_curve_first_by_keys(page: Page):
     expect(points).to_have_count(0)
     expect(said(page)).to_contain_text("Your curve is dotted. You were furthest off at")
     expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
-    expect(page.locator(".labkit-bench .u .yours")).to_be_visible()
+    expect(page.locator(".labkit-explorer .u .yours")).to_be_visible()
     slot(page, "v").click()
-    expect(page.locator(".labkit-bench .u .yours")).to_have_count(0)  # it was another block's
+    expect(page.locator(".labkit-explorer .u .yours")).to_have_count(0)  # it was another block's
 
 
 def test_a_reader_draws_the_curve_first_with_the_pointer(page: Page):
-    open_bench(page)
+    open_explorer(page)
     page.get_by_role("button", name="draw it first").click()
-    box = page.locator(".labkit-bench .u svg").bounding_box()
+    box = page.locator(".labkit-explorer .u svg").bounding_box()
     assert box
     page.mouse.move(box["x"] + 60, box["y"] + 60)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] - 25, box["y"] + 60, steps=40)
     page.mouse.up()
-    points = page.locator(".labkit-bench .u [role=slider]")
+    points = page.locator(".labkit-explorer .u [role=slider]")
     values = points.evaluate_all("all => all.map(one => Number(one.ariaValueNow))")
     assert len(set(values)) == 1 and 2 < values[0] < 3
     page.get_by_role("button", name="show what happened").click()
@@ -199,7 +199,7 @@ def test_a_reader_draws_the_curve_first_with_the_pointer(page: Page):
 
 
 def test_an_unrecorded_block_names_its_neighbours_and_a_command_that_works(page: Page, capsys):
-    open_bench(page, "index.html?r=qk")
+    open_explorer(page, "index.html?r=qk")
     slot(page, "middle").click()
     expect(name(page)).to_have_text("a block of your own")
     expect(said(page)).to_contain_text("Nobody has recorded this block")
@@ -220,7 +220,7 @@ def test_an_unrecorded_block_names_its_neighbours_and_a_command_that_works(page:
 def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_they(page: Page):
     row = load("index")["recipes"]["olmo2"]
     assert not row["alone"]
-    open_bench(page, f"index.html?at={','.join(row['slots'])}")
+    open_explorer(page, f"index.html?at={','.join(row['slots'])}")
     expect(name(page)).to_have_text("a block of your own")
     expect(said(page)).to_contain_text(f"Nearest: OLMo 2 (the same slots, and {row['also'][0]})")
     said(page).get_by_role("button", name="OLMo 2").click()
@@ -232,13 +232,13 @@ def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_the
 
 
 def test_what_is_held_and_not_on_the_rung_says_so(page: Page):
-    open_bench(page, "index.html?r=post&a=lns&rung=D")
+    open_explorer(page, "index.html?r=post&a=lns&rung=D")
     expect(said(page)).to_contain_text("A, LayerNorm scaling, is not recorded on rung D.")
     expect(said(page)).to_contain_text("above Pre-Norm")
 
 
 def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):
-    open_bench(page, "index.html?r=lns&rung=D")
+    open_explorer(page, "index.html?r=lns&rung=D")
     assert "lns" not in load("D")["recipes"]
     expect(said(page)).to_contain_text("Nobody has recorded LayerNorm scaling on rung D")
     command = shlex.split(said(page).locator(".command").text_content() or "")
@@ -248,7 +248,7 @@ def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):
 
 
 def test_every_rung_and_direction_of_the_records_can_be_chosen(page: Page):
-    open_bench(page)
+    open_explorer(page)
     rungs = list(load("index")["rungs"])
     choices = page.get_by_label("rung")
     assert choices.locator("option").evaluate_all("all => all.map(o => o.value)") == rungs
@@ -257,29 +257,29 @@ def test_every_rung_and_direction_of_the_records_can_be_chosen(page: Page):
         choices.select_option(rung)
         expect(said(page)).to_contain_text(f"ends at {mean('pre', rung)} nats")
         ticks = sum("mean" in one for one in load(rung)["recipes"].values())
-        expect(page.locator(".labkit-bench .s .tick")).to_have_count(ticks)
+        expect(page.locator(".labkit-explorer .s .tick")).to_have_count(ticks)
 
 
 def test_every_recipe_is_shown_with_its_norms_and_what_it_is_besides(page: Page):
-    open_bench(page)
+    open_explorer(page)
     for recipe, row in load("index")["recipes"].items():
         page.get_by_label("recipe").select_option(recipe)
         expect(name(page)).to_have_text(row["name"])
-        on = page.locator(".labkit-bench .b .slot[aria-checked='true']")
+        on = page.locator(".labkit-explorer .b .slot[aria-checked='true']")
         assert sorted(on.evaluate_all("all => all.map(g => g.dataset.slot)")) == sorted(
             row["slots"]
         )
         for text in row["also"]:
-            expect(page.locator(".labkit-bench .b .words")).to_contain_text(text)
+            expect(page.locator(".labkit-explorer .b .words")).to_contain_text(text)
 
 
 @pytest.mark.parametrize("chapter", PRESET)
 def test_a_chapter_begins_with_its_two_blocks(page: Page, chapter: str):
     own, beside = PRESET[chapter]
-    open_bench(page, chapter)
-    expect(page.locator(".labkit-bench .blocks .name")).to_have_text([f"A: {beside}", own])
+    open_explorer(page, chapter)
+    expect(page.locator(".labkit-explorer .blocks .name")).to_have_text([f"A: {beside}", own])
     figure = page.locator(".labkit-hero figure").first
-    expect(figure.locator(".labkit-bench")).to_be_visible()
+    expect(figure.locator(".labkit-explorer")).to_be_visible()
     expect(figure.locator("> .labkit-drawing svg").first).to_be_hidden()
     expect(figure.locator("figcaption")).to_be_visible()
 
@@ -290,18 +290,18 @@ def test_without_a_script_a_picture_tells_the_same(browser: Browser, base: str, 
     page = context.new_page()
     page.goto(address)
     own, *_ = PRESET.get(address, ("Pre-Norm",))
-    picture = page.locator("figure[data-bench] svg.labkit-wide").first
+    picture = page.locator("figure[data-explorer] svg.labkit-wide").first
     expect(picture).to_be_visible()
     assert f"{own}: norms" in (picture.get_attribute("aria-label") or "")
-    assert page.locator(".labkit-bench").count() == 0
+    assert page.locator(".labkit-explorer").count() == 0
     context.close()
 
 
 def test_the_printer_gets_the_picture(page: Page):
-    open_bench(page)
+    open_explorer(page)
     page.emulate_media(media="print")
-    expect(page.locator("figure[data-bench] svg.labkit-wide").first).to_be_visible()
-    expect(page.locator(".labkit-bench")).to_be_hidden()
+    expect(page.locator("figure[data-explorer] svg.labkit-wide").first).to_be_visible()
+    expect(page.locator(".labkit-explorer")).to_be_hidden()
 
 
 STATES = ("r=pre", "r=hybrid&a=sandwich", "at=q,end", "r=none&rung=M", "draw", *PRESET)
@@ -309,7 +309,7 @@ STATES = ("r=pre", "r=hybrid&a=sandwich", "at=q,end", "r=none&rung=M", "draw", *
 
 def enter(page: Page, state: str) -> None:
     address = state if state in PRESET else f"index.html?{state.removeprefix('draw')}"
-    open_bench(page, address)
+    open_explorer(page, address)
     if state == "draw":
         page.get_by_role("button", name="draw it first").click()
 
@@ -319,11 +319,11 @@ def test_it_fits_a_telephone_and_its_words_can_be_read(page: Page, state: str):
     page.set_viewport_size({"width": 390, "height": 844})
     enter(page, state)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    sizes = page.locator(".labkit-bench text:visible").evaluate_all(
+    sizes = page.locator(".labkit-explorer text:visible").evaluate_all(
         "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
     )
     assert min(sizes) >= 9.5
-    boxes = [one.bounding_box() for one in page.locator(".labkit-bench .b .slot").all()]
+    boxes = [one.bounding_box() for one in page.locator(".labkit-explorer .b .slot").all()]
     assert min(min(box["width"], box["height"]) for box in boxes if box) >= 20
 
 
@@ -346,7 +346,7 @@ def test_axe_finds_nothing_in_any_state(watched: BrowserContext, width: int):
         page = watched.new_page()
         page.set_viewport_size({"width": width, "height": 900})
         enter(page, state)
-        found[state] = page.evaluate(RUN_IN_BENCH, RULES)
+        found[state] = page.evaluate(RUN_IN_EXPLORER, RULES)
         if state not in PRESET:  # of a chapter test_axe.py tells the rest
             found[f"{state}, whole"] = page.evaluate(RUN, RULES)
         page.close()
@@ -361,7 +361,7 @@ def test_the_cover_is_light_and_waits_for_no_font_of_icons(page: Page):
         loaded.append((response.url, min(len(body), len(gzip.compress(body, 6)))))
 
     page.on("requestfinished", lambda request: weigh(request.response()))
-    open_bench(page)
+    open_explorer(page)
     page.wait_for_load_state("networkidle")
     weights = dict(loaded)
     assert not [url for url in weights if re.search("fa-solid|searchindex|mathjax", url)]
@@ -370,7 +370,7 @@ def test_the_cover_is_light_and_waits_for_no_font_of_icons(page: Page):
 
 @pytest.mark.parametrize("preset", ["r=hybrid", "r=hybrid&a=qkv-pre"])
 def test_a_click_is_answered_at_once_on_a_slow_processor(page: Page, preset: str):
-    open_bench(page, f"index.html?{preset}")
+    open_explorer(page, f"index.html?{preset}")
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
     taken = page.evaluate(CLICKS)
     # Other processes use this one, too, which only adds: the fastest pair is what the clicks take.
@@ -382,15 +382,15 @@ def test_it_runs_on_a_page_that_was_opened_from_a_folder(browser: Browser, site:
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    open_bench(page, (site / "index.html").as_uri())
+    open_explorer(page, (site / "index.html").as_uri())
     slot(page, "q").click()
     expect(said(page)).to_contain_text("Nobody has recorded this block")
     context.close()
     assert wrong == []
 
 
-def test_only_pages_with_a_bench_load_it(page: Page):
+def test_only_pages_with_an_explorer_load_it(page: Page):
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto("04_qk_norm.html", wait_until="networkidle")
-    assert not [url for url in asked if "bench" in url or "blocks" in url]
+    assert not [url for url in asked if "explorer" in url or "blocks" in url]

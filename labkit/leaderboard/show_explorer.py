@@ -1,0 +1,92 @@
+"""The block explorer in a chapter: a picture that every page can show.
+
+    show_explorer(lab, climbed, "pre", beside="post", caption=…)
+
+The picture has the blocks and what learning rates did to them. On the site a script puts the
+explorer in its place. Where a notebook runs, the explorer stands below the picture, in a frame of
+its own: it needs the book's folder, and a notebook that is trusted, as one is that was just run. A
+stored notebook keeps the picture alone.
+"""
+
+import html
+import os
+from pathlib import Path
+from typing import Any
+
+from labkit.display import in_notebook, publish_bundle
+from labkit.experiments import Lab, Results
+from labkit.leaderboard.explorer import SEARCH, measure_references
+from labkit.placements import RECIPES
+from labkit.plots.explorer import block_explorer
+from labkit.plots.figure import Figure
+from labkit.system.root import project_root
+
+STATIC = Path("chapters") / "_static"
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>The block explorer</title>
+<style>{style}</style>
+<figure class="labkit-figure" style="margin: 0" data-explorer="{address}"></figure>
+<script>{script}</script>"""
+FRAME = '<iframe title="The block explorer" srcdoc="{page}" style="{style}"></iframe>'
+STYLE = "width: 100%; height: 54rem; border: 0; background: white"
+
+
+class ExplorerFigure(Figure):
+    """A picture of the explorer; `address` says what the explorer begins with, as a page's does."""
+
+    def __init__(self, picture: Figure, address: str) -> None:
+        vars(self).update(vars(picture))
+        self.address = address
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a build reads: besides a figure's facts, what the explorer begins with."""
+        return {**super().metadata(), "explorer": self.address}
+
+    def _ipython_display_(self) -> None:
+        super()._ipython_display_()
+        if not in_notebook() or os.environ.get("LABKIT_POOL"):
+            return
+        if live := draw_live(self.address):
+            publish_bundle({"text/html": live, "text/plain": "The block explorer."}, "volatile")
+
+
+def show_explorer(
+    lab: Lab, found: Results, recipe: str, beside: str | None = None, *, caption: str
+) -> ExplorerFigure:
+    """Draw the explorer as it begins: a recipe, perhaps right of another, on the smallest rung.
+
+    `found` are rows of the ladder (`lab.ladder`); what else they hold of that rung stays grey.
+    """
+    rung = next(iter(found.by("rung")))
+    searches = found.where(rung=rung, stage=SEARCH).by("arm")
+    losses = {
+        name: {rate: at.values("validation.loss") for rate, at in of.by("lr").items()}
+        for name, of in searches.items()
+        if name in RECIPES
+    }
+    shown = [recipe] if beside is None else [beside, recipe]
+    picture = block_explorer(
+        {name: losses[name] for name in shown},
+        losses,
+        reference=measure_references(rung),
+        caption=caption,
+        provenance=lab.provenance(*(searches[name] for name in shown)),
+    )
+    return ExplorerFigure(picture, f"r={recipe}" + (f"&a={beside}" if beside else ""))
+
+
+def draw_live(address: str, root: Path | None = None) -> str:
+    """Write the explorer as a frame with all that it needs; nothing where the book is not there."""
+    folder = (root or project_root()) / STATIC
+    data = sorted((folder / "blocks").glob("*.json"))
+    if not data or not (folder / "explorer.js").is_file():
+        return ""
+    files = [
+        (folder / "explorer.js").read_text(encoding="utf-8"),
+        *(f'labkitBlocks("{path.stem}",{path.read_text(encoding="utf-8")});' for path in data),
+    ]
+    page = PAGE.format(
+        style=(folder / "explorer.css").read_text(encoding="utf-8"),
+        address=html.escape(address),
+        script="\n".join(files).replace("</", r"<\/"),
+    )
+    return FRAME.format(page=html.escape(page), style=STYLE)
