@@ -200,14 +200,6 @@ def test_the_serial_engine_has_the_whole_part(device, monkeypatch, tmp_path):
     assert device.limits == [0.3]
 
 
-def test_a_ray_of_our_own_gives_one_run_at_a_time_the_part(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_ray, "import_ray", lambda address: None)
-    for part, address, asked in (("", None, 0.25), ("0.2", None, 1), ("0.2", "auto", 0.2)):
-        give(monkeypatch, part)
-        engine = on_ray.OnRay(tmp_path, GPU, address)
-        assert engine.needs["GPU"] == asked and engine.share == float(part or 0.25)
-
-
 def test_a_ray_task_is_limited_to_its_share(device, monkeypatch):
     monkeypatch.setattr(on_ray, "train_in_worker", lambda *given: given)
     assert on_ray.train_on_node(on_ray.OURS, 0.2, "a task") == ("a task",)

@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from labkit import Record, TrainConfig
@@ -58,17 +57,8 @@ def test_without_ray_one_error_names_the_way_out(tmp_path, monkeypatch):
         make_engine(tmp_path, name="ray")
 
 
-def test_a_ray_of_our_own_has_a_token_that_nobody_else_knows(monkeypatch):
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "")
-    monkeypatch.setitem(sys.modules, "ray", "ray")
-    assert on_ray.import_ray("a cluster") == "ray" and "RAY_AUTH_MODE" not in os.environ
-    on_ray.import_ray(None)
-    assert os.environ["RAY_AUTH_MODE"] == "token" and len(os.environ["RAY_AUTH_TOKEN"]) == 64
-
-
 def test_a_task_needs_a_core_and_on_a_gpu_a_share_of_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_ray, "import_ray", lambda address: None)
+    monkeypatch.setattr(on_ray, "import_ray", lambda: None)
     assert OnRay(tmp_path, address="auto").needs == {"CPU": 1}
     assert OnRay(tmp_path, "NVIDIA H200", "auto").needs == {"CPU": 1, "GPU": 0.25}
     monkeypatch.setenv("LABKIT_GPU_FRACTION", "0.5")
@@ -77,7 +67,9 @@ def test_a_task_needs_a_core_and_on_a_gpu_a_share_of_it(monkeypatch, tmp_path):
     assert asked == {"CPU": 1, "GPU": 0.5, "memory": 2 * 2**30}
     node = {"CPU": 8, "GPU": 2, "memory": 7 * 2**30}
     assert on_ray.count_fitting_tasks([node, {"CPU": 8}, node], asked) == 6
-    with pytest.raises(RuntimeError, match=r"needs 1 CPU and 0.5 GPU and 2.0 GiB .*: 8 CPU; add"):
+    with pytest.raises(
+        RuntimeError, match=r"'memory': 2147483648\} on one node.*\[\{'CPU': 8, 'GPU': 0,"
+    ):
         on_ray.count_fitting_tasks([{"CPU": 8}], asked)
 
 
@@ -93,30 +85,22 @@ def test_other_code_on_a_node_is_refused():
     assert refused.value.hopeless
 
 
-# --- on this machine ---
+# --- on a cluster of two nodes ---
 
 
 @pytest.fixture(scope="module")
-def others():
-    """List what other tests of this process started and left running."""
-    return set(psutil.Process().children(recursive=True))
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory, others):
-    """Start Ray once for all tests of this part."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LABKIT_SLOTS", "2")
-        engine = OnRay(tmp_path_factory.mktemp("local"))
-        yield engine
-        engine.close()
+def joined(ray_cluster: Cluster, tmp_path_factory):
+    """Join the cluster once: its workers keep what they imported."""
+    engine = make_engine(tmp_path_factory.mktemp("book"), name="ray", address=ray_cluster.address)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture
-def engine(local, tmp_path):
+def engine(joined, tmp_path):
     """Give the one engine a store of the test's own."""
-    local.store, local.timeout = Store(tmp_path), 3600.0
-    return local
+    joined.store, joined.timeout = Store(tmp_path), 3600.0
+    return joined
 
 
 @QUIET
@@ -185,40 +169,24 @@ def test_an_interrupted_sweep_ends_what_is_in_hand(engine):
 
 @QUIET
 @pytest.mark.slow
-def test_what_no_node_has_is_said_at_once_and_a_local_ray_ends_with_its_engine(
-    local, others, tmp_path, monkeypatch
-):
-    assert local.slots == 2
-    children = set(psutil.Process().children(recursive=True)) - others
+def test_what_no_node_has_is_said_at_once(engine, ray_cluster: Cluster, tmp_path, monkeypatch):
+    assert engine.slots == 2
     with pytest.raises(RuntimeError, match=r"Ray is connected already; call ray.shutdown"):
-        OnRay(tmp_path).train_tasks([(TINY,)])
-    monkeypatch.setitem(local.needs, "memory", 100 * 2**40)
+        make_engine(tmp_path, name="ray", address=ray_cluster.address).train_tasks([(TINY,)])
+    monkeypatch.setitem(engine.needs, "memory", 100 * 2**40)
     began = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"needs 1 CPU and 102400.0 GiB of memory on one node"):
-        local.train_tasks([(TINY,)])
+    with pytest.raises(RuntimeError, match=r"'memory': 109951162777600\} on one node"):
+        engine.train_tasks([(TINY,)])
     assert time.monotonic() - began < 20
-    local.close()
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert alive == []
-
-
-# --- on a cluster of two nodes ---
 
 
 @QUIET
 @pytest.mark.slow
-def test_a_cluster_that_shares_the_files_is_used_whole_and_left_running(
-    two_nodes: Cluster, tmp_path
-):
-    engine = make_engine(tmp_path, name="ray", address=two_nodes.address)
-    try:
-        assert engine.slots == 2
-        engine.train_tasks([(run,) for run in RUNS[:5]])
-        engine.close()
-        assert two_nodes.alive() == 2
-        engine.train_tasks([(run,) for run in RUNS])
-    finally:
-        engine.close()
+def test_a_cluster_is_left_running_and_joined_again(engine, ray_cluster: Cluster):
+    engine.train_tasks([(run,) for run in RUNS[:5]])
+    engine.close()
+    assert ray_cluster.alive() == 2
+    engine.train_tasks([(run,) for run in RUNS])
     assert all(same(engine.store, run) for run in RUNS), "what was closed connects anew"
 
 

@@ -6,7 +6,7 @@ locks.py      one trainer a run, also when two sweeps share a store
 limits.py     seconds and bytes that a run may take
 serial.py     in this process, one after another
 processes.py  one worker process a core, the default
-on_ray.py     Ray tasks, on this machine or on a cluster
+on_ray.py     Ray tasks, on a cluster
 """
 
 from labkit.experiments.engines.base import ENGINES, Engine, make_engine

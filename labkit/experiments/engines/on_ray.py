@@ -1,4 +1,4 @@
-"""The Ray engine: one Ray task a task, on this machine or on a cluster.
+"""The Ray engine: one Ray task a task, on a cluster of one machine or of several.
 
 labkit is sent to the nodes; what they train comes back to this process, which stores it. See
 chapters/cluster.md for the commands.
@@ -9,7 +9,6 @@ import importlib.util
 import logging
 import math
 import os
-import secrets
 import socket
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,9 +24,7 @@ from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import CODE
 from labkit.system.share import limit_memory, read_fraction
 from labkit.system.threads import build_one_thread_environment
-from labkit.system.units import in_words
 
-OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 KNOCK = 10  # seconds that the head of a cluster may take to answer
 TICK = 1.0  # seconds between two looks for an interruption
 OURS = f"labkit {CODE}, torch {torch.__version__}"
@@ -37,45 +34,40 @@ KEPT = "what finished is stored: the same command goes on"
 class OnRay(Engine):
     """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
 
-    Without an address Ray runs on this machine until the engine is closed, on as many CPUs as the
-    pool has slots; with one ("auto", "host:port") a cluster is joined, and left running. A
-    cluster's runs add up to whole GPUs; a Ray of our own stays within LABKIT_GPU_FRACTION.
+    The cluster at `address` ("host:port", or "auto" for that of this machine) is joined, and left
+    running.
     """
 
     name, tries = "ray", 3
 
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
         super().__init__(root, device)
-        self.ray, self.address = import_ray(address), address
-        self.memory, self.share = run_memory(), read_fraction() or 0.25
+        self.ray, self.address = import_ray(), address or "auto"
         self.needs: dict[str, float] = {"CPU": 1}  # in Ray's words for resources
         if device != CPU:
-            # In a Ray of our own one run at a time has all of our part.
-            self.needs["GPU"] = 1 if address is None and read_fraction() is not None else self.share
-        if self.memory:
-            self.needs["memory"] = self.memory
+            self.needs["GPU"] = read_fraction() or 0.25
+        if memory := run_memory():
+            self.needs["memory"] = memory
         self._connected = False
 
     @property
     def slots(self) -> int:
-        """Count the tasks that train at the same time; asks the cluster, where there is one."""
+        """Count the tasks that the cluster trains at the same time."""
         self._connect_to_ray()
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return count_fitting_tasks(nodes, self.needs)
 
     def hold_slot(self) -> AbstractContextManager[None]:
-        """Hold a slot of this machine where Ray is our own; a cluster has none."""
-        return contextlib.nullcontext() if self.address else super().hold_slot()
+        """Hold nothing: Ray hands out the cluster's cores."""
+        return contextlib.nullcontext()
 
     def train_at(self, place: int, task: Task) -> Trained:
         """Have Ray train a task, on whichever node."""
-        device, seconds = self.device, self.timeout * len(task)
-        needs = {"num_cpus": 1, "num_gpus": self.needs.get("GPU"), "memory": self.memory}
+        share, memory = self.needs.get("GPU"), self.needs.get("memory")
         # Tried again from here: Ray alone does so without end where a node's memory runs out.
-        remote = self.ray.remote(max_retries=0, **needs)(train_on_node)
-        share = self.share if device != CPU else None
-        words = (task, sources_of(task), device, seconds, self.memory)
-        answer = remote.remote(OURS, share, *words)
+        remote = self.ray.remote(max_retries=0, num_cpus=1, num_gpus=share, memory=memory)
+        words = (task, sources_of(task), self.device, self.timeout * len(task), memory)
+        answer = remote(train_on_node).remote(OURS, share, *words)
         errors = self.ray.exceptions
         try:
             while not self.ray.wait([answer], timeout=TICK)[0]:
@@ -93,43 +85,36 @@ class OnRay(Engine):
             raise Died(f"its worker died: {error}; {KEPT}") from error
 
     def close(self) -> None:
-        """Leave a cluster, which runs on; end a Ray of our own."""
+        """Leave the cluster, which runs on."""
         if self._connected:
             self.ray.shutdown()
             self._connected = False
 
     def _connect_to_ray(self) -> None:
-        if self._connected and self.ray.is_initialized():
-            return
         if self.ray.is_initialized():
+            if self._connected:
+                return
             raise RuntimeError(
                 "labkit sends its code when it connects to Ray, but Ray is connected already; "
                 "call ray.shutdown() first, and labkit connects by itself"
             )
-        options = {"log_to_driver": False, "logging_level": logging.ERROR}
-        options["runtime_env"] = {
+        sent = {
             "py_modules": list_packages(),
             "excludes": ["**/__pycache__"],
             "env_vars": build_one_thread_environment(),
         }
-        if not self.address:
-            options |= {"num_cpus": self.pool.slots, "include_dashboard": False}
-            options |= {"object_store_memory": OBJECTS}
         try:
-            host, _, port = (self.address or "").rpartition(":")
+            host, _, port = self.address.rpartition(":")
             if host and port.isdigit():  # Ray itself knocks for minutes
                 socket.create_connection((host, int(port)), timeout=KNOCK).close()
-            self.ray.init(self.address or "local", **options)
-        except Exception as error:  # Ray raises Exception itself, too
-            message = (
-                f"there must be a Ray cluster at {self.address!r}, but none takes us ({error}); "
-                "start one with `ray start --head`, or leave the address out to train on this "
-                "machine"
-                if self.address
-                else f"Ray did not start on this machine ({error}); if it is only busy, try again, "
-                "or train without Ray: LABKIT_ENGINE=processes"
+            self.ray.init(
+                self.address, runtime_env=sent, log_to_driver=False, logging_level=logging.ERROR
             )
-            raise RuntimeError(message) from error
+        except Exception as error:  # Ray raises Exception itself, too
+            raise RuntimeError(
+                f"there must be a Ray cluster at {self.address!r}, but none takes us ({error}); "
+                "start one with `ray start --head`, or train without Ray: ENGINE=processes"
+            ) from error
         self._connected = True
 
 
@@ -141,17 +126,13 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
             "same versions there, and the same command goes on",
             "a node differs",
         )
-    if share:
-        limit_memory(share)  # the neighbours have the rest
+    limit_memory(share)  # the neighbours have the rest of the GPU
     return train_in_worker(*given)
 
 
-def import_ray(address: str | None) -> Any:
+def import_ray() -> Any:
     """Import Ray, which labkit does without until it is asked for."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
-    if address is None and "RAY_AUTH_MODE" not in os.environ:
-        # Whoever reaches a Ray can run code: nobody else knows this one's token.
-        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     try:
         import ray
     except ImportError as error:
@@ -176,17 +157,9 @@ def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) 
     )
     if count:
         return count
-    has = "; ".join(map(say_resources, nodes)) or "no node alive"
+    have = [{kind: node.get(kind, 0) for kind in needs} for node in nodes]
     raise RuntimeError(
-        f"a run needs {say_resources(needs)} on one node, but the cluster has: {has}; add such a "
+        f"a run needs {needs} on one node (memory in bytes), but the nodes have {have}; add such a "
         "node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, LABKIT_RUN_MEMORY), "
         "and the same command goes on: what finished is stored"
     )
-
-
-def say_resources(resources: dict[str, float]) -> str:
-    """Return what a node has, or a run needs."""
-    parts = [f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)]
-    if memory := resources.get("memory"):
-        parts.append(f"{in_words(memory)} of memory")
-    return " and ".join(parts) or "nothing"
