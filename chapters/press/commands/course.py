@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 from typer import Argument, Option, Typer
 
 from press.book.files import Red
-from press.commands.options import Only, Several
+from press.commands.options import Several
 
 app = Typer(name="course")
 
@@ -139,38 +139,6 @@ def gather_file(
         if wrong:
             print(f"{name}: {wrong}")
     print(f"{sum(not wrong for wrong in told.values())} of {len(told)} gathered in {out}")
-
-
-@app.command("sizing", cls=Several)
-def size_server(
-    cores: Annotated[int | None, Option(help="the server's (default: this machine's)")] = None,
-    memory: Annotated[str | None, Option(help="such as 64G (default: this machine's)")] = None,
-    gpu_memory: Annotated[str | None, Option(help="one GPU's, such as 141G")] = None,
-    workers: Annotated[int, Option(help="of each student")] = 2,
-    lesson: Annotated[float, Option(help="minutes of one")] = 90,
-    only: Only = None,
-    declared: Annotated[bool, Option("--declared", help="not what builds measured")] = False,
-) -> None:
-    """Print how many students a server holds at a time, by chapter."""
-    from labkit.system import pool
-    from labkit.system.units import parse_bytes
-    from press.book.chapters import find_root
-    from press.site.sizing import Server, format_table, read_needs
-
-    if memory is None:
-        from labkit.experiments.engines.limits import machine_memory  # imports torch
-
-        held = machine_memory()
-    else:
-        held = parse_bytes(memory)
-    server = Server(
-        pool.count_cores() if cores is None else cores,
-        held,
-        None if gpu_memory is None else parse_bytes(gpu_memory),
-        workers,
-        lesson,
-    )
-    print(format_table(read_needs(find_root(), only, measured=not declared), server))
 
 
 def _need_root(what: str) -> None:

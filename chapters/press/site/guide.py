@@ -2,11 +2,10 @@
 
 A comment is replaced by what it names:
 
-    <!-- explorer -->            the cover: the block explorer, and a picture where no script runs
+    <!-- explorer -->         the cover: the block explorer, and a picture where no script runs
     <!-- claims -->           the cover: every claim as a mark, a row a chapter
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
-    <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
     <!-- predictions -->      every question of the book, and the place of the reader's scores
     <!-- forecasts -->        how good the authors' and the papers' forecasts were
     <!-- glossary -->         the tables of data/; so notation, errata, coverage
@@ -18,10 +17,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.system.units import parse_bytes
 from press.book.facts import format_table
 from press.book.forecasts import HELD
-from press.site import all_predictions, coverage, explorer, sizing, wordlists
+from press.site import all_predictions, coverage, explorer, wordlists
 from press.site.claim_cards import draw_cover, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
@@ -31,9 +29,9 @@ GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "r
          "package.md", "house.md", "tables.md", "placements.md", "course.md", "server.md",
          "notation.md", "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (explorer|claims|sizes|lesson|sizing|predictions|forecasts|glossary|notation|errata"
+    r"<!-- (explorer|claims|sizes|lesson|predictions|forecasts|glossary|notation|errata"
     r"|coverage)"
-    r"((?: \d+[KMGT]?)*) -->"
+    r"((?: \d+)*) -->"
 )
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
@@ -48,7 +46,6 @@ def fill_page(text: str, root: Path, book: Book) -> str:
         "claims": lambda: draw_cover(book),
         "sizes": lambda: format_sizes(book),
         "lesson": lambda *numbers: format_lesson(numbers, book),
-        "sizing": lambda cores, memory: format_students(book, int(cores), memory),
         "predictions": lambda: all_predictions.draw_predictions(root, book),
         "forecasts": lambda: all_predictions.format_scores(root),
         "glossary": lambda: wordlists.format_glossary(root, book),
@@ -70,15 +67,6 @@ def format_sizes(book: Book) -> str:
         rows.append((link, *cells, len(one.claims), held, len(one.exercises)))
     head = ("chapter", "words", "minutes", "CPU-s", "claims", "held", "exercises")
     return format_table(head, rows, numbers=True)
-
-
-def format_students(book: Book, cores: int, memory: str) -> str:
-    """Make the table of how many students a server holds, from what chapters declare."""
-    found = [
-        sizing.build_need(link_place(Place(one.number), book), one.seconds, one.memory, {})
-        for one in book.values()
-    ]
-    return sizing.format_table(found, sizing.Server(cores, parse_bytes(memory)))
 
 
 def format_lesson(numbers: Iterable[str], book: Book) -> str:
