@@ -9,8 +9,6 @@ from contextlib import contextmanager
 def odd(settings):
     if settings.get("lost"):
         raise ValueError("there is no sandbox")
-    if settings.get("dies"):
-        os._exit(3)
     yield _grade
 
 

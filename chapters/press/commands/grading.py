@@ -31,16 +31,15 @@ def collect_submissions(
     zips of students. The rest is listed with the reason. Links are refused. Exit 1 when somebody is
     missing, something was not taken, or a file that was taken cannot be graded.
     """
-    from press.homework.grading import batch
     from press.homework.grading.collect import collect_inbox
     from press.homework.grading.file_owner import is_id, read_class
-    from press.homework.private import load_private, match_names
+    from press.homework.private import find_private_file, load_private, match_names
 
     if not is_id(homework):
         raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
     ids = ()
     if release is not None:
-        private = load_private(batch.find_private_file(release, homework))
+        private = load_private(find_private_file(release, homework))
         homework, ids = private.homework, private.students
     else:
         with suppress(ValueError):  # a homework that is not this book's is called what it is called
@@ -88,12 +87,14 @@ def grade_submissions(
     from tqdm.auto import tqdm
 
     from press.control_groups import find_problem
-    from press.homework.grading import batch
+    from press.homework.private import find_private_file
     from press.homework.sandbox.needs import require_walls
 
     require_walls()
+    from press.homework.grading import batch  # what it needs is in the same extra as the walls
+
     how = batch.Options(seconds, jobs)
-    private = batch.find_private_file(release, homework)
+    private = find_private_file(release, homework)
     files = batch.find_submissions(submissions, private.stem)
     total = len(set(only) & set(files)) if only else len(files)
     with tqdm(total=total, unit="submission", disable=None) as bar:

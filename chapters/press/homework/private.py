@@ -108,3 +108,19 @@ def _build_private(told: dict[str, Any]) -> Private:
         rubric=tuple(RubricPart(**each) for each in told["rubric"]),
         **plain,
     )
+
+
+def find_private_file(release: Path, homework: str | None = None) -> Path:
+    """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
+    there = sorted((release / "private").glob("*.json"))
+    stems = [path.stem for path in there]
+    stems = stems if homework is None else match_names(homework, stems)
+    found = [path for path in there if path.stem in stems]
+    if len(found) != 1:
+        names = ", ".join(path.stem for path in there)
+        raise ValueError(
+            f"{release} must be what `labkit homework release --out` wrote, with one homework"
+            f"{f' {homework!r}' if homework else ''}; it has {names or 'none'}"
+            f"{'; name one with --homework' if names and not homework else ''}"
+        )
+    return found[0]

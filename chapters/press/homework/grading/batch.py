@@ -1,9 +1,9 @@
 """Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from labkit.system.files import hold_lock
 from labkit.system.pool import count_cores
@@ -14,8 +14,9 @@ from press.homework.grading.examiner import open_examiner
 from press.homework.grading.file_owner import is_id
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.grading.submission import ENDINGS
-from press.homework.private import Private, load_private, match_names
+from press.homework.private import Private, load_private
 from press.homework.sandbox.limits import Limits
+from press.homework.sandbox.sandbox import sweep_leftovers
 
 # For reading one file and starting its workers; each question has its own limit beside.
 READING_SECONDS = 120.0
@@ -38,7 +39,6 @@ class Options:
 class Batch:
     """What a grading did: the results by student, which were kept, what changed for whom."""
 
-    homework: str
     folder: Path
     graded: tuple[str, ...]
     kept: tuple[str, ...]
@@ -47,22 +47,6 @@ class Batch:
     # Students whom the release does not know; they are graded with the numbers that are theirs.
     strangers: tuple[str, ...]
     results: tuple[Result, ...]
-
-
-def find_private_file(release: Path, homework: str | None = None) -> Path:
-    """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
-    there = sorted((release / "private").glob("*.json"))
-    stems = [path.stem for path in there]
-    stems = stems if homework is None else match_names(homework, stems)
-    found = [path for path in there if path.stem in stems]
-    if len(found) != 1:
-        names = ", ".join(path.stem for path in there)
-        raise ValueError(
-            f"{release} must be what `labkit homework release --out` wrote, with one homework"
-            f"{f' {homework!r}' if homework else ''}; it has {names or 'none'}"
-            f"{'; name one with --homework' if names and not homework else ''}"
-        )
-    return found[0]
 
 
 def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
@@ -127,76 +111,71 @@ def grade_class(
             "name the release of this class with --release"
         )
     folder = out / private.homework
-    graded: list[str] = []
-    kept: list[str] = []
-    moved: list[Change] = []
-    found: list[Result] = []
+    grader = Grader(private, digest_code(Limits(seconds=float(how.seconds))))
     with hold_lock(results.make_own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load_result(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
-        for student, result, fresh in _grade_students(
-            chosen, files, private_path, private, how, before
-        ):
-            (graded if fresh else kept).append(student)
-            found.append(result)
+        kept = {
+            student: {**old, "handed_in": results.read_change_time(files[student])}
+            for student in chosen
+            if (old := before[student]) and _is_up_to_date(old, files[student], grader)
+        }
+        waiting = {student: files[student] for student in chosen if student not in kept}
+        found: list[Result] = []
+        changes: list[Change] = []
+        fresh = _grade_students(waiting, private_path, grader, how, before)
+        for student, result in itertools.chain(kept.items(), fresh):
             if result != before[student]:
                 results.write_result(folder, result)
-            moved += find_changes(before[student], result) if fresh else []
+            found.append(result)
+            changes += find_changes(before[student], result)
             told(student, result)
     return Batch(
-        private.homework,
         folder,
-        tuple(sorted(graded)),
-        tuple(sorted(kept)),
-        tuple(sorted(moved)),
-        tuple(sorted(set(private.students) - set(files))),
-        tuple(strangers),
-        tuple(sorted(found, key=lambda each: each["student"])),
+        graded=tuple(sorted(waiting)),
+        kept=tuple(sorted(kept)),
+        changes=tuple(sorted(changes)),
+        missing=tuple(sorted(set(private.students) - set(files))),
+        strangers=tuple(strangers),
+        results=tuple(sorted(found, key=lambda each: each["student"])),
     )
 
 
+def _is_up_to_date(old: Result, path: Path, grader: Grader) -> bool:
+    same = old["digest"] == grader.digest_submission(path, old["student"])
+    return same and not results.list_not_graded(old)
+
+
 def _grade_students(
-    chosen: list[str],
     files: dict[str, Path],
     private_path: Path,
-    private: Private,
+    grader: Grader,
     how: Options,
     before: dict[str, Result | None],
-) -> Iterator[tuple[str, Result, bool]]:
-    """Each student's result, and whether it was made now."""
-    grader = Grader(private, digest_code(private, Limits(seconds=float(how.seconds))))
-    tasks: list[dict[str, Any]] = []
-    for student in chosen:
-        old = before[student]
-        same = old and old["digest"] == grader.digest_submission(files[student], student)
-        if old and same and not results.list_not_graded(old):
-            yield student, {**old, "handed_in": results.read_change_time(files[student])}, False
-        else:
-            tasks.append({"student": student, "path": str(files[student]), "before": old})
-    if not tasks:
+) -> Iterator[tuple[str, Result]]:
+    """Yield each student's result as it comes."""
+    if not files:
         return
-    settings = {
-        "private": str(private_path),
-        "code": grader.code,
-        "seconds": how.seconds,
-    }
+    private = grader.private
+    tasks = [
+        {"student": student, "path": str(path), "before": before[student]}
+        for student, path in files.items()
+    ]
+    settings = {"private": str(private_path), "code": grader.code, "seconds": how.seconds}
+    # Each question has a limit of its own, well below this.
+    seconds = READING_SECONDS + 400.0 * len(private.questions)
+    jobs = how.jobs or count_cores()
     try:
-        for task, result, why in pool.run_examiners(
-            tasks, open_examiner, settings, how.jobs or count_cores(), limit_seconds(private)
-        ):
+        for task, result, why in pool.run_examiners(tasks, open_examiner, settings, jobs, seconds):
             student = task["student"]
-            lost = make_lost_result(private, student, files[student], why)
-            yield student, result or lost, True
+            yield student, result or make_lost_result(private, student, files[student], why)
     except pool.Lost as error:
         raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
+    finally:
+        sweep_leftovers()
 
 
 def make_lost_result(private: Private, student: str, path: Path, why: str) -> Result:
     """The result of a submission that could not be graded at all; it is tried again next time."""
     questions = [results.make_question(each, [], NOT_GRADED, why) for each in private.questions]
     return results.make_result(private, student, path, questions)
-
-
-def limit_seconds(private: Private) -> float:
-    """After how long an examiner hangs: each question has a limit of its own, well below this."""
-    return READING_SECONDS + 400.0 * len(private.questions)

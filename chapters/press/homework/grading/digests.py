@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from labkit.system.files import code_hash
-from press.homework.definitions import Program
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.private import Private, Question
 from press.homework.sandbox.limits import Limits
@@ -21,66 +20,46 @@ from press.homework.variants import draw_variants
 WHY = {"code": "the submission", "test": "the test", "grader": "the grader"}
 
 
+@dataclass(frozen=True)
 class Grader:
-    """What a result depends on beside the submission: the grader's code, its tests."""
+    """What a result depends on beside the submission: its tests, and the grader's own code."""
 
-    def __init__(self, private: Private, code: str):
-        self.private, self.code = private, code
+    private: Private
+    code: str
+
+    def draw_numbers(self, student: str) -> dict[str, Any]:
+        """Draw the numbers of a student's notebook; without a roster all have the same."""
+        return draw_variants(self.private, student if self.private.students else "")
 
     def digest_submission(self, path: Path, student: str) -> str:
         """Change when the file, the student's numbers, any test or labkit does."""
-        numbers = draw_variants(self.private, find_variant(self.private, student))
         tests = [self.digest_test(each) for each in self.private.questions]
-        return digest_values(
-            path.suffix,
-            self.digest_file(path),
-            numbers,
-            self.private.digest,
-            tests,
-            self.code,
-        )
-
-    def digest_file(self, path: Path) -> str:
-        """Change when the file's bytes do; what is no plain file is not opened."""
-        if not path.is_file() or path.is_symlink():
-            return "no plain file"
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        told = (path.suffix, digest_file(path), self.draw_numbers(student), self.private.digest)
+        return digest_values(*told, tests, self.code)
 
     def digest_test(self, one: Question) -> str:
         """Change when a question's test does, or what decides about it beside."""
         private = self.private
         return digest_values(one.test, one.points, private.probes, private.packages, private.seed)
 
-    def digest_question(
-        self, one: Question, program: Program, numbers: dict[str, Any]
-    ) -> dict[str, str]:
-        """What one question's points were made from."""
-        return {
-            "code": digest_values(program.text, numbers),
-            "test": self.digest_test(one),
-            "grader": self.code,
-        }
-
-    def digest_unread_question(self, one: Question, path: Path) -> dict[str, str]:
-        """What one question's points were made from, where the file as a whole decided them."""
-        return {
-            "code": self.digest_file(path),
-            "test": self.digest_test(one),
-            "grader": self.code,
-        }
+    def digest_question(self, one: Question, code: str) -> dict[str, str]:
+        """Tell what one question's points are made from; `code` is the digest of the student's."""
+        return {"code": code, "test": self.digest_test(one), "grader": self.code}
 
 
-def digest_code(private: Private, limits: Limits) -> str:
+def digest_code(limits: Limits) -> str:
     """Change when labkit or torch does, or the limits."""
     return digest_values(
         code_hash(), code_hash("press.homework"), importlib.metadata.version("torch"), repr(limits)
     )
 
 
-def find_variant(private: Private, student: str) -> str:
-    """Whose numbers a student's notebook has: without a roster all have the same."""
-    return student if private.students else ""
+def digest_file(path: Path) -> str:
+    """Change when the file's bytes do; what is no plain file is not opened."""
+    if not path.is_file() or path.is_symlink():
+        return "no plain file"
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_values(*told: Any) -> str:
@@ -108,38 +87,32 @@ def find_changes(before: Result | None, after: Result) -> list[Change]:
     if before is None:
         return []
     old = {each["id"]: each for each in before["questions"]}
+    new = {each["id"]: each for each in after["questions"]}
     # A changed test may ask for other names of the same file.
     same = before.get("sha256") == after.get("sha256")
     found = []
-    for new in after["questions"]:
-        was = old.pop(new["id"], None)
-        told = (_show_points(was), _show_points(new))
-        if told[0] != told[1]:
-            found.append(
-                Change(after["student"], new["id"], *told, _explain_change(was, new, same))
-            )
-    for gone, was in old.items():
-        found.append(Change(after["student"], gone, _show_points(was), "gone", "the test"))
+    for name in [*new, *(gone for gone in old if gone not in new)]:
+        was, now = old.get(name), new.get(name)
+        points = (_show_points(was, "none"), _show_points(now, "gone"))
+        if points[0] != points[1]:
+            found.append(Change(after["student"], name, *points, _explain_change(was, now, same)))
     return found
 
 
-def _show_points(question: Result | None) -> str:
+def _show_points(question: Result | None, absent: str) -> str:
     if question is None:
-        return "none"
+        return absent
     if question["failure"] == NOT_GRADED:
         return NOT_GRADED
     return f"{question['points']}/{question['max']}"
 
 
-def _explain_change(was: Result | None, new: Result, same_file: bool) -> str:
-    if was is None:
+def _explain_change(was: Result | None, now: Result | None, same_file: bool) -> str:
+    if was is None or now is None:
         return "the test"
-    old, now = was.get("digests"), new.get("digests")
-    if not old or not now:  # an examiner died: nobody knows what it would have said
+    old, new = was.get("digests"), now.get("digests")
+    if not old or not new:  # an examiner died: nobody knows what it would have said
         return "the outcome"
-    differing = [
-        WHY[key]
-        for key in WHY
-        if old.get(key) != now.get(key) and not (key == "code" and same_file)
-    ]
-    return " and ".join(differing) if differing else "the outcome"
+    changed = [key for key in WHY if old.get(key) != new.get(key)]
+    told = [WHY[key] for key in changed if not (key == "code" and same_file)]
+    return " and ".join(told) or "the outcome"

@@ -9,7 +9,7 @@ from labkit.system.time_limit import TooLong, at_most
 from press.homework.definitions import Definitions, Program, read_definitions
 from press.homework.draw import Draw
 from press.homework.grading import results, submission
-from press.homework.grading.digests import Grader, digest_values, find_variant
+from press.homework.grading.digests import Grader, digest_file, digest_values
 from press.homework.grading.private_test import Faulty, TimedStudent, run_private_test
 from press.homework.grading.results import (
     BY_HAND,
@@ -22,7 +22,6 @@ from press.homework.grading.results import (
 from press.homework.private import Private, Question
 from press.homework.sandbox import Sandbox
 from press.homework.sandbox.inside.imports import SAFE
-from press.homework.variants import draw_variants
 from press.homework.verdicts import NOT_BEGUN
 
 READ_SECONDS = 30.0
@@ -61,7 +60,7 @@ def grade_submission(
         questions,
         problems,
         status,
-        sha256=grader.digest_file(path),
+        sha256=digest_file(path),
         digest=digest,
     )
 
@@ -129,8 +128,8 @@ def _grade_question(
     before: Result | None,
 ) -> Result:
     private = grader.private
-    numbers = draw_variants(private, find_variant(private, student))
-    digests = grader.digest_question(one, program, numbers)
+    numbers = grader.draw_numbers(student)
+    digests = grader.digest_question(one, digest_values(program.text, numbers))
     for old in before["questions"] if before else []:
         if old["id"] == one.id and old.get("digests") == digests and not old["reason"]:
             return old
@@ -175,4 +174,6 @@ def _make_unread_question(one: Question, path: Path, grader: Grader) -> Result:
         for each in grader.private.rubric
         if each.question == one.id
     ]
-    return make_question(one, told, UNREADABLE, digests=grader.digest_unread_question(one, path))
+    return make_question(
+        one, told, UNREADABLE, digests=grader.digest_question(one, digest_file(path))
+    )

@@ -20,6 +20,7 @@ from labkit.system.files import write_whole
 from press.homework.private import Private, Question, match_names
 
 SCHEMA = 1
+KEYS = {"homework", "title", "student", "digest", "questions", "total", "max", "problems"}
 NOT_GRADED = "not graded"
 BY_HAND = "by hand"
 UNREADABLE = "unreadable"
@@ -133,17 +134,7 @@ def load_result(path: Path) -> Result | None:
     except (OSError, ValueError):
         return None
     whole = isinstance(result, dict) and result.get("schema") == SCHEMA
-    keys = (
-        "homework",
-        "title",
-        "student",
-        "digest",
-        "questions",
-        "total",
-        "max",
-        "problems",
-    )
-    return result if whole and all(key in result for key in keys) else None
+    return result if whole and result.keys() >= KEYS else None
 
 
 def load_results(places: Sequence[Path], homework: str | None = None) -> list[Result]:

@@ -74,7 +74,7 @@ class Sandbox:
         self.starts = 0
 
     def __enter__(self) -> "Sandbox":
-        _sweep_leftovers()
+        sweep_leftovers()
         self._homes = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
         self._start_zygote()
         return self
@@ -183,7 +183,7 @@ class Sandbox:
         return self._send_order({"do": "reap", "pid": pid}).get("status")
 
 
-def _sweep_leftovers() -> None:
+def sweep_leftovers() -> None:
     """Remove the folders and groups of graders that were killed."""
     for home in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if _is_gone(home.name.removeprefix(_PREFIX)):
