@@ -154,7 +154,10 @@ class Figure(Shown):
         for name in re.findall(r' id="([^"]+)"', svg):
             if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
                 svg = svg.replace(f' id="{name}"', "")
-        svg = re.sub(rf' (?:{PLACES})="[^"]*"', lambda place: _round(place[0]), svg)
+        # A hundredth of a point is enough.
+        svg = re.sub(
+            rf' (?:{PLACES})="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg
+        )
         # What all text has in common is said once.
         svg = re.sub(r"; font-family: 'DejaVu Sans'|; text-anchor: start", "", svg)
         svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
@@ -192,11 +195,6 @@ class Figure(Shown):
     def base64(self) -> str:
         """Return the PNG as a page or a notebook holds it."""
         return base64.b64encode(self.png()).decode("ascii")
-
-
-def _round(place: str) -> str:
-    """Round where something is drawn: a hundredth of a point is enough."""
-    return re.sub(r"(\.\d\d)\d+", r"\1", place)
 
 
 def check_name(name: str) -> str:

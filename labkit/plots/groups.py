@@ -10,7 +10,7 @@ import numpy as np
 from labkit.statistics.pooled import Difference
 
 from .alt import describe_spread, format_count, format_number, join_sentences
-from .axes import draw_references, start_axes
+from .axes import DOTS, draw_references, start_axes
 from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
 from .marks import Marks, name_key
@@ -58,7 +58,7 @@ def dots(
     marks = Marks("", of="group", runs="values" if counted else "seeds")
     keys = []
     for x in thresholds.values():
-        ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
+        ax.axvline(x, color=QUIET, linewidth=1, linestyle=DOTS, zorder=1)
     for row, (name, style) in enumerate(choose_looks(table).items()):
         spot = [(mean_and_half(table[name])[0], row + 0.15)]
         keys.append(marks.add(name, ax, xlabel, [""], [table[name]], places=spot))
@@ -111,7 +111,7 @@ def histograms(
         key = marks.add(name, ax, "share of the values", middles, [[s] for s in shares])
         ax.stairs(shares, edges, fill=True, color=style.colour, gid=key)
         for x in (reference or {}).values():
-            ax.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)))
+            ax.axvline(x, color=QUIET, linewidth=0.9, linestyle=DOTS)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1), yticks=(0, 1), yticklabels=("0", "100 %"))
         if is_narrow():
             at, aside, how = (1, 1), (0, -2), {"ha": "right", "va": "top"}

@@ -45,6 +45,11 @@ class Series(NamedTuple):
     places: list[tuple[float, float]]
     shift: float  # points to the right
 
+    def choose_places(self) -> list[int]:
+        """Choose the places of a long series that a page reads, the ends among them."""
+        count = len(self.settings)
+        return np.linspace(0, count - 1, min(count, MOST_PLACES)).round().astype(int).tolist()
+
     def summarize(self, i: int, middle: str) -> list[Any]:
         """Return [setting, middle, low, high, runs, diverged] of a place, as short as it can be.
 
@@ -103,18 +108,10 @@ class Marks:
         if places is None:
             means = [mean_and_half(values)[0] for values in runs]
             places = [(float(x), y) for x, y in zip(settings, means, strict=True)]
-        series = Series(
-            name,
-            arm,
-            panel,
-            quantity,
-            ax,
-            [*settings],
-            [read_values(r) for r in runs],
-            [*places],
-            shift,
+        values = [read_values(of) for of in runs]
+        self.series.append(
+            Series(name, arm, panel, quantity, ax, [*settings], values, [*places], shift)
         )
-        self.series.append(series)
         return f"{KEY}{len(self.series) - 1}"
 
     def to_csv(self) -> str:
@@ -140,16 +137,10 @@ class Marks:
 
     def describe(self) -> str:
         """Return the attribute that a page's script reads: names, and the numbers at each place."""
-        rows = [
-            [
-                one.name,
-                one.arm,
-                one.quantity,
-                one.panel,
-                [one.summarize(i, self.middle) for i in self._thin(one)],
-            ]
-            for one in self.series
-        ]
+        rows = []
+        for one in self.series:
+            values = [one.summarize(i, self.middle) for i in one.choose_places()]
+            rows.append([one.name, one.arm, one.quantity, one.panel, values])
         told = {"setting": self.setting, "runs": self.runs, "middle": self.middle, "series": rows}
         text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
         return f"data-marks='{escape(text, quote=False).replace(chr(39), '&#39;')}'"
@@ -163,7 +154,7 @@ class Marks:
         lists = []
         for one in self.series:
             spots, box = [], one.ax.get_window_extent().padded(4)
-            for i in self._thin(one):
+            for i in one.choose_places():
                 x, y = one.places[i]
                 to = one.ax.transData if isfinite(y) else one.ax.get_xaxis_transform()
                 at = to.transform((x, y if isfinite(y) else TOP))
@@ -189,14 +180,6 @@ class Marks:
             "log": [ax.get_xscale() == "log", ax.get_yscale() == "log"],
         }
         return f'data-axes="{escape(json.dumps(facts, separators=(",", ":")))}"'
-
-    @staticmethod
-    def _thin(one: Series) -> list[int]:
-        """Choose the places of a long series that a page reads, the ends among them."""
-        count = len(one.settings)
-        if count <= MOST_PLACES:
-            return list(range(count))
-        return np.linspace(0, count - 1, MOST_PLACES).round().astype(int).tolist()
 
 
 def name_key(key: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .alt import format_number
+from .axes import DOTS
 from .figure import Figure, redrawable
 from .looks import choose_looks
 from .marks import Marks
@@ -62,7 +63,7 @@ def _draw_sublayer(ax: Any, sublayer: tuple[float, float], colour: Any) -> None:
     """Draw skip, branch and their sum, and where the norm puts it: on the circle of length 1."""
     alpha, s = sublayer
     total = np.array(sublayer)
-    ax.plot(np.cos(_ARC), np.sin(_ARC), color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)))
+    ax.plot(np.cos(_ARC), np.sin(_ARC), color=QUIET, linewidth=0.9, linestyle=DOTS)
     for start, end, shade, width in (
         ((0, 0), (alpha, 0), INK, 1.3),
         ((alpha, 0), (alpha, s), QUIET, 1.3),
