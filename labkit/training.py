@@ -37,7 +37,7 @@ SCHEDULES = {
     "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
 }
 CHOICES = {
-    "optimizer": ("adamw", "sgd", "muon"),
+    "optimizer": ("adamw", "sgd"),
     "schedule": tuple(SCHEDULES),
     "precision": ("float32", "tf32", "bf16"),
     "decayed": ("all", "matrices"),
@@ -52,7 +52,7 @@ class TrainConfig:
 
     steps: int = 300
     lr: float = 1e-3  # peak learning rate
-    optimizer: str = "adamw"  # adamw, sgd or muon (AdamW outside blocks)
+    optimizer: str = "adamw"  # adamw or sgd
     betas: tuple[float, float] = (0.9, 0.98)  # adamw
     momentum: float = 0.9  # sgd
     weight_decay: float = 0.0
@@ -80,8 +80,6 @@ class TrainConfig:
             raise TypeError(f"lr must be a number, got {self.lr!r}")
         if not (0 < self.lr < math.inf):
             raise ValueError(f"lr must be positive and finite, got {self.lr}")
-        if self.optimizer == "muon" and self.decayed != "all":
-            raise ValueError(f"muon decays all parameters, got {self.decayed!r}; take adamw")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0 (or None), got {self.clip}")
 
@@ -198,8 +196,6 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     Matrices are the parameters of two dimensions or more, the embedding's among them.
     """
     decay = weight_decay_of(model, config)
-    if config.optimizer == "muon":
-        return Muon(model, config, decay)
     groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
     if config.decayed == "matrices":
         vectors = [weight for weight in model.parameters() if weight.ndim < 2]
@@ -208,43 +204,6 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, config.lr, config.momentum, weight_decay=decay)
     return torch.optim.AdamW(groups, config.lr, config.betas, weight_decay=decay, fused=True)
-
-
-class Muon(torch.optim.Muon):
-    """PyTorch's Muon for the matrices below `blocks`, AdamW for all else, both at one rate.
-
-    θ ← (1 − η λ) θ − η · 0.2 · sqrt(max(rows, columns)) · NS(u), with Newton–Schulz steps NS and
-    Nesterov's momentum u; the factor gives an update AdamW's usual size. Sources: Jordan et al.
-    2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982.
-
-    Raises:
-        ValueError: the model has no matrices below `blocks`.
-    """
-
-    def __init__(self, model: nn.Module, config: TrainConfig, decay: float):
-        named = dict(model.named_parameters())
-        inside = [n for n, p in named.items() if n.startswith("blocks.") and p.ndim == 2]
-        if not inside:
-            raise ValueError(
-                "Muon needs matrices below `blocks`, as Transformer and ViT have them, and this "
-                "model has none; take adamw or sgd"
-            )
-        matrices = [named.pop(name) for name in inside]
-        super().__init__(matrices, config.lr, decay, adjust_lr_fn="match_rms_adamw")
-        self.rest = torch.optim.AdamW(
-            named.values(), config.lr, config.betas, weight_decay=decay, fused=True
-        )
-
-    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Make one step of both."""
-        super().step(closure)
-        self.rest.param_groups[0]["lr"] = self.param_groups[0]["lr"]
-        self.rest.step()
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of both."""
-        super().zero_grad(set_to_none)
-        self.rest.zero_grad(set_to_none)
 
 
 class Steps(Protocol):

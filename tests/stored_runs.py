@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labkit import ModelConfig, Record, TrainConfig
-from labkit.corpora import Digits, Markov
+from labkit.corpora import Digits, Text
 from labkit.experiments import Run
 from labkit.experiments.records import compute_checksum, format_row
 from labkit.experiments.store import Store
@@ -17,7 +17,7 @@ TINY = Run(
 )
 LANGUAGE = Run(
     model=ModelConfig(dim=16, depth=1, heads=2, context=8),
-    data=Markov(batch=2, time=8),
+    data=Text(batch=2, time=8),
     train=TrainConfig(steps=2),
 )
 

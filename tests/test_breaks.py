@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.experiments.replay import first_losses
 from labkit.model import ModelConfig
@@ -171,13 +171,13 @@ def test_only_a_real_break_is_noticed(tmp_path, old, new, seen):
     "path, old, new, seen",
     [
         ("training", "self.lr * (step + 1) / self.warmup", "self.lr * step / self.warmup", True),
-        ("training", '"match_rms_adamw"', '"original"', False),
+        ("training", "config.lr, config.momentum", "config.lr, 0.0", False),
     ],
     ids=["the warm-up", "another optimizer"],
 )
 @pytest.mark.slow
 def test_a_replay_sees_what_its_run_computes_and_nothing_else(tmp_path, path, old, new, seen):
-    model = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
-    toy = Run(model, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=4))
+    model = ModelConfig(dim=16, depth=1, heads=2, context=8)
+    toy = Run(model, Text(batch=2, time=8), TrainConfig(steps=20, warmup=4))
     code = broken(Break("toy", f"labkit/{path}.py", old, new, run=toy), tmp_path)
     assert replay_notices(toy, code) == seen

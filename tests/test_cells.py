@@ -17,13 +17,13 @@ seed = 0
 
 # %%
 from labkit import TrainConfig, check
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, Run, claim
 from labkit.model import ModelConfig
 
 lab = Lab("01_toy", size=size, seed=seed)
-model = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
-tiny = Run(model, Markov(batch=2, time=8), TrainConfig(1))
+model = ModelConfig(dim=16, depth=1, heads=2, context=8)
+tiny = Run(model, Text(batch=2, time=8), TrainConfig(1))
 """
 CLAIM = 'claim("01-n", "{mean}", n, source="s", criterion="> 2", kind="exact")'
 

@@ -1,13 +1,11 @@
-"""Data: splits that do not overlap, batches that repeat, an entropy that is right."""
+"""Data: splits that do not overlap, batches that repeat."""
 
 import itertools
-import math
 
 import pytest
 import torch
 
-from labkit.corpora import Digits, Markov, Text
-from labkit.corpora.markov import entropy_rate, transition_table
+from labkit.corpora import Digits, Text
 from labkit.corpora.text import (
     VOCABULARY,
     _load_splits,
@@ -21,7 +19,6 @@ SMALL = {
     "text": Text(batch=3, time=8),
     "code": Text(batch=3, time=8, source="code"),
     "digits": Digits(batch=5),
-    "markov": Markov(batch=3, time=8),
 }
 
 
@@ -43,7 +40,7 @@ def test_held_out_batches_never_change_and_differ_between_splits(name):
     assert not torch.equal(one["test"][0][0], one["validation"][0][0])
 
 
-@pytest.mark.parametrize("name", ["text", "code", "markov"])
+@pytest.mark.parametrize("name", ["text", "code"])
 def test_the_target_is_the_next_token(name):
     inputs, targets = next(SMALL[name].load().train(0))
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
@@ -104,38 +101,11 @@ def test_digits_are_split_once():
     assert not held & set(seen)
 
 
-def test_the_entropy_rate_of_known_chains():
-    uniform = torch.full((4, 4, 4), 0.25, dtype=torch.float64)
-    assert entropy_rate(uniform) == pytest.approx(math.log(4), rel=1e-12)
-    # a chain of order 1, whatever came first: H = Σ π(b) H(row b), with π = (2/3, 1/3)
-    rows = torch.tensor([[0.9, 0.1], [0.2, 0.8]], dtype=torch.float64)
-
-    def binary(p: float) -> float:
-        return -p * math.log(p) - (1 - p) * math.log(1 - p)
-
-    expected = 2 / 3 * binary(0.9) + 1 / 3 * binary(0.2)
-    assert entropy_rate(rows.expand(2, 2, 2)) == pytest.approx(expected, rel=1e-12)
-
-
-def test_the_true_chain_has_the_computed_entropy_on_drawn_text():
-    config = Markov(batch=64, time=64, symbols=6, concentration=0.3)
-    table = transition_table(6, 0.3, config.language)
-    total, count = 0.0, 0
-    for inputs, targets in itertools.islice(config.load().train(5), 8):
-        known = table[inputs[:, :-1], inputs[:, 1:]]  # p(· | the last two), from the third token on
-        total -= known.gather(-1, targets[:, 1:, None]).log().sum().item()
-        count += targets[:, 1:].numel()
-    # 32,256 correlated draws with a spread near one nat: a standard error of about 0.01
-    assert total / count == pytest.approx(config.load().floor, abs=0.04)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Text(batch=0), "batch must be at least 1, got 0"),
         (lambda: Text(source="prose"), "unknown source 'prose'"),
-        (lambda: Markov(symbols=0), "symbols must be at least 1"),
-        (lambda: Markov(concentration=0), "concentration must be above 0"),
         (lambda: Digits(batch=2000).load(), r"batch \(2000\) is larger than the 1197 images"),
     ],
 )

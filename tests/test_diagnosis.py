@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labkit import ModelConfig
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.probes.diagnosis import diagnose
 from labkit.training import Record
 
@@ -60,9 +60,9 @@ def test_what_was_not_measured_says_so():
 @pytest.mark.parametrize("norm, names", [("rms", []), ("batch", ["leak"])])
 def test_a_model_is_looked_at_and_left_alone(norm, names):
     torch.manual_seed(0)
-    model = ModelConfig(norm=norm, dim=16, depth=2, heads=2, context=8, vocab=16).build()
+    model = ModelConfig(norm=norm, dim=16, depth=2, heads=2, context=8).build()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = diagnose(model, Markov(batch=8, time=8).load())
+    found = diagnose(model, Text(batch=8, time=8).load())
     assert set(names) <= set(found.names) and ("leak" in found.names) == (norm == "batch")
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())

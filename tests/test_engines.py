@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from labkit import ModelConfig, Record, TrainConfig
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Experiment, Run, execute_run, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
 from labkit.experiments.engines.locks import lock_runs
@@ -35,8 +35,8 @@ from tests import worker_tasks
 from tests.toy_book import REPOSITORY, chapter_text, make_book, run
 
 BASE = Run(
-    ModelConfig(dim=8, depth=1, heads=1, context=8, vocab=16),
-    Markov(batch=2, time=8),
+    ModelConfig(dim=8, depth=1, heads=1, context=8),
+    Text(batch=2, time=8),
     TrainConfig(steps=3),
     probes=(),
 )

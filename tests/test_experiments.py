@@ -16,7 +16,7 @@ import torch
 
 import labkit
 from labkit import ModelConfig, Record, TrainConfig
-from labkit.corpora import Digits, Markov, Text
+from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Results, Run, execute_run
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.lab import MissingRuns
@@ -30,7 +30,7 @@ TINY = Run(
 )
 LANGUAGE = Run(
     model=ModelConfig(dim=16, depth=1, heads=2, context=8),
-    data=Markov(batch=2, time=8),
+    data=Text(batch=2, time=8),
     train=TrainConfig(steps=2),
 )
 
@@ -158,7 +158,7 @@ def test_a_run_of_what_labkit_cannot_write_down_is_refused():
         Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
     mine = type("Mine", (Digits,), {})()
     with pytest.raises(
-        TypeError, match="data is one of Text, Digits, FewDigits, Points, Markov; got Mine; train a"
+        TypeError, match="data is one of Text, Digits, FewDigits, Points; got Mine; train a"
     ):
         Run(MLPConfig(), mine, TrainConfig())
     with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):

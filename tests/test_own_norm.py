@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run, sweep
 from labkit.experiments.own import own_norm, register_sources, sources_of, strip_hash
 from labkit.leaderboard import starter
@@ -19,8 +19,8 @@ INIT = "    def __init__(self, dim):\n        pass\n"
 
 
 def run(norm):
-    model = ModelConfig(norm=norm, dim=16, depth=1, heads=2, context=8, vocab=16)
-    return Run(model, Markov(batch=2, time=8), TrainConfig(steps=2))
+    model = ModelConfig(norm=norm, dim=16, depth=1, heads=2, context=8)
+    return Run(model, Text(batch=2, time=8), TrainConfig(steps=2))
 
 
 def test_a_file_becomes_a_norm_known_by_content(tmp_path):

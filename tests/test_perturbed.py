@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from labkit import ModelConfig
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments.experiment import Experiment
 from labkit.experiments.replicates import describe_structure
 from labkit.experiments.run import Run
@@ -87,7 +87,7 @@ def test_embeddings_drawn_small_are_multiplied_once_and_can_grow():
 
 @pytest.mark.parametrize("recipe", ["pre", "ngpt"])
 def test_without_a_perturbation_its_run_is_the_models_and_its_numbers_are(recipe):
-    run = Run(ModelConfig(recipe, dim=16, heads=2, depth=1), Markov(), TrainConfig(steps=1))
+    run = Run(ModelConfig(recipe, dim=16, heads=2, depth=1), Text(), TrainConfig(steps=1))
     same = replace(run, model=Perturbed(**vars(run.model)))
     assert same.key() == run.key()
     torch.manual_seed(0)
@@ -98,7 +98,7 @@ def test_without_a_perturbation_its_run_is_the_models_and_its_numbers_are(recipe
 
 @pytest.mark.parametrize(("field", "value"), CHANGES.items())
 def test_a_perturbation_is_an_axis_and_parts_runs(field, value):
-    run = Run(Perturbed(dim=16, heads=2, depth=1), Markov(), TrainConfig(steps=1))
+    run = Run(Perturbed(dim=16, heads=2, depth=1), Text(), TrainConfig(steps=1))
     plain = getattr(run.model, field)
     (_, first), (_, other) = Experiment(run, {f"model.{field}": [plain, value]}).runs()
     assert first.key() == run.key() != other.key()

@@ -20,7 +20,7 @@ EARLY, LATE = "2001-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
 # Who changes a default, or how a key is made, leaves every record of the book behind.
 GOLDEN = {
     "fe2b55b2b4d71fb214210b41": TINY,
-    "3fdfcd00b9daf3f35920aba0": LANGUAGE,
+    "ec646a9ced18c3bc41ffeb61": LANGUAGE,
     "bf4d47158db90408690af64a": Run(
         ModelConfig(recipe="deepnorm", dim=64, depth=4, heads=4, context=64),
         Text(batch=8, time=64),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.experiments.records import FIRST, Records, compute_checksum, from_row, to_row
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
@@ -34,8 +34,8 @@ Row = dict[str, Any]
 
 # Quick: tiny runs.
 
-MODEL = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
-TOY = Run(MODEL, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=4), probes=("validation",))
+MODEL = ModelConfig(dim=16, depth=1, heads=2, context=8)
+TOY = Run(MODEL, Text(batch=2, time=8), TrainConfig(steps=20, warmup=4), probes=("validation",))
 OTHER = replace(TOY, model=replace(MODEL, recipe="post"))
 TOYS = [replace(run, seed=seed) for run in (TOY, OTHER) for seed in (0, 1)]
 TOYS += [replace(run, train=replace(TOY.train, lr=0.01)) for run in TOYS[:2]]
@@ -166,7 +166,7 @@ def test_a_probes_code_counts_for_runs_that_are_trained_in_full_and_measure_it(m
 def test_what_agreed_is_not_replayed_again_until_its_record_or_the_code_changes(toy, monkeypatch):
     def performed(*chosen: Chapter) -> int:
         toy.performed.clear()
-        replaying.replay_runs(toy.root, chosen or toy.chosen, "book", commit="a commit")
+        replaying.replay_runs(toy.root, chosen or toy.chosen, "book", commit="the commit")
         return sum(map(len, toy.performed))
 
     monkeypatch.setattr(replays, "is_known", lambda root: False)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit.corpora import Digits, FewDigits, Markov
+from labkit.corpora import Digits, FewDigits, Text
 from labkit.experiments import Run, execute_run
 from labkit.experiments.replicates import NotTogether, execute_together, train_together
 from labkit.experiments.replicates.optimizer import Optimizer
@@ -280,7 +280,7 @@ DRAWS = ("landscape", "gradient-shift", "input-shift", "contrast")
 WHOLE = ("whole-set",)
 SPOKEN = Run(
     replace(SMALL, vocab=96, norm="layer"),
-    Markov(batch=4, time=8, symbols=6),
+    Text(batch=4, time=8),
     replace(TRAIN, steps=4),
     probes=tuple(name for name in PROBES if name not in (*DRAWS, *WHOLE, *TIMED)),
 )
@@ -396,8 +396,8 @@ def test_observers_see_weights_and_gradients_at_the_same_points():
 # --- what cannot train together ---
 
 ALONE = {
-    "experts": (replace(SMALL, experts=2), "vmap does not take this model"),
-    "power": (replace(SMALL, norm="power"), ".item()"),
+    "experts": (replace(SMALL, vocab=96, experts=2), "vmap does not take this model"),
+    "power": (replace(SMALL, vocab=96, norm="power"), ".item()"),
     "noisy-batch": (StackConfig("plain", "noisy-batch", width=8), "random"),
 }
 
@@ -419,7 +419,7 @@ def alive(monkeypatch):
 @pytest.mark.parametrize("name", ALONE)
 def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name, alive, monkeypatch):
     model, reason = ALONE[name]
-    data = Digits(batch=8) if isinstance(model, StackConfig) else Markov(4, 8, 6)
+    data = Digits(batch=8) if isinstance(model, StackConfig) else Text(4, 8)
     runs = of(Run(model, data, replace(TRAIN, steps=2), probes=()))
     left = []
 

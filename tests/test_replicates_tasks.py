@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from labkit.corpora import Digits, Markov
+from labkit.corpora import Digits, Text
 from labkit.experiments import Run
 from labkit.experiments.replicates import (
     describe_structure,
@@ -21,7 +21,7 @@ from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.training import TrainConfig
 
 GPU = "Great GPU"
-RUN = Run(ModelConfig(dim=16, depth=1, context=8), Markov(4, 8, 6), TrainConfig(3))
+RUN = Run(ModelConfig(dim=16, depth=1, context=8), Text(4, 8), TrainConfig(3))
 # For every field that may differ within a task, another value than its default's.
 JOIN = {
     Run: {"seed": 1, "probes": ()},
@@ -143,7 +143,7 @@ def test_the_estimate_counts_parameters_and_what_the_backward_pass_needs():
     parameters = sum(p.numel() for p in RUN.model.build().parameters())
     assert small.each > 6 * 4 * parameters
     assert 1.5 * small.each < wide.each < 4 * small.each
-    longer = estimate_need(replace(RUN, data=Markov(16, 8, 6)))
+    longer = estimate_need(replace(RUN, data=Text(16, 8)))
     assert small.each < longer.each < 4 * small.each
     torch.set_rng_state(state)
 

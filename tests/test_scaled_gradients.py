@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run, execute_run
 from labkit.formats import round_to_format
 from labkit.model import ModelConfig, ScaledGradients
 from labkit.probes import make_probe
 from labkit.training import TrainConfig, loss_of, train
 
-SMALL = ModelConfig("pre", "rms", dim=16, depth=2, heads=2, context=8, vocab=16)
-CORPUS = Markov(batch=4, time=8).load()
+SMALL = ModelConfig("pre", "rms", dim=16, depth=2, heads=2, context=8)
+CORPUS = Text(batch=4, time=8).load()
 
 
 def gradients(config):
@@ -57,14 +57,12 @@ def test_what_is_below_half_of_the_smallest_number_vanishes_and_a_scale_brings_i
 
 
 def test_an_overflow_ends_the_run():
-    run = Run(
-        in_format("float16", 2.0**40), Markov(batch=4, time=8), TrainConfig(steps=5), probes=()
-    )
+    run = Run(in_format("float16", 2.0**40), Text(batch=4, time=8), TrainConfig(steps=5), probes=())
     assert execute_run(run).diverged_at == 1
 
 
 def test_a_run_comes_back_from_its_json_and_its_key_knows_format_and_scale():
-    run = Run(in_format("e5m2", 256.0), Markov(batch=4, time=8), TrainConfig(steps=1))
+    run = Run(in_format("e5m2", 256.0), Text(batch=4, time=8), TrainConfig(steps=1))
     assert Run.from_dict(run.to_dict()) == run
     others = [replace(run, model=model) for model in (SMALL, in_format("e5m2"), in_format("e4m3"))]
     assert len({one.key() for one in (run, *others)}) == 4

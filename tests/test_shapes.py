@@ -51,7 +51,6 @@ for name in RECIPES:
         checked += 1
 for config in (
     corpora.Text(batch=2, time=8),
-    corpora.Markov(batch=2, time=8),
     corpora.Digits(),
     corpora.FewDigits(images=4),
     corpora.Points(count=6),

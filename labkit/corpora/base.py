@@ -14,13 +14,11 @@ SPLITS = ("train", "validation", "test")
 class Corpus:
     """Batches of one data set, by split.
 
-    `floor` is the lowest loss any model can reach (nats per token), where it is known. `whole` is
-    the training set, where every batch has all of it.
+    `whole` is the training set, where every batch has all of it.
     """
 
     draw: Callable[[int], Iterator[Batch]]  # seed -> endless training batches
     held_out: dict[str, list[Batch]]  # "validation" and "test": always the same batches
-    floor: float | None = None
     whole: Batch | None = None
 
     def train(self, seed: int) -> Iterator[Batch]:

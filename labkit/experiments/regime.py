@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from labkit.corpora import Markov, Text
+from labkit.corpora import Text
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 
@@ -119,7 +119,7 @@ def too_young(
     `worth` is what the part called `name` is worth, and `claimed` the difference between arms.
     `placed`: a smaller model placed the rates.
     """
-    if not isinstance(run.data, Text | Markov):
+    if not isinstance(run.data, Text):
         raise ValueError(
             f"trigrams are for text, {type(run.data).__name__} has none to compare with"
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from labkit.corpora import Digits, FewDigits, Markov, Points, Text
+from labkit.corpora import Digits, FewDigits, Points, Text
 from labkit.model import Departure, ModelConfig, Perturbed, ScaledGradients
 from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
@@ -33,7 +33,7 @@ _MODELS = (
     ModelConfig, Departure, Perturbed, ScaledGradients,
     MLPConfig, CNNConfig, BareMLPConfig, StackConfig, ViTConfig,
 )  # fmt: skip
-_DATA = (Text, Digits, FewDigits, Points, Markov)
+_DATA = (Text, Digits, FewDigits, Points)
 _PARTS = {"model": _MODELS, "data": _DATA, "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
 # Fields that configs had once, at the one value that records have.
@@ -45,7 +45,7 @@ class Run:
     """One training: same run, same numbers (on one kind of machine)."""
 
     model: ModelConfig | MLPConfig | CNNConfig | BareMLPConfig | StackConfig | ViTConfig
-    data: Text | Digits | FewDigits | Points | Markov
+    data: Text | Digits | FewDigits | Points
     train: TrainConfig
     seed: int = 0  # weights and batches
     probes: tuple[str, ...] = ("validation", "test")

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 from tests.breaks import Break
 
-TINY = ModelConfig(dim=16, depth=2, heads=2, context=8, vocab=16, recipe="post")
+TINY = ModelConfig(dim=16, depth=2, heads=2, context=8, recipe="post")
 
 BREAKS = [
     Break(
@@ -32,6 +32,6 @@ BREAKS = [
         path="labkit/placements/scaled.py",
         old="            one.omega.fill_(total**0.5)",
         new="            one.omega.fill_(1.0)",
-        run=Run(replace(TINY, recipe="admin"), Markov(batch=2, time=8), TrainConfig(steps=20)),
+        run=Run(replace(TINY, recipe="admin"), Text(batch=2, time=8), TrainConfig(steps=20)),
     ),
 ]

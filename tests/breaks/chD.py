@@ -1,12 +1,12 @@
 """Breaks that shelf D, numbers and formats, must notice."""
 
-from labkit.corpora import Markov
+from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.model import ScaledGradients
 from labkit.training import TrainConfig
 from tests.breaks import Break
 
-TINY = ScaledGradients(dim=16, depth=2, heads=2, context=8, vocab=16, loss_scale=2.0**-8)
+TINY = ScaledGradients(dim=16, depth=2, heads=2, context=8, loss_scale=2.0**-8)
 
 BREAKS = [
     Break(
@@ -49,6 +49,6 @@ BREAKS = [
         path="labkit/model/scaled_gradients.py",
         old="return round_to_format(gradients[0] * ctx.scale, ctx.name), None, None",
         new="return gradients[0] * ctx.scale, None, None",
-        run=Run(TINY, Markov(batch=2, time=8), TrainConfig(steps=20)),
+        run=Run(TINY, Text(batch=2, time=8), TrainConfig(steps=20)),
     ),
 ]

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from labkit.costs.operations import kept_bytes
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
-from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run, Task
 from labkit.system.share import count_free_bytes as free_of_a_gpu
@@ -81,8 +80,6 @@ class Need:
 
 def estimate_need(run: Run) -> Need:
     """Estimate a run's bytes when it trains together with others like it."""
-    if reason := explain_refusal(run.train):
-        return Need(0, reason)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         models = [run.model.build() for _ in range(2)]
     batch = _draw_batch(run.data)

@@ -17,14 +17,6 @@ from torch import Tensor
 from labkit.training import TrainConfig
 
 EPS = 1e-8  # AdamW's, as torch has it
-TOGETHER = ("adamw", "sgd")
-
-
-def explain_refusal(config: TrainConfig) -> str:
-    """Return why runs trained like this cannot train together; empty where they can."""
-    if config.optimizer not in TOGETHER:
-        return f"{config.optimizer} is not among the batched optimizers"
-    return ""
 
 
 class Optimizer:

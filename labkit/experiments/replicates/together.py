@@ -12,7 +12,6 @@ from torch import nn
 
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
 from labkit.experiments.replicates.graphs import GraphStep
-from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run, execute_run, find_device
@@ -95,8 +94,6 @@ def train_together(
     The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether, before any
     step, where these models cannot be one batched model.
     """
-    if reason := explain_refusal(configs[0]):
-        raise NotTogether(reason)
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     made: list[Step] = []
