@@ -12,10 +12,10 @@ from press.homework.grading.collect import collect_inbox
 from press.homework.grading.file_owner import read_class
 from tests.homework.grading_case import NAME, notebook, zipped
 
-ROSTER = """id,name,canvas,moodle,email,github,extension hw8
-ann,Ann Lee,4711,81,ann@x.org,annlee,2
-bob_ray,Bob Ray,4712,82,bob@x.org,bob-ray,
-cem,Ann Lee,4713,83,cem@x.org,ray,
+ROSTER = """id,name,canvas,moodle,email,extension hw8
+ann,Ann Lee,4711,81,ann@x.org,2
+bob_ray,Bob Ray,4712,82,bob@x.org,
+cem,Ann Lee,4713,83,cem@x.org,
 """
 
 
@@ -53,14 +53,7 @@ def reasons(done):
         (f"raybob_LATE_4712_90210_{NAME}-2.ipynb", "bob_ray"),
         (f"Bob Ray_82_assignsubmission_file_/{NAME}.ipynb", "bob_ray"),
         (f"Ann Lee_83_assignsubmission_file_{NAME}.ipynb", "cem"),
-        ("hw8-annlee/work.ipynb", "ann"),
-        (f"{NAME}-annlee/work.ipynb", "ann"),
-        ("week-1-hw8-bob-ray/work.ipynb", "bob_ray"),
-        ("hw8-ray/work.ipynb", "cem"),
-        ("hw8-2/work.ipynb", None),  # Ann's two days are no name
-        ("hw8-82/ann.ipynb", "ann"),  # nor is Bob's number, in a folder that counts
-        (f"hw8_bob@x.org_attempt_2026-10-05-14-30-00_{NAME}.ipynb", "bob_ray"),
-        ("hw8 small_annlee_attempt_2026-10-05-14-30-00_mine.ipynb", "ann"),
+        ("2/work.ipynb", None),  # Ann's two days are no name
         ("cem@x.org/deep/inside/mine.ipynb", "cem"),
         ("Bob Ray/mine.ipynb", "bob_ray"),
         ("ANN/mine.ipynb", "ann"),
@@ -168,6 +161,7 @@ def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):
         "dan/picture.png": b"png",
         "__MACOSX/ann/._mine.ipynb": b"fork",
         "\x1b[2J.ipynb": b"a name that clears the screen",
+        ".": b"a name that is none",
     }
     path = tmp_path / "all.zip"
     path.write_bytes(zipped(members))
@@ -183,6 +177,7 @@ def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):
             "its path holds no student's id",
             "it is a zip inside a submission's zip",
             "the zip is damaged (BadZipFile)",
+            "its name does not end in .ipynb or .py",
             "its name does not end in .ipynb or .py",
         ]
     )

@@ -26,10 +26,9 @@ def collect_submissions(
 ) -> int:
     """Take the latest notebook of every student.
 
-    INBOX is a folder or a zip, such as a download of a learning platform: folders per student,
-    files named ID_….ipynb, downloads of Canvas, Moodle and Blackboard, GitHub Classroom's folders,
-    zips of students. The rest is listed with the reason. Links are refused. Exit 1 when somebody is
-    missing, something was not taken, or a file that was taken cannot be graded.
+    INBOX is a folder or a zip: folders per student, files named ID_….ipynb, downloads of Canvas
+    and Moodle, zips of students. The rest is listed with the reason. Links are refused. Exit 1 when
+    somebody is missing, something was not taken, or a file that was taken cannot be graded.
     """
     from press.homework.grading.collect import collect_inbox
     from press.homework.grading.file_owner import is_id, read_class

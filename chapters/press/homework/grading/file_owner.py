@@ -2,8 +2,6 @@
 
 Canvas      leeann_LATE_4711_90210_hw1_norms-2.ipynb    name, user's number, submission's, file
 Moodle      Ann Lee_4711_assignsubmission_file_/hw1_norms.ipynb     name, participant's number
-Blackboard  hw1_annlee_attempt_2026-10-05-14-30-00_hw1_norms.ipynb      homework, user's name
-GitHub Classroom    hw1-annlee/hw1_norms.ipynb      a repository: the homework's name, the user's
 others      ann/hw1_norms.ipynb, ann_hw1_norms.ipynb
 """
 
@@ -20,8 +18,7 @@ MOODLE = re.compile(
 CANVAS = re.compile(
     r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.IGNORECASE
 )
-BLACKBOARD = re.compile(r".+?_(?P<name>[^_]+)_attempt_[\d-]+(?:_.*)?")
-PLATFORMS = (BLACKBOARD, CANVAS, MOODLE)
+PLATFORMS = (CANVAS, MOODLE)
 ATTEMPT = re.compile(r"(?:-| ?\()(\d{1,3})\)?$")
 
 
@@ -72,12 +69,7 @@ def find_owner(parts: tuple[str, ...], students: Class, homework: str) -> str | 
     """The student whose file this is by its path, a folder before its file; or None."""
     for folder in parts[:-1]:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
-        # GitHub Classroom's: hw1-ann-lee is ann-lee's, or lee's where nobody is ann-lee. A number
-        # behind a line is nobody's: it counts homeworks, or attempts.
-        words = part.split("-") if students.ids else []
-        users = ["-".join(words[first:]) for first in range(1, len(words))]
-        users = [user for user in users if not user.isdecimal()]
-        if one := students.find_student([*_list_names(part, homework, [part]), *users]):
+        if one := students.find_student(_list_names(part, homework, [part])):
             return one
         if any(platform.fullmatch(part) for platform in PLATFORMS):
             return None  # a platform says whose it is: what a stranger packed inside does not count
@@ -100,7 +92,7 @@ def _list_names(text: str, homework: str, first: list[str]) -> Iterable[str]:
     # What a platform writes comes first; a student's own name of a file may look like either.
     for platform in PLATFORMS:
         if found := platform.fullmatch(text):
-            yield from (found[key] for key in ("number", "name") if key in found.re.groupindex)
+            yield from (found["number"], found["name"])
             return
     if text.startswith(homework):
         return  # hw1_norms is no student of the name hw1
