@@ -138,8 +138,12 @@ def test_misuse_says_what_to_do():
 
 @pytest.mark.parametrize("call", [lambda m: convert(m, {"LayerNorm": "rms"}), fold_norms])
 def test_what_is_no_model_is_refused(call):
-    for model, got in ((3, "got 3"), (nn.Linear, "got the class Linear")):
-        with pytest.raises(TypeError, match=f"an nn.Module, {got}; hand one in"):
+    for model, message in (
+        (3, "an nn.Module, got 3; hand one in"),
+        (nn.Linear, "an nn.Module, got the class Linear; hand one in"),
+        (nn.LayerNorm(4), "LayerNorm is a norm; hand in what holds it, such as nn.Sequential"),
+    ):
+        with pytest.raises(TypeError, match=message):
             call(model)
 
 

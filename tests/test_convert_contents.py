@@ -11,7 +11,6 @@ from labkit.convert.fill import ChannelsFirst
 from labkit.convert.read import read_norm
 from labkit.norms import NORMS, facts, make_norm
 from labkit.norms.layer_norm import LayerNorm
-from labkit.norms.rms_norm import RMSNorm
 
 
 def test_a_shift_that_rms_cannot_hold_is_reported():
@@ -215,26 +214,17 @@ def test_a_shared_norm_stays_shared():
         convert(model, {"LayerNorm": "rms"}, only="0")
 
 
-def test_tied_parameters_stay_tied_or_stay_where_they_are():
-    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
+def test_tied_parameters_stay_where_they_are():
+    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
     model[1].weight = model[0].weight
     model.register_parameter("outside", model[2].bias)
     conversion = convert(model, {"LayerNorm": "rms"})
-    assert model[0].weight is model[1].weight
-    model = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
-    model.register_parameter("outside", model[1].weight)
-    model[2].weight = model[1].weight  # tied to one that is tied outside
-    conversion = convert(model, {"LayerNorm": "rms"})
-    assert [row.name for row in conversion.swapped] == ["0"]
-    assert "tied to outside" in conversion.left[0].reason
-    assert model[1].weight is model[2].weight is model.outside
-
-
-def test_a_model_that_is_a_norm_comes_back_as_the_new_norm():
-    norm = nn.LayerNorm(4)
-    conversion = convert(norm, {"LayerNorm": "rms"})
-    assert type(conversion.model) is RMSNorm and conversion.swapped[0].name == ""
-    assert conversion.undo() is norm is conversion.model
+    assert [row.name for row in conversion.swapped] == ["3"]
+    assert [row.reason for row in conversion.left] == [
+        f"its parameter is tied to {other}; untie it first"
+        for other in ("1.weight", "0.weight", "outside")
+    ]
+    assert model[0].weight is model[1].weight and model[2].bias is model.outside
 
 
 def test_a_norm_inside_a_norm_goes_with_it():

@@ -42,10 +42,6 @@ class Moved:
     exact: bool = True  # no content that matters was lost
 
 
-class Unfit(Exception):
-    """The target cannot stand where the old norm stands; the message says why."""
-
-
 def build_norm(
     key: str, kw: dict[str, Any], old: nn.Module, reading: Reading, model: nn.Module
 ) -> nn.Module:
@@ -55,9 +51,6 @@ def build_norm(
     """
     known, former = facts(key), facts(reading.key)
     kw, takes = dict(kw), known.options
-    many = issubclass(known.module, nn.LayerNorm | nn.RMSNorm | nn.Identity)
-    if len(reading.shape) > 1 and not many:
-        raise Unfit(f"it normalizes {len(reading.shape)} axes at once; {key} knows one")
     if "eps" in takes and "eps" not in kw and known.eps_place == former.eps_place:
         kw |= {} if reading.eps is None else {"eps": reading.eps}
     if reading.gain is not None and "affine" in takes:
@@ -77,10 +70,8 @@ def build_norm(
     return new.to(like.device, like.dtype).train(old.training)
 
 
-def move_contents(
-    key: str, old: nn.Module, new: nn.Module, reading: Reading, shared: dict[tuple, nn.Parameter]
-) -> Moved:
-    """Copy gain, shift and statistics; `shared` keeps tied parameters tied."""
+def move_contents(key: str, old: nn.Module, new: nn.Module, reading: Reading) -> Moved:
+    """Copy gain, shift and statistics."""
     moved = Moved()
     inner, default = (
         _choose_branch(norm, reading.key) for norm in (new, make_plain_norm(key, reading.shape))
@@ -105,11 +96,7 @@ def move_contents(
             continue
         value, loss = _convert_parameter(source.detach(), target, start, new_start)
         moved.exact &= not loss
-        # One parameter in two norms stays one, where both store it the same way.
-        tie = (id(source), role, start, new_start, tuple(target.shape))
-        if tie not in shared:
-            shared[tie] = nn.Parameter(value, source.requires_grad)
-        inner._parameters[role] = shared[tie]
+        inner._parameters[role] = nn.Parameter(value, source.requires_grad)
         done.add(role)
         said = name if name == role else f"{name} as {role}"
         (moved.dropped if loss else moved.kept).append(f"{said}: {loss}" if loss else said)

@@ -10,10 +10,15 @@ from labkit.norms import NORMS
 
 
 def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
-    """Return every module all of its qualified names: more than one where it is shared."""
+    """Map every module to all of its qualified names: more than one where it is shared."""
     if not isinstance(model, nn.Module) or isinstance(model, type):
         got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
         raise TypeError(f"norms are looked for in a model, an nn.Module, got {got}; hand one in")
+    if is_norm(model):
+        raise TypeError(
+            f"norms are looked for in a model, and {type(model).__name__} is a norm; hand in what "
+            "holds it, such as nn.Sequential(norm)"
+        )
     places: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         places.setdefault(module, []).append(name)
@@ -73,18 +78,14 @@ def find_obstacle(norm: nn.Module) -> str:
     return ""
 
 
-def tied_outside(model: nn.Module, norms: set[nn.Module]) -> dict[nn.Module, str]:
-    """Return the norms that share a parameter with a module not among them, and which it is."""
-    inside = {part for norm in norms for part in norm.modules()}
-    outside = {
-        id(parameter): f"{name}.{own}".lstrip(".")
-        for name, module in model.named_modules()
-        if module not in inside
-        for own, parameter in module.named_parameters(recurse=False)
-    }
-    return {
-        norm: outside[id(parameter)]
-        for norm in norms
-        for parameter in norm.parameters()
-        if id(parameter) in outside
-    }
+def find_tie(model: nn.Module, module: nn.Module) -> str:
+    """Return the name of a parameter elsewhere in the model that is one of this module's."""
+    own, inside = {id(parameter) for parameter in module.parameters()}, {*module.modules()}
+    ties = (
+        f"{name}.{key}".lstrip(".")
+        for name, other in model.named_modules()
+        if other not in inside
+        for key, parameter in other.named_parameters(recurse=False)
+        if id(parameter) in own
+    )
+    return next(ties, "")

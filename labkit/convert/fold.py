@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from torch import nn
 
-from labkit.convert.find import find_obstacle, list_norms, places_of, seats_of, tied_outside
+from labkit.convert.find import find_obstacle, find_tie, list_norms, places_of, seats_of
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
@@ -74,7 +74,7 @@ def _explain_nothing_folded(
     norm, reason = next(iter(left.items()))
     more = f", nor any of {len(left) - 1} more" if len(left) > 1 else ""
     return (
-        f"only {_RULE}. {places[norm][0] or 'the model'} ({type(norm).__name__}): {reason}{more}. "
+        f"only {_RULE}. {places[norm][0]} ({type(norm).__name__}): {reason}{more}. "
         'Name the pairs, like {"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
     )
 
@@ -130,12 +130,10 @@ def _explain_unfit(
     name = places[module][0]
     if isinstance(module, _FOLDABLE) and module.training:
         return f"{name} is in training mode; call model.eval() before folding"
-    if not name:
-        return "the model itself is a norm; there is nothing to fold it into"
     if places[module][1:]:
         return f"{name} is used in {len(places[module])} places; fold it by hand"
     if reason := find_obstacle(module):
         return f"{name} cannot be folded: {reason}"
-    if other := tied_outside(model, {module}).get(module):
+    if other := find_tie(model, module):
         return f"{name} cannot be folded for {norm}: its parameter is tied to {other}"
     return ""

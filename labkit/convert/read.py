@@ -80,6 +80,11 @@ def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
     return make_shaped_norm(key, shape, **groups)
 
 
+def takes_many_axes(key: str) -> bool:
+    """Return whether a norm of this kind can normalize several axes at once."""
+    return issubclass(facts(key).module, nn.LayerNorm | nn.RMSNorm | nn.Identity)
+
+
 def make_shaped_norm(key: str, shape: tuple[int, ...], **kw: Any) -> nn.Module:
     """Make a norm for one axis or, of the kinds that normalize several at once, for all."""
     if len(shape) == 1 or key == "none":

@@ -46,10 +46,7 @@ class Left:
 
 
 class Conversion:
-    """The outcome of `convert` or `fold_norms`: `swapped`, `left`, `notes` and `undo()`.
-
-    `model` is the model that was handed in, or the new norm where the model itself was one.
-    """
+    """The outcome of `convert` or `fold_norms`: `swapped`, `left`, `notes` and `undo()`."""
 
     def __init__(
         self,
@@ -61,7 +58,7 @@ class Conversion:
         notes: Sequence[str] = (),
     ):
         self.swapped, self.left, self.notes = tuple(swapped), tuple(left), tuple(notes)
-        self._given = self.model = model
+        self.model = model
         self._seats, self._switches = seats, switches
         self._undone = False
 
@@ -79,8 +76,8 @@ class Conversion:
             parent._modules[name] = old
         for module, name, value in self._switches:
             setattr(module, name, value)
-        self._undone, self.model, self.notes = True, self._given, ()
-        return self._given
+        self._undone, self.notes = True, ()
+        return self.model
 
     def __str__(self) -> str:
         undone = " (undone)" if self._undone else ""
@@ -111,5 +108,5 @@ def _gather_rows(rows: Iterable[Swapped | Left]) -> list[tuple[str, ...]]:
     for (_, *rest), names in alike.items():
         if names[3:]:
             names = [f"{names[0]} … {names[-1]} ({len(names)})"]
-        table += [(name or "(the model)", *rest) for name in names]
+        table += [(name, *rest) for name in names]
     return table

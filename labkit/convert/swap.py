@@ -8,9 +8,9 @@ from torch import nn
 
 from labkit.convert.choose import Only, Target, build_selector, choose_norms, rules_of
 from labkit.convert.fastpath import switches_off
-from labkit.convert.fill import Unfit, build_norm, compare_functions, move_contents
-from labkit.convert.find import find_obstacle, places_of, seats_of, tied_outside
-from labkit.convert.read import Reading, read_norm
+from labkit.convert.fill import build_norm, compare_functions, move_contents
+from labkit.convert.find import find_obstacle, find_tie, places_of, seats_of
+from labkit.convert.read import Reading, read_norm, takes_many_axes
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.fused import fuse, is_fused, unfuse
 
@@ -63,19 +63,13 @@ def _swap_norms(
             left[norm] = found
         else:
             plans[norm] = found
-    # Leaving one norm may leave another's parameter tied outside: until none is.
-    while tied := tied_outside(model, set(plans)):
-        for norm, other in tied.items():
-            del plans[norm]
-            left[norm] = f"its parameter is tied to {other}, which is not swapped"
     if not plans:
         raise ValueError(_explain_nothing_swapped(places, left))
-    shared: dict[tuple, nn.Parameter] = {}
-    rows = [plan.fill_row(places[norm], norm, shared) for norm, plan in plans.items()]
+    rows = [plan.fill_row(places[norm], norm) for norm, plan in plans.items()]
     seats: list[Seat] = [
         (parent, name, norm, plan.new)
         for norm, plan in plans.items()
-        for parent, name in seats_of(model, [name for name in places[norm] if name])
+        for parent, name in seats_of(model, places[norm])
     ]
     rest = [
         Left(" = ".join(places[norm]), type(norm).__name__, reason) for norm, reason in left.items()
@@ -85,10 +79,7 @@ def _swap_norms(
         parent._modules[name] = new
     made = {plan.new for plan in plans.values()}
     switches, notes = switches_off(model, made)
-    conversion = Conversion(model, rows, rest, seats, switches, [*notes, *_warn_of_pooling(made)])
-    if model in plans:
-        conversion.model = plans[model].new
-    return conversion
+    return Conversion(model, rows, rest, seats, switches, [*notes, *_warn_of_pooling(made)])
 
 
 @dataclass
@@ -99,14 +90,12 @@ class _Plan:
     key: str = ""
     reading: Reading | None = None
 
-    def fill_row(
-        self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]
-    ) -> Swapped:
+    def fill_row(self, names: list[str], old: nn.Module) -> Swapped:
         """Move the old norm's contents and write the row of the report."""
         name, kinds = " = ".join(names), (type(old).__name__, _format_kind(self.new))
         if self.reading is None:
             return Swapped(name, *kinds, same="as the callable made it")
-        moved = move_contents(self.key, old, self.new, self.reading, shared)
+        moved = move_contents(self.key, old, self.new, self.reading)
         same = compare_functions(self.reading, self.key, old, self.new, moved)
         lists = (tuple(entry) for entry in (moved.kept, moved.dropped, moved.fresh))
         return Swapped(name, *kinds, *lists, same=same)
@@ -120,6 +109,8 @@ def _format_kind(norm: nn.Module) -> str:
 
 def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
     """Build the new norm, or say why the old one stays."""
+    if tie := find_tie(model, norm):
+        return f"its parameter is tied to {tie}; untie it first"
     if callable(target):
         new = target(norm)
         if not isinstance(new, nn.Module):
@@ -134,10 +125,9 @@ def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str
     if isinstance(reading, str):
         return reading
     key, arguments = target if isinstance(target, tuple) else (target, {})
-    try:
-        return _Plan(build_norm(key, dict(arguments), norm, reading, model), key, reading)
-    except Unfit as error:
-        return str(error)
+    if len(reading.shape) > 1 and not takes_many_axes(key):
+        return f"it normalizes {len(reading.shape)} axes at once; {key} knows one"
+    return _Plan(build_norm(key, dict(arguments), norm, reading, model), key, reading)
 
 
 def _warn_of_pooling(made: set[nn.Module]) -> list[str]:
