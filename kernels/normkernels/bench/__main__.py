@@ -2,17 +2,18 @@
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from normkernels.bench.device import Gpu, Pretend
+from normkernels.bench.device import Device
 from normkernels.bench.measure import DeviceLost, describe_entry, measure_size
 from normkernels.bench.operations import OPERATIONS
 from normkernels.bench.plan import PHASES, plan_sizes
 from normkernels.bench.providers import NAMES, Call, find_call
-from normkernels.bench.results import Results, choose_path
+from normkernels.bench.results import Results
 from normkernels.launch import INTERPRETED
 
 DRY = "**DRY RUN.** Triton's interpreter on a CPU, at tiny sizes: the numbers are no measurements."
@@ -27,10 +28,9 @@ def main(argv: list[str] | None = None) -> int:
         here = [sys.executable, "-m", "normkernels.bench", *argv]
         os.execve(sys.executable, here, os.environ | {"TRITON_INTERPRET": "1"})
     try:
-        device = Pretend() if options.dry_run else Gpu()
+        device = Device(options.dry_run)
         print(DRY if device.dry else device.name, flush=True)
-        with device.work():
-            return measure_sizes(options, device)
+        return measure_sizes(options, device)
     except ValueError as error:
         print(f"normkernels.bench: {error}", file=sys.stderr)
         return 2
@@ -51,9 +51,15 @@ def build_parser() -> argparse.ArgumentParser:
     return top
 
 
+def choose_path(device: Device) -> Path:
+    """Return where results of this device go when nobody says otherwise."""
+    slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
+    return Path("build", "bench-dry-run.json") if device.dry else Path("data/bench", f"{slug}.json")
+
+
 def measure_sizes(
     options: argparse.Namespace,
-    device: Gpu | Pretend,
+    device: Device,
     find: Callable[[str, str], Call | str] = find_call,
 ) -> int:
     """Measure size after size until the time is up or all is done.
@@ -64,19 +70,12 @@ def measure_sizes(
     start = time.monotonic()
     results = Results(options.out or choose_path(device), device, options.commit)
     # On a CPU torch.compile needs a C++ compiler, which is not asked of anybody.
-    every = tuple(name for name in NAMES if not (device.dry and name == "compile"))
-    work = [
-        (case, ("normkernels", "torch") if phase == "targets" else every)
-        for phase, case in plan_sizes(options.kernels, tuple(options.phases), device.dry)
-    ]
-    longest, done = 0.0 if device.dry else LONGEST, 0
-    for case, names in work:
-        began = time.monotonic()
-        if results.has(case.key, names):
-            continue
-        if began - start + longest > 60 * options.minutes:
-            break
-        crashed = results.data["crashed"]
+    names = [name for name in NAMES if not (device.dry and name == "compile")]
+    cases = plan_sizes(options.kernels, tuple(options.phases), device.dry)
+    left = [case for case in cases if case.key not in results.data["results"]]
+    longest, crashed = 0.0 if device.dry else LONGEST, results.data["crashed"]
+    while left and time.monotonic() - start + longest < 60 * options.minutes:
+        case, began = left[0], time.monotonic()
         calls = {n: crashed.get(f"{n} {case.kernel}") or find(n, case.kernel) for n in names}
         try:
             entry = measure_size(case, calls, device)
@@ -87,15 +86,12 @@ def measure_sizes(
             return 1
         device.free()
         entry["seconds"] = round(time.monotonic() - began, 1)
-        longest, done = max(longest, entry["seconds"]), done + 1
+        longest = max(longest, entry["seconds"])
         results.add(case.key, entry)
         print(describe_entry(case.key, entry), flush=True)
-    if done:
-        results.end_slice(device, (time.monotonic() - start) / 60)
-    left = sum(not results.has(case.key, names) for case, names in work)
-    print(f"{done} sizes measured, {left} left; {results.path}")
-    if left:
-        print("the same command goes on where this one stopped")
+        del left[0]
+    more = "; the same command goes on where this one stopped" if left else ""
+    print(f"{len(left)} sizes left; {results.path}{more}")
     return 0
 
 

@@ -18,14 +18,15 @@ from typing import Any
 import torch
 
 from normkernels.bench.check import Data, as_tuple, compare_tensors, compute_reference, draw_data
-from normkernels.bench.device import Gpu, Pretend
+from normkernels.bench.device import Device
 from normkernels.bench.operations import OPERATIONS
 from normkernels.bench.plan import Case
 from normkernels.bench.providers import Call
 
 WAYS = ("forward", "backward")
 MOST_CALLS = 512  # in one graph, and sets of data
-HOST_CALLS = 4  # in each turn: so few that the queue of launches never fills
+BUSY = 2e-3  # seconds of one replay, at least
+HOST_CALLS = 4  # in each of five turns: so few that the queue of launches never fills
 
 
 class DeviceLost(RuntimeError):
@@ -45,7 +46,7 @@ class Track:
     results: list[Any]  # of the last replay, by set of data
 
 
-def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend) -> dict[str, Any]:
+def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> dict[str, Any]:
     """Measure one size; give what the file keeps of it.
 
     calls    by provider; or the reason why it has none
@@ -71,7 +72,8 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
             for track in made:
                 wrong = wrong or check_replay(track, case, pristine, exact)
         except Exception as error:
-            providers[name] = {"status": "failed", "reason": describe_error(error)}
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            providers[name] = {"status": "failed", "reason": reason}
             recover(device, name)
             continue
         providers[name] = {"status": "ok", "errors": errors}
@@ -87,12 +89,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
         found = providers[track.provider][track.way]
         found["share"] = shorten(found["gbps"] / providers["copy"][track.way]["gbps"])
     return {
-        "kernel": case.kernel,
-        "m": case.m,
-        "n": case.n,
-        "heads": case.heads,
-        "dtype": case.dtype,
-        "large": case.large,
+        **{part: getattr(case, part) for part in ("kernel", "m", "n", "heads", "dtype", "large")},
         "bytes": counted,
         "sets": count,
         "cold": count * counted["forward"] >= 3 * device.cache,
@@ -100,12 +97,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
     }
 
 
-def describe_error(error: Exception) -> str:
-    """Name an error and what its first line says."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
-
-
-def recover(device: Gpu | Pretend, name: str) -> None:
+def recover(device: Device, name: str) -> None:
     """Free what a provider left behind; DeviceLost where the device no longer answers."""
     try:
         device.synchronize()
@@ -126,7 +118,7 @@ def check_call(call: Call, case: Case, pristine: Data, exact: dict) -> tuple[dic
 
 
 def record_calls(
-    name: str, call: Call, counted: dict[str, int], sets: list[Data], device: Gpu | Pretend
+    name: str, call: Call, counted: dict[str, int], sets: list[Data], device: Device
 ) -> list[Track]:
     """Capture one provider's calls: forward, and backward where there is one."""
 
@@ -145,25 +137,24 @@ def record_calls(
     return tracks
 
 
-def record_copies(counted: dict[str, int], count: int, device: Gpu | Pretend) -> list[Track]:
+def record_copies(counted: dict[str, int], count: int, device: Device) -> list[Track]:
     """Capture a kernel that reads and writes as many bytes: the measure of all others.
 
     It turns each bit, and so computes next to nothing. `copy_` itself would become a memory copy of
     the graph, which an H100 does at a third of the speed of its kernels.
     """
     tracks = []
-    for way in WAYS:
+    for way in filter(counted.get, WAYS):
         half = -(-counted[way] // 32) * 16
-        if half:
-            shape = (count, 2, half // 4)
-            data = torch.randint(2**31 - 1, shape, dtype=torch.int32, device=device.device)
-            run = lambda i, data=data: torch.bitwise_not(data[i, 1], out=data[i, 0])  # noqa: E731
-            tracks.append(record_track("copy", way, 2 * half, run, count, device))
+        shape = (count, 2, half // 4)
+        data = torch.randint(2**31 - 1, shape, dtype=torch.int32, device=device.device)
+        run = lambda i, data=data: torch.bitwise_not(data[i, 1], out=data[i, 0])  # noqa: E731
+        tracks.append(record_track("copy", way, 2 * half, run, count, device))
     return tracks
 
 
 def record_track(
-    name: str, way: str, size: int, run: Callable[[int], Any], count: int, device: Gpu | Pretend
+    name: str, way: str, size: int, run: Callable[[int], Any], count: int, device: Device
 ) -> Track:
     """Capture calls over all sets of data in turn, enough of them to keep the device busy.
 
@@ -171,7 +162,7 @@ def record_track(
     writes to memory of its own.
     """
     estimate = size / 2e12 + 2e-6  # seconds; only the length of a replay depends on it
-    calls = min(MOST_CALLS, max(count, math.ceil(device.busy / estimate)))
+    calls = count if device.dry else min(MOST_CALLS, max(count, math.ceil(BUSY / estimate)))
     results: list[Any] = [None] * count
 
     def run_all() -> None:
@@ -197,14 +188,14 @@ def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
     return wrong and f"captured {track.way}: {wrong}"
 
 
-def time_track(track: Track, device: Gpu | Pretend) -> dict[str, float]:
+def time_track(track: Track, device: Device) -> dict[str, float]:
     """Return microseconds of a call (median, 20th and 80th percentile), the host's too, and GB/s.
 
     The host's time is `timeit`'s: `do_bench` times the device, and torch's own timer waits for it.
     """
     low, middle, high = (taken / track.calls for taken in device.time_replays(track.replay))
     device.synchronize()
-    turns = timeit.repeat(lambda: track.run(0), number=HOST_CALLS, repeat=device.turns)
+    turns = timeit.repeat(lambda: track.run(0), number=HOST_CALLS, repeat=5)
     device.synchronize()
     found = {
         "us": 1e6 * middle,
@@ -217,15 +208,12 @@ def time_track(track: Track, device: Gpu | Pretend) -> dict[str, float]:
 
 
 def describe_entry(key: str, entry: dict[str, Any]) -> str:
-    """Describe in one line what an entry holds: microseconds and share, forward and backward."""
+    """Describe in one line what an entry holds: each provider's share, forward and backward."""
     parts = []
     for name, found in entry["providers"].items():
-        if found["status"] == "ok":
-            times = [found[way] for way in WAYS if way in found]
-            parts.append(f"{name} " + "/".join(f"{t['us']:.4g}us({t['share']:.0%})" for t in times))
-        elif found["status"] != "absent":
-            parts.append(f"{name} {found['status'].upper()}: {found['reason']}")
-    return f"{key}: " + ", ".join(parts)
+        shares = [f"{found[way]['share']:.0%}" for way in WAYS if way in found]
+        parts.append(f"{name} {' / '.join(shares) or found['status']}")
+    return f"{key}: {', '.join(parts)}"
 
 
 def shorten(value: float) -> float:

@@ -1,14 +1,13 @@
 """Which sizes are measured, the most telling first.
 
-targets   bf16, activations of 64 MiB and more, every kernel: ours and torch's
-peers     the same sizes with every provider, in one run: replaces the entry from `targets`
+targets   bf16, activations of 64 MiB and more, every kernel
 rest      other dtypes, then fewer rows
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-PHASES = ("targets", "peers", "rest")
+PHASES = ("targets", "rest")
 # The targets are judged from 1024 to 8192; the longest rows are where peers break.
 LENGTHS = (4096, 1024, 8192, 2048, 5120, 16384, 32768, 65536)
 ROWS = (32768, 8192, 2048, 128, 16, 1)
@@ -59,25 +58,22 @@ def list_cases(kernel: str) -> Iterator[Case]:
                     yield Case(kernel, m, n, dtype, large=m == enough)
 
 
-def list_dry_cases(kernel: str) -> Iterator[Case]:
-    """List two or three tiny sizes, to go through the program without a GPU."""
+def list_dry_cases(kernel: str) -> list[Case]:
+    """List tiny sizes, to go through the program without a GPU."""
     if kernel == "qk_norm_rope":
-        yield Case(kernel, 16, 16, "bf16", (4, 2), True)
-        return
-    yield Case(kernel, 33, 48, large=True)
-    yield Case(kernel, 33, 128, large=True)
-    yield Case(kernel, 8, 48, "bf16+fp32")
+        return [Case(kernel, 16, 16, heads=(4, 2), large=True)]
+    large = [Case(kernel, 33, n, large=True) for n in (48, 128)]
+    return [*large, Case(kernel, 8, 48, "bf16+fp32")]
 
 
 def plan_sizes(
     kernels: list[str], phases: tuple[str, ...] = PHASES, dry: bool = False
-) -> list[tuple[str, Case]]:
-    """Put all sizes of these kernels in the order of their worth, each with its phase."""
+) -> list[Case]:
+    """Put the sizes of these kernels in the order of their worth."""
     every = [case for k in kernels for case in (list_dry_cases if dry else list_cases)(k)]
     first = [case for case in every if case.large and case.dtype == "bf16"]
     lengths = (16, 48, 64, 128, *LENGTHS)
     first.sort(key=lambda case: lengths.index(case.n))
-    later = [case for case in every if case not in first]
-    later.sort(key=lambda case: (not case.large, DTYPES.index(case.dtype), -case.m))
-    order = {"targets": first, "peers": first, "rest": later}
-    return [(phase, case) for phase in PHASES if phase in phases for case in order[phase]]
+    rest = [case for case in every if case not in first]
+    rest.sort(key=lambda case: (not case.large, DTYPES.index(case.dtype), -case.m))
+    return first * ("targets" in phases) + rest * ("rest" in phases)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 import triton
 
-from normkernels.bench.device import Gpu, Pretend
+from normkernels.bench.device import Device
 from normkernels.bench.providers import read_versions
 
 PACKAGE = Path(__file__).parents[1]
@@ -46,7 +45,7 @@ def name_commit() -> str:
 class Results:
     """What was measured so far, in a file that is whole at any moment."""
 
-    def __init__(self, path: Path, device: Gpu | Pretend, commit: str | None = None):
+    def __init__(self, path: Path, device: Device, commit: str | None = None):
         """Take up the file, or begin one.
 
         Raises:
@@ -54,56 +53,32 @@ class Results:
         """
         if device.dry and path.resolve().parent.parts[-2:] == ("data", "bench"):
             raise ValueError("data/bench holds measurements, and a dry run is none: choose --out")
-        versions = {
+        clocks = device.read_clocks()
+        provenance = {
+            "device": device.name,
+            "processors": device.processors,
+            "l2_bytes": device.cache,
+            "driver": clocks.get("driver_version"),
+            "cuda": torch.version.cuda,
             "torch": torch.__version__,
             "triton": triton.__version__,
             "python": platform.python_version(),
             "peers": read_versions(),
             "source": hash_sources(),
         }
+        here = {"schema": 1, "dry_run": device.dry, "provenance": provenance}
         self.path = path
-        self.data: dict[str, Any] = {
-            "schema": 1,
-            "dry_run": device.dry,
-            "provenance": device.describe() | versions,
-            "slices": [],
-            "crashed": {},
-            "results": {},
-        }
+        self.data: dict[str, Any] = here | {"slices": [], "crashed": {}, "results": {}}
         if path.exists():
-            self._go_on(json.loads(path.read_text()))
+            self.data = json.loads(path.read_text())
+            refuse_others(path, self.data, here)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         commit = name_commit() if commit is None else commit
-        self.slice = {"date": now, "commit": commit, "clocks": device.read_clocks()}
-        self.data["slices"].append(self.slice)
-
-    def _go_on(self, before: dict[str, Any]) -> None:
-        """Take up what the file holds, if it was made with what is here now."""
-        keys = ("schema", "dry_run")
-        old = {key: before.get(key) for key in keys} | before.get("provenance", {})
-        new = {key: self.data[key] for key in keys} | self.data["provenance"]
-        differ = [key for key in new if new[key] != old.get(key)]
-        if differ:
-            listed = "; ".join(f"{key}: {old.get(key)} there, {new[key]} here" for key in differ)
-            raise ValueError(
-                f"{self.path} was measured with something else ({listed}), and results are never "
-                "mixed: name another file with --out, or move this one away to start anew"
-            )
-        self.data = before
-
-    def has(self, key: str, names: tuple[str, ...]) -> bool:
-        """Return whether this size was measured with all these providers, in one run."""
-        found = self.data["results"]
-        return key in found and set(names) <= set(found[key]["providers"])
+        self.data["slices"].append({"date": now, "commit": commit, "clocks": clocks})
 
     def add(self, key: str, entry: dict[str, Any]) -> None:
         """Keep one entry, from now on safe from whatever happens."""
         self.data["results"][key] = {"slice": len(self.data["slices"]) - 1, **entry}
-        self.save()
-
-    def end_slice(self, device: Gpu | Pretend, minutes: float) -> None:
-        """Note how this slice ended."""
-        self.slice |= {"clocks_after": device.read_clocks(), "minutes": round(minutes, 2)}
         self.save()
 
     def save(self) -> None:
@@ -118,7 +93,14 @@ class Results:
         os.replace(beside, self.path)
 
 
-def choose_path(device: Gpu | Pretend) -> Path:
-    """Return where results of this device go when nobody says otherwise."""
-    slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
-    return Path("build", "bench-dry-run.json") if device.dry else Path("data/bench", f"{slug}.json")
+def refuse_others(path: Path, before: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse a file that was made with something else than what is here."""
+    old, new = (
+        {"schema": data.get("schema"), "dry_run": data.get("dry_run"), **data.get("provenance", {})}
+        for data in (before, here)
+    )
+    if differ := [f"{k}: {old.get(k)} there, {new[k]} here" for k in new if new[k] != old.get(k)]:
+        raise ValueError(
+            f"{path} was measured with something else ({'; '.join(differ)}), and results are never "
+            "mixed: name another file with --out, or move this one away to start anew"
+        )
