@@ -2,10 +2,13 @@
 
 Five causes, each with words of its own: kind, shape, dtype, not finite, values. Kinds, shapes and
 dtypes may be told; of the expected values nothing is.
+
+The exercises on the pages have a comparer of their own, labkit.check.compare: it knows no torch,
+forgives more (shapes of one entry, a tolerance by the largest entry) and has other words.
 """
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -16,16 +19,25 @@ Tolerance = tuple[float, float] | None
 
 def compare_values(value: Any, expected: Any, tolerance: Tolerance, where: str = "") -> str:
     """The cause why `value` is not `expected`, as a sentence; "" when it is."""
-    if isinstance(expected, Tensor) or isinstance(value, Tensor):
+    if isinstance(value, Tensor) and isinstance(expected, Tensor):
         return _compare_tensors(value, expected, tolerance, where)
-    if isinstance(expected, dict):
-        return _compare_dicts(value, expected, tolerance, where)
-    if isinstance(expected, (list, tuple)):
-        return _compare_sequences(value, expected, tolerance, where)
-    if _is_number(expected):
+    # A number may stand for a tensor without axes, and the other way round.
+    if isinstance(value, Tensor) and _is_number(expected):
+        if value.shape != ():
+            return _say_wrong_shape(value.shape, torch.Size(), where)
+        value = value.item()
+    elif isinstance(expected, Tensor) and expected.shape == () and _is_number(value):
+        expected = expected.item()
+    if _is_number(value) and _is_number(expected):
         return _compare_numbers(value, expected, tolerance, where)
+    if isinstance(value, dict) and isinstance(expected, dict):
+        return _compare_dicts(value, expected, tolerance, where)
+    # JSON and notebooks mix lists and tuples up; a student is not punished for it.
+    if isinstance(value, (list, tuple)) and isinstance(expected, (list, tuple)):
+        return _compare_sequences(value, expected, tolerance, where)
     if type(value) is not type(expected):
-        return _say_wrong_kind(value, expected, where)
+        wanted = name_kind(expected)
+        return f"Wrong type{where}: {name_kind(value)} came where {wanted} is asked for."
     return "" if value == expected else f"Wrong value{where}."
 
 
@@ -39,26 +51,11 @@ def name_kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _say_wrong_kind(value: Any, expected: Any, where: str) -> str:
-    return f"Wrong type{where}: {name_kind(value)} came where {name_kind(expected)} is asked for."
-
-
-def _compare_tensors(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
-    """At least one of the two is a tensor; a number may stand for a tensor without axes."""
-    if not isinstance(expected, Tensor):
-        if not _is_number(expected):
-            return _say_wrong_kind(value, expected, where)
-        if value.shape != ():
-            return _say_wrong_shape(value.shape, torch.Size(), where)
-        return _compare_numbers(value.item(), expected, tolerance, where)
-    if not isinstance(value, Tensor):
-        if not _is_number(value) or expected.shape != ():
-            return _say_wrong_kind(value, expected, where)
-        return _compare_numbers(value, expected.item(), tolerance, where)
+def _compare_tensors(value: Tensor, expected: Tensor, tolerance: Tolerance, where: str) -> str:
     if value.shape != expected.shape:
         return _say_wrong_shape(value.shape, expected.shape, where)
     if value.dtype != expected.dtype:
@@ -95,52 +92,44 @@ def _are_close(value: Tensor, right: Tensor, tolerance: Tolerance) -> bool:
     return torch.allclose(value, right, rtol=rtol, atol=atol, equal_nan=True)
 
 
-def _compare_numbers(value: Any, expected: float, tolerance: Tolerance, where: str) -> str:
-    """A Python number is expected: an int only from ints when asked exactly."""
-    if not _is_number(value):
-        return _say_wrong_kind(value, expected, where)
+def _compare_numbers(value: float, expected: float, tolerance: Tolerance, where: str) -> str:
     if isinstance(value, float) and not math.isfinite(value) and math.isfinite(expected):
         return f"Not finite{where}: {value} stands where a finite number belongs."
-    if tolerance is None:
-        return "" if _are_equal(value, expected) else f"Wrong value{where}."
+    return "" if _is_near(value, expected, tolerance) else f"Wrong value{where}."
+
+
+def _is_near(value: float, expected: float, tolerance: Tolerance) -> bool:
+    if value == expected or (value != value and expected != expected):
+        return True
+    if tolerance is None or not math.isfinite(expected):
+        return False
     rtol, atol = tolerance
-    if _are_equal(value, expected):
-        return ""
-    if not math.isfinite(expected):
-        return f"Wrong value{where}."
     try:
-        near = abs(value - expected) <= atol + rtol * abs(expected)
+        return abs(value - expected) <= atol + rtol * abs(expected)
     except OverflowError:  # a whole number beyond every float
-        near = False
-    return "" if near else f"Wrong value{where}."
+        return False
 
 
-def _are_equal(value: float, expected: float) -> bool:
-    return value == expected or (value != value and expected != expected)
-
-
-def _compare_sequences(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str:
-    # JSON and notebooks mix lists and tuples up; a student is not punished for it.
-    if not isinstance(value, (list, tuple)):
-        return _say_wrong_kind(value, expected, where)
+def _compare_sequences(
+    value: list | tuple, expected: list | tuple, tolerance: Tolerance, where: str
+) -> str:
     if len(value) != len(expected):
         actual = f"{len(value)} items came" if len(value) != 1 else "1 item came"
         return f"Wrong shape{where}: {actual} where {len(expected)} are asked for."
-    for index, (one, right) in enumerate(zip(value, expected, strict=True)):
-        if cause := compare_values(one, right, tolerance, f"{where} in item {index}"):
-            return cause
-    return ""
+    pairs = enumerate(zip(value, expected, strict=True))
+    causes = (compare_values(*pair, tolerance, f"{where} in item {at}") for at, pair in pairs)
+    return next(filter(None, causes), "")
 
 
-def _compare_dicts(value: Any, expected: dict, tolerance: Tolerance, where: str) -> str:
-    if not isinstance(value, dict):
-        return _say_wrong_kind(value, expected, where)
-    for key in sorted(expected, key=str):
+def _compare_dicts(value: dict, expected: dict, tolerance: Tolerance, where: str) -> str:
+    keys = sorted(expected, key=str)
+    for key in keys:
         if key not in value:
             return f"Missing{where}: the key {key!r}."
     if len(value) > len(expected):
         return f"Too many keys{where}: {len(value)} came where {len(expected)} are asked for."
-    for key in sorted(expected, key=str):
-        if cause := compare_values(value[key], expected[key], tolerance, f"{where} under {key!r}"):
-            return cause
-    return ""
+    causes = (
+        compare_values(value[key], expected[key], tolerance, f"{where} under {key!r}")
+        for key in keys
+    )
+    return next(filter(None, causes), "")
