@@ -5,7 +5,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from labkit.context import Context
-from labkit.model.config import ModelConfig
+from labkit.model.description import Description
 from labkit.model.space import space_of
 from labkit.placements import Place, recipe
 
@@ -13,7 +13,7 @@ from labkit.placements import Place, recipe
 class Block(nn.Module):
     """Attention, cross-attention where there is a memory, feed-forward, as the recipe has them."""
 
-    def __init__(self, config: ModelConfig, block: int = 0, stack: str | None = None):
+    def __init__(self, config: Description, block: int = 0, stack: str | None = None):
         super().__init__()
         stack = stack or ("encoder" if config.kind == "encoder" else "decoder")
         encoder, decoder = config.depths

@@ -1,10 +1,8 @@
 """What a model's description must fulfil: each rule says what came, and the way out."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
+from labkit.model.description import Description
 from labkit.model.feed_forward import ACTIVATIONS
 from labkit.model.init import INITS
 from labkit.model.space import space_of
@@ -12,15 +10,12 @@ from labkit.norms import NORMS, make_norm
 from labkit.placements import recipe
 from labkit.system.unknown import explain_unknown
 
-if TYPE_CHECKING:
-    from labkit.model.config import ModelConfig
-
 KINDS = ("decoder", "encoder", "encoder-decoder")
 COUNTS = ("dim", "depth", "heads", "vocab", "context", "experts_per_token")
 OPTIONAL_COUNTS = ("kv_heads", "hidden", "encoder_depth", "experts")
 
 
-def check_config(config: ModelConfig) -> None:
+def check_config(config: Description) -> None:
     """Refuse nonsense with a ValueError or TypeError that names the field."""
     _check_types(config)
     recipe(config.recipe)
@@ -31,7 +26,7 @@ def check_config(config: ModelConfig) -> None:
     space_of(config.recipe).check_config(config)
 
 
-def _check_types(config: ModelConfig) -> None:
+def _check_types(config: Description) -> None:
     for field in ("recipe", "norm", "kind", "activation", "init", "qk_norm"):
         value = getattr(config, field)
         if not isinstance(value, str) and not (value is None and field in ("init", "qk_norm")):
@@ -55,7 +50,7 @@ def _check_types(config: ModelConfig) -> None:
         )
 
 
-def _check_names(config: ModelConfig) -> None:
+def _check_names(config: Description) -> None:
     for what, name, table in (
         ("norm", config.norm, NORMS),
         ("initialization", config.init or "normal", INITS),
@@ -66,7 +61,7 @@ def _check_names(config: ModelConfig) -> None:
             raise ValueError(explain_unknown(what, name, table))
 
 
-def _check_counts(config: ModelConfig) -> None:
+def _check_counts(config: Description) -> None:
     for field in (*COUNTS, *OPTIONAL_COUNTS):
         value = getattr(config, field)
         if value is None and field in OPTIONAL_COUNTS:
@@ -96,7 +91,7 @@ def _check_counts(config: ModelConfig) -> None:
         )
 
 
-def _check_numbers(config: ModelConfig) -> None:
+def _check_numbers(config: Description) -> None:
     above = ("embedding_size", "softcap", "logit_softcap", "qk_clip")
     for field in ("norm_eps", "balance", "router_z", *above):
         value = getattr(config, field)
@@ -127,7 +122,7 @@ def _check_numbers(config: ModelConfig) -> None:
         )
 
 
-def _check_norms(config: ModelConfig) -> None:
+def _check_norms(config: Description) -> None:
     """Make one norm of each kind that the model will have: it refuses what does not fit it."""
     asked, name = recipe(config.recipe), config.norm_name
     make_norm(name, config.dim, **config.norm_options)

@@ -5,22 +5,27 @@ enter, how logits leave, and what an optimizer step must not leave behind.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from labkit.attention import Attention
 from labkit.attention.sphere import SphereAttention
+from labkit.model.description import Description
 from labkit.model.feed_forward import FeedForward, MixtureOfExperts, SphereFeedForward
 from labkit.norms import make_norm
 from labkit.norms.unit import Scale, unit
 from labkit.placements import Place, recipe
-from labkit.placements.sphere import normalize_weights
+from labkit.placements.sphere import normalize_weights, unit_rows_
 
-if TYPE_CHECKING:
-    from labkit.model.config import ModelConfig
-    from labkit.model.transformer import Transformer
+
+class Placed(nn.Module):
+    """What a space asks of a model."""
+
+    config: Description
+    embedding_scale: nn.Parameter  # where the recipe learns it
+    s_z: Scale  # nGPT's
+    unit_rows_ = staticmethod(unit_rows_)  # how nGPT's weights get unit length: labkit.fused
 
 
 class Anywhere:
@@ -28,10 +33,10 @@ class Anywhere:
 
     decays = True  # weight decay makes sense
 
-    def check_config(self, config: "ModelConfig") -> None:
+    def check_config(self, config: Description) -> None:
         """Refuse what this space has its own way for: nothing here."""
 
-    def make_attention(self, config: "ModelConfig", place: Place, heads: str | None) -> nn.Module:
+    def make_attention(self, config: Description, place: Place, heads: str | None) -> nn.Module:
         """Make an attention sublayer, with the norms inside that `heads` names."""
         asked, cross = recipe(config.recipe), place.kind == "cross-attention"
         norms = config.norms_inside(heads)
@@ -51,7 +56,7 @@ class Anywhere:
             clip=config.qk_clip is not None,
         )
 
-    def make_feed_forward(self, config: "ModelConfig") -> nn.Module:
+    def make_feed_forward(self, config: Description) -> nn.Module:
         """Make a feed-forward sublayer: one for all tokens, or experts."""
         inner = None
         if recipe(config.recipe).inner_norm:
@@ -67,25 +72,25 @@ class Anywhere:
             inner_norm=inner,
         )
 
-    def add_scales(self, model: "Transformer") -> None:
+    def add_scales(self, model: Placed) -> None:
         """Give the model its learned factor on the embedding, if the recipe has one."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             first = config.embedding_size * config.dim**0.5
             model.embedding_scale = nn.Parameter(torch.tensor(first))
 
-    def place_tokens(self, model: "Transformer", x: Tensor) -> Tensor:
+    def place_tokens(self, model: Placed, x: Tensor) -> Tensor:
         """Bring embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             return x * model.embedding_scale
         return x * (config.embedding_size * config.dim**0.5)
 
-    def scale_logits(self, model: "Transformer", logits: Tensor) -> Tensor:
+    def scale_logits(self, model: Placed, logits: Tensor) -> Tensor:
         """Return the logits as the output matrix makes them."""
         return logits
 
-    def restore_weights(self, model: "Transformer") -> None:
+    def restore_weights(self, model: Placed) -> None:
         """Undo what an optimizer step may break: nothing here."""
 
 
@@ -97,7 +102,7 @@ class Sphere(Anywhere):
 
     decays = False
 
-    def check_config(self, config: "ModelConfig") -> None:
+    def check_config(self, config: Description) -> None:
         """Refuse what nGPT defines itself."""
         for field, fits in (
             ("kind", ("decoder", "encoder")),
@@ -115,27 +120,27 @@ class Sphere(Anywhere):
                     f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
                 )
 
-    def make_attention(self, config: "ModelConfig", place: Place, heads: str | None) -> nn.Module:
+    def make_attention(self, config: Description, place: Place, heads: str | None) -> nn.Module:
         """Make attention between unit vectors."""
         return SphereAttention(config.dim, config.heads, causal=place.stack == "decoder")
 
-    def make_feed_forward(self, config: "ModelConfig") -> nn.Module:
+    def make_feed_forward(self, config: Description) -> nn.Module:
         """Make SwiGLU with learned scales on its two inner vectors."""
         return SphereFeedForward(config.dim, config.hidden_dim)
 
-    def add_scales(self, model: "Transformer") -> None:
+    def add_scales(self, model: Placed) -> None:
         """Give the model s_z, the learned scale of each token's logit."""
         model.s_z = Scale(model.config.vocab, 1.0, model.config.dim**-0.5)
 
-    def place_tokens(self, model: "Transformer", x: Tensor) -> Tensor:
+    def place_tokens(self, model: Placed, x: Tensor) -> Tensor:
         """Bring embeddings to length 1."""
         return unit(x)
 
-    def scale_logits(self, model: "Transformer", logits: Tensor) -> Tensor:
+    def scale_logits(self, model: Placed, logits: Tensor) -> Tensor:
         """Multiply cosines by the scale that lets the model be sure."""
         return logits * model.s_z()
 
-    def restore_weights(self, model: "Transformer") -> None:
+    def restore_weights(self, model: Placed) -> None:
         """Bring every matrix back to unit vectors."""
         normalize_weights(model, model.unit_rows_)
 

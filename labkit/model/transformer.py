@@ -13,28 +13,22 @@ from labkit.attention import Attention, rotary_angles
 from labkit.attention.logits import soft_cap
 from labkit.context import Context, apply_norm
 from labkit.model.block import Block
-from labkit.model.config import ModelConfig
+from labkit.model.description import Description
 from labkit.model.feed_forward import MixtureOfExperts
 from labkit.model.init import initialize_model
-from labkit.model.space import Anywhere, space_of
-from labkit.norms.unit import Scale
+from labkit.model.space import Anywhere, Placed, space_of
 from labkit.placements import Admin, recipe
 from labkit.placements.scaled import profile_writes
-from labkit.placements.sphere import unit_rows_
 
 
-class Transformer(nn.Module):
+class Transformer(Placed):
     """Predict the next token at every position (decoder), or a token at each (encoder).
 
     With kind="encoder-decoder" the decoder predicts the next token from those before it and,
     through cross-attention, from a whole `source` sequence.
     """
 
-    unit_rows_ = staticmethod(unit_rows_)  # how nGPT's weights get unit length: labkit.fused
-    embedding_scale: nn.Parameter  # where the recipe learns it
-    s_z: Scale  # nGPT's
-
-    def __init__(self, config: ModelConfig):
+    def __init__(self, config: Description):
         super().__init__()
         self.config = config
         asked = recipe(config.recipe)

@@ -22,6 +22,7 @@ from torch import nn
 
 from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
+from labkit.model import ModelConfig
 from labkit.norms import fold
 from labkit.probes.look import join_batches, require_transformer, untouched
 from labkit.training import Observer, TrainConfig, loss_of, train
@@ -40,6 +41,7 @@ class Pace(Observer):
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Build both anew and let them take turns; random numbers are left as they were."""
         config = require_transformer(model, self.name).config
+        assert isinstance(config, ModelConfig)  # what labkit builds is built of one
         with torch.random.fork_rng(devices=[]):
             pair = [config.build(), replace(config, recipe=self.other).build()]
         took = [[self._time_training(each) for each in pair] for _ in range(self.rounds + 1)][1:]

@@ -1,0 +1,138 @@
+"""What a transformer is made of: the fields, and what follows from them."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from labkit.attention import AttentionNorms, attention_norms
+from labkit.norms import make_norm
+from labkit.placements import recipe
+
+# DyT's first α by width, (attention's norms, all others). Source: arXiv 2503.10622, its sweep of
+# widths for LLaMA; depth does not matter there.
+DYT_ALPHA = ((8192, (0.2, 0.05)), (4096, (0.8, 0.2)), (2048, (1.0, 0.5)), (1, (1.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a transformer is made of; `ModelConfig` is one that was checked and can be built."""
+
+    recipe: str = "pre"  # where the norms sit: a key of RECIPES
+    norm: str = "rms"  # which norm: a key of NORMS; a recipe made for one norm has its own
+    dim: int = 64  # width of the residual stream
+    depth: int = 4  # blocks: attention and feed-forward each
+    heads: int = 4
+    kv_heads: int | None = None  # None: as many as heads
+    vocab: int = 96
+    hidden: int | None = None  # width inside the feed-forward; None: 4·dim (SwiGLU: 8·dim/3)
+    context: int = 64  # longest sequence
+    kind: str = "decoder"  # decoder (causal), encoder (sees everything) or encoder-decoder
+    activation: str = "swiglu"  # swiglu, gelu or relu
+    qk_norm: str | None = None  # norms inside attention, as `attention_norms` reads them
+    softcap: float | None = None  # bound of attention logits; None: as the recipe has it
+    tie: bool = False  # one matrix for embedding and output
+    init: str | None = None  # a key of INITS; None: the recipe's own, or else megatron
+    norm_eps: float | None = None  # None: the norm's own default
+    final_norm: bool | None = None  # None: as the recipe has it
+    encoder_depth: int | None = None  # blocks of an encoder-decoder's encoder; None: as depth
+    logit_softcap: float | None = None  # bound of the output's logits; None: as the recipe has it
+    qk_clip: float | None = None  # bound to which attention logits are clipped after each step
+    alpha: tuple[float, float] | None = None  # DyT, Derf: first α (attention, others)
+    norm_kw: tuple[tuple[str, float], ...] = ()  # further arguments of the norm, (name, value)
+    experts: int | None = None  # experts in place of each feed-forward; None: a plain one
+    experts_per_token: int = 2
+    balance: float = 0.01  # weight of the experts' load-balancing loss
+    router_z: float = 0.001  # weight of the router's z-loss
+    embedding_size: float = 1.0  # first size per channel of an embedding, learned or not
+
+    @property
+    def hidden_dim(self) -> int:
+        """Width inside the feed-forward; 8·dim/3 gives SwiGLU the parameters of 4·dim."""
+        return self.hidden or (8 * self.dim // 3 if self.activation == "swiglu" else 4 * self.dim)
+
+    @property
+    def depths(self) -> tuple[int, int]:
+        """Count the blocks of encoder and decoder; 0 where there is no such stack."""
+        if self.kind == "encoder-decoder":
+            return self.encoder_depth or self.depth, self.depth
+        return (self.depth, 0) if self.kind == "encoder" else (0, self.depth)
+
+    @property
+    def norm_name(self) -> str:
+        """Name the norm that is used: the recipe's, where it is made for one."""
+        return recipe(self.recipe).norm or self.norm
+
+    @property
+    def norm_options(self) -> dict[str, float]:
+        """Return the recipe's options of its norm, `norm_kw` and `norm_eps` as keywords."""
+        eps = {} if self.norm_eps is None else {"eps": self.norm_eps}
+        return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
+
+    def options_of(self, norm: str) -> dict[str, float]:
+        """Return the arguments of a norm inside attention: all, if it is the model's; else eps."""
+        if norm == self.norm_name:
+            return self.norm_options
+        return {} if self.norm_eps is None else {"eps": self.norm_eps}
+
+    @property
+    def init_name(self) -> str:
+        """Name the initialization that is used."""
+        return self.init or recipe(self.recipe).init or "megatron"
+
+    @property
+    def attention_cap(self) -> float | None:
+        """Return the bound of attention logits, the recipe's where none was set."""
+        return recipe(self.recipe).softcap if self.softcap is None else self.softcap
+
+    @property
+    def output_cap(self) -> float | None:
+        """Return the bound of the output's logits, the recipe's where none was set."""
+        asked = recipe(self.recipe).logit_softcap
+        return asked if self.logit_softcap is None else self.logit_softcap
+
+    @property
+    def alphas(self) -> tuple[float, float]:
+        """Return DyT's or Derf's first α for attention's norms and for all others."""
+        if self.alpha is not None:
+            return self.alpha
+        if self.norm_name == "derf":
+            return (1.0, 1.0)  # the code of arXiv 2512.10938 for language models
+        return next(alphas for width, alphas in DYT_ALPHA if self.dim >= width)
+
+    def resolved(self) -> dict[str, Any]:
+        """List the fields with what they leave open filled in, and the recipe as its content.
+
+        Two configs that build the same model agree here, whatever they call it.
+        """
+        asked = recipe(self.recipe)
+        encoder, _ = self.depths
+        # What the recipe says of these is resolved below, where a config may say otherwise.
+        here = ("norm", "norm_kw", "init", "final_norm", "softcap", "logit_softcap")
+        rest = {name: value for name, value in asked.content().items() if name not in here}
+        return asdict(self) | {
+            "recipe": rest,
+            "norm": self.norm_name,
+            "norm_kw": sorted(self.norm_options.items()),
+            "norm_eps": None,
+            "kv_heads": self.kv_heads or self.heads,
+            "hidden": self.hidden_dim,
+            "init": self.init_name,
+            "final_norm": asked.final_norm if self.final_norm is None else self.final_norm,
+            "encoder_depth": encoder if self.kind == "encoder-decoder" else None,
+            "softcap": self.attention_cap,
+            "logit_softcap": self.output_cap,
+            "alpha": list(self.alphas) if self.norm_name in ("dyt", "derf") else None,
+        }
+
+    def make_norm(self, kind: str = "") -> nn.Module:
+        """Make one norm of the model's kind and width; `kind` says whose input it is to norm."""
+        options = self.norm_options
+        if self.norm_name in ("dyt", "derf"):
+            options.setdefault("alpha", self.alphas[0 if kind == "attention" else 1])
+        return make_norm(self.norm_name, self.dim, **options)
+
+    def norms_inside(self, heads: str | None) -> AttentionNorms | None:
+        """Return the norms inside attention: a placement's `heads`, or else `qk_norm`."""
+        words = heads.format(norm=self.norm_name) if heads else self.qk_norm
+        return attention_norms(words, length=max(2, self.context))
