@@ -1103,7 +1103,7 @@ Now the second half of the question: at its own rate, does Post-Norm end lower?
 """
 
 # %%
-leads = ladder.lead(climbed, "post")
+leads = ladder.improvement(climbed, "post")
 smallest = next(iter(leads.values()))
 top = ladder.shared_rung(climbed, ["pre", "post"])
 claim(
@@ -1113,7 +1113,7 @@ claim(
     small=-smallest.mean,
     low=-smallest.compute_interval()[1],
     high=-smallest.compute_interval()[0],
-    worth=-ladder.lead(climbed, "no attention")[top].mean,
+    worth=-ladder.improvement(climbed, "no attention")[top].mean,
     said="Each at its own rate, the two placements end within 0.02 nats of each other.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",

@@ -749,8 +749,8 @@ claim(
     "04-each-tuned-qk-norm-is-ahead",
     "On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm. "
     "(Attention is worth {worth:.2f} nats.)",
-    ladder.lead(climbed, "qk"),
-    worth=-ladder.lead(climbed, "no attention")[top].mean,
+    ladder.improvement(climbed, "qk"),
+    worth=-ladder.improvement(climbed, "no attention")[top].mean,
     said="With both models tuned, QK-Norm ends lower.",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     criterion="> 0",
@@ -763,7 +763,7 @@ strict = {  # locked, with what each asks: a strict report on S, and S with weig
     "04-qk-ahead-on-s": "On rung S, with three tuning seeds and twenty that report, QK-Norm ends below Pre-Norm.",
     "04-qk-ahead-with-decay": "With weight decay 0.1 on matrices QK-Norm ends below Pre-Norm.",
 }
-leads = ladder.lead(climbed, "qk")
+leads = ladder.improvement(climbed, "qk")
 for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
     if at not in leads:
         print(f"{name} waits for its runs")

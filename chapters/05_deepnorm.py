@@ -877,7 +877,7 @@ plots.table(ladder.table(asked), digits=4)
 claim(
     "05-ladder-against-post",
     "On rung {rung} Post-Norm's loss, from small weights, minus DeepNorm's is {mean:+.4f} nats.",
-    ladder.lead(climbed, "deepnorm", "post"),
+    ladder.improvement(climbed, "deepnorm", "post"),
     said="Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
     source="this book",
     criterion="< 0",

@@ -86,7 +86,7 @@ show_explorer(
 # %%
 path = {
     f"embeddings of {entry}" if entry[0] == "R" else f"embeddings {entry}": {
-        name: ladder.lead(climbed, arm + suffix, "pre" + suffix)[rung]
+        name: ladder.improvement(climbed, arm + suffix, "pre" + suffix)[rung]
         for name, arm in recipes.items()
     }
     for entry, suffix in entries.items()
@@ -460,7 +460,7 @@ TABLE4 = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4"
 claim(
     "06-each-at-its-own",
     "On rung {rung}, each at its own rate, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.lead(climbed, "hybrid"),
+    ladder.improvement(climbed, "hybrid"),
     said="With each at its own rate, HybridNorm ends below Pre-Norm.",
     source=TABLE4,
     published="20.30 and 20.00 (C4 perplexity): 0.015 nats",
@@ -487,7 +487,7 @@ chance, $\epsilon$ and an idle gain together can be nearly half of the lead. The
 # %%
 def describe_step(arm, over, suffix):
     """Write how far a recipe ends below another: the mean with its interval, in nats."""
-    return f"{ladder.lead(climbed, arm + suffix, over + suffix)[rung]:+z.4f}"
+    return f"{ladder.improvement(climbed, arm + suffix, over + suffix)[rung]:+z.4f}"
 
 
 for arm, over, name, words, gap in (
@@ -497,7 +497,7 @@ for arm, over, name, words, gap in (
     claim(
         name,
         f"On rung {{rung}}, each at its own rate, QKV-Pre's lead over {words} is {{mean:+.4f}} nats.",
-        ladder.lead(climbed, arm, over),
+        ladder.improvement(climbed, arm, over),
         said=f"QKV-Pre ends below {words}.",
         source="this chapter, on the steps between the rows of Table 4",
         published=gap,
@@ -520,7 +520,7 @@ small_in = entries["RMS 0.014"]
 claim(
     "06-qkv-pre-ahead-of-the-star",
     "On rung {rung} QKV-Pre's lead over HybridNorm*, whose norm before the feed-forward stands on the stream, is {mean:+.4f} nats.",
-    ladder.lead(climbed, "qkv-pre", "hybrid*"),
+    ladder.improvement(climbed, "qkv-pre", "hybrid*"),
     said="With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
     source="derived above: a large token needs no lift",
     criterion="> 0",
@@ -530,7 +530,7 @@ claim(
 claim(
     "06-star-ahead-of-qkv-pre-when-small",
     "On rung {rung}, with embeddings of RMS 0.014, HybridNorm*'s lead over QKV-Pre is {mean:+.4f} nats.",
-    ladder.lead(climbed, "hybrid*" + small_in, "qkv-pre" + small_in),
+    ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in),
     said="With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
     source="derived above: a norm on the stream lifts small tokens",
     criterion="> 0",
@@ -587,7 +587,7 @@ plots.curves(
 claim(
     "06-small-embeddings-cost-pre-norm",
     "On rung {rung} Pre-Norm's loss is {mean:+.4f} nats higher with embeddings of RMS 0.014 than with RMS 1.",
-    ladder.lead(climbed, "pre", "pre" + small_in),
+    ladder.improvement(climbed, "pre", "pre" + small_in),
     said="Small embeddings cost Pre-Norm.",
     source="derived above; this book's ladder, rung S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
@@ -694,7 +694,7 @@ def size_at_the_end(arm):
 claim(
     "06-hybrid-ahead-where-tokens-grow",
     "On {rung}, with tokens drawn at RMS 0.014, HybridNorm ends {apart:.4f} nats {side} Pre-Norm. Its tokens enter with {hybrid:.2f} in the end, Pre-Norm's with {pre:.2f}.",
-    ladder.lead(climbed, "hybrid" + growing, "pre" + growing),
+    ladder.improvement(climbed, "hybrid" + growing, "pre" + growing),
     said="Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
     hybrid=size_at_the_end("hybrid" + growing),
     pre=size_at_the_end("pre" + growing),
@@ -708,7 +708,7 @@ claim(
 claim(
     "06-star-ahead-where-tokens-grow",
     "On {rung}, with tokens drawn at RMS 0.014, HybridNorm* ends {apart:.4f} nats {side} QKV-Pre.",
-    ladder.lead(climbed, "hybrid*" + growing, "qkv-pre" + growing),
+    ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing),
     said="Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
     source="this book, a forecast",
     published="19.85 against 19.96 (C4 perplexity): 0.006 nats below",
@@ -721,9 +721,9 @@ claim(
 claim(
     "06-hybrid-gains-where-tokens-grow",
     "On {rung} HybridNorm ends {apart:.4f} nats {side} itself with tokens drawn at RMS 1; for Pre-Norm the difference is {plain:+.4f}.",
-    ladder.lead(climbed, "hybrid" + growing, "hybrid"),
+    ladder.improvement(climbed, "hybrid" + growing, "hybrid"),
     said="HybridNorm ends lower with tokens drawn at RMS 0.014 than with tokens drawn at RMS 1.",
-    plain=ladder.lead(climbed, "pre" + growing, "pre")[first].mean,
+    plain=ladder.improvement(climbed, "pre" + growing, "pre")[first].mean,
     source="seen in the runs of the cards above",
     criterion="> 0",
     kind="best",
@@ -776,7 +776,7 @@ plots.dots(
     {
         **{f"published, {init}": [won] for init, won in theirs.items()},
         **{
-            f"here, {init}": ladder.lead(climbed, "hybrid" + of, "pre" + of)[ladder.shared_rung(climbed, ["pre", "hybrid", *starts])]
+            f"here, {init}": ladder.improvement(climbed, "hybrid" + of, "pre" + of)[ladder.shared_rung(climbed, ["pre", "hybrid", *starts])]
             for init, of in of_init.items()
         },
     },
@@ -791,7 +791,7 @@ plots.dots(
 claim(
     "06-depth-scaled-lead",
     "On rung {rung}, from depth-scaled weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.lead(climbed, "hybrid, depth-scaled", "pre, depth-scaled"),
+    ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled"),
     said="From depth-scaled weights HybridNorm ends below Pre-Norm.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 3",
     published="20.49 and 20.40 (C4 perplexity): 0.004 nats",
@@ -805,7 +805,7 @@ claim(
 claim(
     "06-hybrid-behind-from-xavier",
     "On rung {rung}, from Xavier's weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.lead(climbed, "hybrid, xavier", "pre, xavier"),
+    ladder.improvement(climbed, "hybrid, xavier", "pre, xavier"),
     said="From Xavier's weights HybridNorm ends above Pre-Norm.",
     source="this book's ladder, rung S",
     criterion="< 0",

@@ -575,7 +575,7 @@ ours = "six blocks of width 32, 20 characters a parameter (the shared ladder)"
 claim(
     "07-ladder-dyt-against-rms-norm",
     "On rung {rung}, each at its own rate, DyT's lead over RMSNorm is {mean:+.3f} nats.",
-    ladder.lead(climbed, "dyt"),
+    ladder.improvement(climbed, "dyt"),
     said="With each at its own rate, DyT ends level with RMSNorm on text.",
     source="Zhu et al. 2025, arXiv 2503.10622, language models",
     published="LLaMA 7B to 70B: the same loss as RMSNorm",
@@ -591,7 +591,7 @@ claim(
 claim(
     "07-dyt-beats-no-norm",
     "On rung {rung}, each at its own rate, DyT ends {apart:.3f} nats {side} no norm at all.",
-    ladder.lead(climbed, "dyt", "none"),
+    ladder.improvement(climbed, "dyt", "none"),
     said="With each at its own rate, DyT ends below no norm at all.",
     source="this book's control for Zhu et al. 2025, arXiv 2503.10622",
     criterion="> 0",
@@ -603,7 +603,7 @@ claim(
 claim(
     "07-derf-is-ahead-of-dyt",
     "On rung {rung}, each at its own rate, Derf's lead over DyT is {mean:+.3f} nats.",
-    ladder.lead(climbed, "derf", "dyt"),
+    ladder.improvement(climbed, "derf", "dyt"),
     said="With each at its own rate, Derf ends below DyT.",
     source="Chen et al. 2025, arXiv 2512.10938, GPT-2 of 124M parameters",
     published="2.97 − 2.94 nats (LayerNorm: 2.94)",

@@ -609,7 +609,7 @@ plots.dots(
 claim(
     "08-ladder-against-gpt",
     "On rung {rung}, each at its own rate, nGPT's lead over a tuned GPT is {mean:+.4f} nats.",
-    ladder.lead(climbed, "ngpt"),
+    ladder.improvement(climbed, "ngpt"),
     said="At the end, nGPT is below a tuned GPT.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
     published="the same loss after 4 to 20 times fewer steps",
@@ -623,7 +623,7 @@ claim(
 claim(
     "08-ladder-against-qk-norm",
     "On rung {rung}, each at its own rate, nGPT's lead over a GPT with QK-Norm is {mean:+.4f} nats.",
-    ladder.lead(climbed, "ngpt", "qk"),
+    ladder.improvement(climbed, "ngpt", "qk"),
     said="At this size nGPT ends above a tuned GPT with QK-Norm.",
     source="this book",
     criterion="< 0",
@@ -635,7 +635,7 @@ claim(
 claim(
     "08-ladder-starting-values",
     "On rung {rung} nGPT with the published first values ends {mean:+.4f} nats above nGPT with ours.",
-    ladder.lead(climbed, "ngpt", starts),
+    ladder.improvement(climbed, "ngpt", starts),
     said="The published first values cost a model of six blocks.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
     criterion="> 0",

@@ -674,7 +674,7 @@ plots.dots(
 claim(
     "09-sandwich-earns-its-bytes",
     "On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's. Pre-Norm's loss minus Sandwich's is {mean:+.4f} nats.",
-    {sizes.rung: ladder.lead(climbed, "sandwich")[sizes.rung]},
+    {sizes.rung: ladder.improvement(climbed, "sandwich")[sizes.rung]},
     times=bytes_of["Sandwich"] / bytes_of["Pre-Norm"],
     said="Twice the norms, each recipe at its own rate, buy a lower loss.",
     source="this book: what costs more should buy more",

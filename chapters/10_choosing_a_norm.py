@@ -194,7 +194,7 @@ How much do single runs scatter? Here is each recipe at its own best rate, with 
 # %%
 losses = {name: [*ladder.reported(climbed, arm)[rung].values()] for name, arm in field.items()}
 scatter = ladder.measure_scatter(climbed, rung)
-ours = ladder.lead(climbed, "qk")[rung]
+ours = ladder.improvement(climbed, "qk")[rung]
 looked = climbed.where(stage="first", rung=rung).by("arm")
 of_seed = {
     arm: dict(zip(ladder.SEEDS, of.values("test.loss"), strict=True))
@@ -479,7 +479,7 @@ r"""
 """
 
 # %%
-without = ladder.lead(climbed, "none")
+without = ladder.improvement(climbed, "none")
 claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm; "
@@ -499,7 +499,7 @@ claim(
 claim(
     "10-lns-ahead-of-pre",
     "On rung {rung} LNS ends {apart:.4f} nats {side} Pre-Norm.",
-    ladder.lead(climbed, "lns"),
+    ladder.improvement(climbed, "lns"),
     said="With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
     source="Sun et al. 2025, arXiv 2502.05795",
     published="lower validation perplexity than Pre-LN from 130M to 1B parameters",
@@ -512,7 +512,7 @@ claim(
 claim(
     "10-realformer-ends-below-post",
     "On rung {rung} RealFormer ends {apart:.4f} nats {side} Post-Norm; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
-    ladder.lead(climbed, "realformer", over="post"),
+    ladder.improvement(climbed, "realformer", over="post"),
     said="With each at its own rate, RealFormer ends below Post-Norm.",
     its=lost["realformer"],
     other=lost["post"],
@@ -544,7 +544,9 @@ for each in larger:
             f"told apart on both, in opposite orders: {len(of.against)}"
         )
 by_rung = {
-    arm: ladder.lead(climbed, arm) for arm in ladder.ARMS if arm not in ("pre", "no attention")
+    arm: ladder.improvement(climbed, arm)
+    for arm in ladder.ARMS
+    if arm not in ("pre", "no attention")
 }
 plots.curves(
     {
@@ -643,7 +645,7 @@ plots.paired(
 
 # %%
 others = [arm for arm in field.values() if arm != "pre"]
-leads = {arm: ladder.lead(climbed, arm)[rung].mean for arm in others}
+leads = {arm: ladder.improvement(climbed, arm)[rung].mean for arm in others}
 claim(
     "10-rates-tell-more-than-losses",
     "Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds a rate).",

@@ -878,7 +878,7 @@ def tell_lacks(one, other):
         tuning[one] + tuning[other],
         final[one] + final[other],
         trigram=ladder.references(rung)["trigram counts"],
-        worth=-ladder.lead(climbed, "no attention")[rung].mean,
+        worth=-ladder.improvement(climbed, "no attention")[rung].mean,
         claimed=fmean(minus(losses[one], losses[other])),
     )
 

@@ -345,7 +345,7 @@ def describe_row(arm, against, what, over):
         "its trouble: baseline → recipe, and the difference": describe_trouble(arm, what, over),
         f"loss at {HIGH}": pick(arm, over, hot_loss),
         "rate": pick(arm, over, rate),
-        "test loss, nats below": f"{ARMS[over]}: {ladder.lead(climbed, arm, over)[rung]:+z.4f}",
+        "test loss, nats below": f"{ARMS[over]}: {ladder.improvement(climbed, arm, over)[rung]:+z.4f}",
     }
 
 
@@ -1045,7 +1045,7 @@ logits = {
 }
 print(
     "DeepNorm's test loss below that of Post-Norm from Xavier's rule, each at its own rate: "
-    f"{ladder.lead(climbed, 'deepnorm', 'post, xavier')[rung]:+z.4f}"
+    f"{ladder.improvement(climbed, 'deepnorm', 'post, xavier')[rung]:+z.4f}"
 )
 plots.table(
     [

@@ -212,7 +212,7 @@ def describe_row(name):
 
 
 leads_over_pre = {
-    name: ladder.lead(climbed, methods[name])[first] for name in ends if name != "Pre-Norm"
+    name: ladder.improvement(climbed, methods[name])[first] for name in ends if name != "Pre-Norm"
 }
 plots.table([describe_row(name) for name in methods])
 
@@ -358,7 +358,9 @@ def compare_rows(name, better, worse, printed, where="Table 4"):
     """Claim a difference of two rows of Table 4 that was seen before it was written down."""
     arms = methods[better], methods[worse]
     leads = {
-        rung: lead for rung, lead in ladder.lead(climbed, *arms).items() if rung in (first, "M")
+        rung: lead
+        for rung, lead in ladder.improvement(climbed, *arms).items()
+        if rung in (first, "M")
     }
     claim(
         name,
@@ -567,7 +569,7 @@ def describe_lead(init):
     ends_of = {
         recipe: fmean(ladder.reported(climbed, arm)[first].values()) for recipe, arm in arms.items()
     }
-    lead = ladder.lead(climbed, arms["hybrid"], arms["pre"])[first]
+    lead = ladder.improvement(climbed, arms["hybrid"], arms["pre"])[first]
     return {
         **row,
         "n": min(len(ladder.reported(climbed, arm)[first]) for arm in arms.values()),
@@ -602,7 +604,7 @@ With 29 narrower blocks in place of 16 the paper keeps the parameters. Post-Norm
 # %%
 blocks = {ladder.RUNGS[rung].depth: rung for rung in (first, "D", "D24")}
 compared = {"Post-Norm": "post", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
-deeper = {name: ladder.lead(climbed, arm) for name, arm in compared.items()}
+deeper = {name: ladder.improvement(climbed, arm) for name, arm in compared.items()}
 rows5 = {(row["method"], row["layers"]): row for row in published("zhuo2025-table5")}
 table5 = {place: row["c4"] for place, row in rows5.items()}
 printed = {
@@ -658,12 +660,12 @@ answer("E-star-below-pre-at-12-blocks", "Table 5", "19.52 and 19.88 at 29 layers
 answer("E-hybrid-below-pre-at-24-blocks", "Table 5", "19.67 and 19.88 at 29 layers")
 answer("E-star-below-pre-at-24-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
 answer("E-post-above-pre-at-24-blocks", "Table 5", "diverge at 29 layers")
-if "D" in ladder.lead(climbed, "post"):
+if "D" in ladder.improvement(climbed, "post"):
     of_post = [record for _, record in climbed.where(arm="post", rung="D", stage="final")]
     claim(
         "E-post-above-pre-at-12-blocks",
         "With twelve blocks Post-Norm ends {apart:.4f} nats {side} Pre-Norm, and {fallen} of its {runs} runs diverge.",
-        {"D": ladder.lead(climbed, "post")["D"]},
+        {"D": ladder.improvement(climbed, "post")["D"]},
         fallen=sum(record.diverged_at is not None for record in of_post),
         runs=len(of_post),
         said="With twelve blocks Post-Norm ends above Pre-Norm.",
@@ -1074,7 +1076,7 @@ r"""
 
 # %%
 profiled = {"Pre-Norm": "pre", "Post-Norm": "post", "HybridNorm": "hybrid"}
-deepest = "D" if "D" in ladder.lead(climbed, "hybrid") else first
+deepest = "D" if "D" in ladder.improvement(climbed, "hybrid") else first
 later_on = {
     name: [
         r.probes["gradient-profile"]["100" if size != "smoke" else "2"]["block"]
@@ -1330,7 +1332,7 @@ def find_exponent(name, floor=0.0):
 def compare_exponents(name="HybridNorm", floor=0.0):
     """By how much an exponent is above Pre-Norm's, and the interval (Student's t)."""
     span = math.log(counts[climbs[1]] / counts[climbs[0]])
-    leads = ladder.lead(climbed, scaled[name])
+    leads = ladder.improvement(climbed, scaled[name])
     parts = [
         (leads[rung].error / (fmean(losses["Pre-Norm"][rung].values()) - floor) / span, leads[rung].freedom)
         for rung in climbs[:2]
@@ -1345,7 +1347,7 @@ def compare_exponents(name="HybridNorm", floor=0.0):
 def describe_exponent(name):
     """A row: an arm's lead on both sizes, and its exponent for three floors beside Pre-Norm's."""
     row, plain = {"recipe": name.replace("*", "\\*")}, name == "Pre-Norm"
-    leads = {} if plain else ladder.lead(climbed, scaled[name])
+    leads = {} if plain else ladder.improvement(climbed, scaled[name])
     for rung in climbs[:2]:
         row[f"lead on {rung}"] = "" if plain else f"{leads[rung]:+z.4f}"
     for floor in (0, 0.5, 0.9):
@@ -1361,7 +1363,7 @@ plots.table([describe_exponent(name) for name in scaled] if len(climbs) > 1 else
 # %%
 def claim_steeper(id, name):
     """Claim that an arm's exponent from S to M is above Pre-Norm's."""
-    ahead, (gained, *ends_of_it) = ladder.lead(climbed, scaled[name])[climbs[1]], compare_exponents(name)  # fmt: skip
+    ahead, (gained, *ends_of_it) = ladder.improvement(climbed, scaled[name])[climbs[1]], compare_exponents(name)  # fmt: skip
     span = math.log(counts[climbs[1]] / counts[climbs[0]])
     scale = fmean(losses["Pre-Norm"][climbs[1]].values()) * span
     claim(

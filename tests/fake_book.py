@@ -45,9 +45,7 @@ def claim(identifier: str, chapter: str, verdict: str, values: list, **more) -> 
         "tolerance": 0.01,
         "seeds": len(values),
         "chapter": chapter,
-        "cell": "c3",
         "sort": "law" if more.get("kind") == "exact" else "finding",
-        "primary": True,
     } | more
 
 

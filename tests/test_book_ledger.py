@@ -82,20 +82,6 @@ def test_what_a_claim_says_cannot_change_unseen(accepted, capsys, change, what):
     assert cli.main(["book", "check"]) == 0
 
 
-def test_what_is_computed_from_a_claim_is_recorded_with_it(accepted):
-    def made(value):
-        inputs = card("01-mean", values=[value, 1.2, 1.1])
-        return [inputs], [card("02-mean", values=[value, 1.0, 1.0], derived_from=["01-mean"])]
-
-    execute(accepted, *made(1.0))
-    assert cli.main(["book", "accept", "02-mean", "--why", "derived"]) == 0
-    assert recorded(accepted)["claims"]["01-mean"]["why"] == "derived"
-    execute(accepted, *made(1.04))
-    assert cli.main(["book", "check"]) == 0, "noise within the tolerance of both is no news"
-    assert cli.main(["book", "accept", "01-mean", "--why", "input"]) == 0
-    assert recorded(accepted)["claims"]["02-mean"]["values"][0] == 1.04
-
-
 def test_new_and_missing_claims_are_red_until_accepted(accepted, capsys):
     execute(accepted, [card("01-mean"), card("01-new")], [])
     assert cli.main(["book", "check"]) == 1

@@ -2,7 +2,8 @@
 
 import pytest
 
-from labkit.experiments.claims import claim, collect_claims
+from labkit.experiments import claim
+from labkit.experiments.claims import collect_claims
 from press.book import chapters
 from press.book.cells import claim_cells, code_cells
 from press.book.chapters import find_chapter

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from labkit.experiments import minus, proportion
+from labkit.experiments import claim, minus, proportion
 from labkit.experiments.card_html import format_interval, format_number, typeset
-from labkit.experiments.claims import KINDS, VERDICTS, claim
+from labkit.experiments.claims import KINDS, VERDICTS
 from labkit.statistics.seeds import t_interval
 
 REST = {"source": "a paper", "criterion": "> 0", "kind": "at"}
@@ -92,9 +92,9 @@ def test_the_entry_is_the_ledger_s():
     entry = claim("x", "s", [1.0, 2.0, 3.0], **REST).to_dict()
     assert set(entry) == {
         "id", "sort", "said", "statement", "wording", "numbers", "source", "published", "domain",
-        "values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
-        "derived_from", "samples", "rungs", "only", "word", "lock", "lacking", "unit",
-        "tried", "verdict", "weak", "tolerance", "rtol", "seeds",
+        "values", "counts", "interval", "criterion", "effect", "predicted", "kind",
+        "samples", "rungs", "only", "word", "lock", "lacking", "unit",
+        "tried", "verdict", "weak", "tolerance", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
@@ -104,7 +104,7 @@ def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
     told = claim("x", "s", [1.0, 2.0], tried={"control": "the same rate"}, **REST)
     assert "control: the same rate; not tried: second value, last step" in told.to_html()
     assert "not tried" not in claim("x", "s", [1.0, 2.0], **REST).to_html(), "nobody said anything"
-    with pytest.raises(ValueError, match=r"unknown trial 'luck'.*second value, last step, control"):
+    with pytest.raises(ValueError, match=r"second value, last step, control; luck is neither"):
         claim("x", "s", [1.0, 2.0], tried={"luck": "none"}, **REST)
     rungs = {"S": [1.0, 1.1, 1.2, 1.1, 1.0], "M": [1.1, 1.0, 1.2, 1.1, 1.3]}
     ladder = claim("x", "s", rungs, **REST | {"kind": "best"}).to_dict()["tried"]
@@ -114,11 +114,10 @@ def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
 def test_the_tolerance_is_a_share_of_the_value_unless_told():
     low, high = t_interval([1.0, 2.0, 3.0])
     wide = claim("x", "s", [1.0, 2.0, 3.0], **REST)
-    assert wide.rtol == pytest.approx((high - low) / 2 / 2.0) and wide.tolerance is None
+    assert wide.tolerance == pytest.approx((high - low) / 2)
     exact = REST | {"kind": "exact"}
-    assert claim("x", "s", 6.3e-7, **exact).rtol == 0.05
-    told = claim("x", "s", 2.0, tolerance=0.5, **exact)
-    assert (told.tolerance, told.rtol) == (0.5, None)
+    assert claim("x", "s", 6.3e-7, **exact).tolerance == pytest.approx(0.05 * 6.3e-7)
+    assert claim("x", "s", 2.0, tolerance=0.5, **exact).tolerance == 0.5
     assert claim("x", "s", 0.0, **exact).tolerance == 0.0, "zero has no share"
 
 
@@ -133,7 +132,7 @@ def test_a_sentence_may_name_words_and_they_are_settings():
 # -- what a verdict needs ---------------------------------------------------------------------
 @pytest.mark.parametrize(("kind", "count"), [("at", 1), ("at", 2), ("best", 5)])
 def test_an_interval_of_width_zero_is_refused(kind, count):
-    with pytest.raises(ValueError, match=r"width 0 is no evidence.* values? of 1.9.*proportion"):
+    with pytest.raises(ValueError, match=r"width 0 is no evidence.* values? of 1.9.*a count"):
         claim("x", "s", [1.9] * count, source="a", criterion="> 1", kind=kind)
     law = claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind="exact")
     assert law.verdict == "holds" and law.to_dict()["sort"] == "law"
@@ -188,9 +187,6 @@ def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
     assert made.to_dict()["domain"]["inside"] is False
     near = claim("x", "s", [-1.0, -1.1, -0.9], **REST, **far | {"in_range": True})
     assert near.verdict == "contradicted"
-    for missing in ({"ours": None}, {"domain": None}, {"ours": None, "domain": None}):
-        with pytest.raises(ValueError, match="the source's domain and ours together"):
-            claim("x", "s", [1.0, 1.1], **REST, **far | missing)
 
 
 def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():

@@ -27,8 +27,7 @@ from press.site.written import draw_ladder
 from tests.toy_book import chapter_text, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
-LAW = {"sort": "law", "said": "One is one.", "verdict": "holds", "chapter": "01_toy",
-       "primary": True}  # fmt: skip
+LAW = {"sort": "law", "said": "One is one.", "verdict": "holds", "chapter": "01_toy"}  # fmt: skip
 
 
 def find(verdict, *values, criterion="> 0"):

@@ -114,7 +114,7 @@ def test_a_pair_has_the_difference_that_the_ladder_gives_it(pair):
 
     i, j = sorted(map(order.index, pair))
     found = ladder.read_ladder(["S"], [order[i], order[j]], read)
-    lead = ladder.lead(found, order[i], order[j])["S"]
+    lead = ladder.improvement(found, order[i], order[j])["S"]
     mean, low, high, apart = pairs[i * len(order) - i * (i + 1) // 2 + j - i - 1]
     assert (mean, low, high) == pytest.approx((lead.mean, *lead.compute_interval()), rel=6e-3)
     means = {arm: told["recipes"][arm]["mean"] for arm in order}

@@ -17,6 +17,7 @@ from labkit.experiments.filling import MissingRuns
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
+from labkit.statistics import verdicts
 from labkit.training import Record
 
 LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
@@ -258,7 +259,7 @@ def test_a_rate_is_chosen_by_validation_never_by_test():
 # -- what is read -----------------------------------------------------------------------------
 def test_a_lead_compares_two_samples_by_one_scatter_and_adds_what_tuning_leaves():
     found = results("S", "M", of=read_first)
-    leads = ladder.lead(found, "qk")
+    leads = ladder.improvement(found, "qk")
     assert list(leads) == ["S", "M"]
     one = leads["S"]
     assert one.mean == pytest.approx(0.01 - 0.002 / 5) and (len(one.one), len(one.other)) == (5, 5)
@@ -267,7 +268,7 @@ def test_a_lead_compares_two_samples_by_one_scatter_and_adds_what_tuning_leaves(
     error = math.sqrt(scatter.sd**2 * 2 / 5 + one.tuned**2)
     low, high = one.compute_interval()
     assert one.tuned > 0 and high - low > 2 * 1.96 * error
-    assert ladder.lead(results("S"), "qk")["S"].tuned < one.tuned, "three seeds leave less"
+    assert ladder.improvement(results("S"), "qk")["S"].tuned < one.tuned, "three seeds leave less"
 
 
 def test_what_tuning_leaves_is_read_off_the_runs_that_tuned():
@@ -284,7 +285,7 @@ def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
     assert found.scatters["S"].freedom > 30 * 9, "all arms count, not only these two"
     part = found.where(arm=["pre", "qk"])
     assert ladder.measure_scatter(part, "S") == found.scatters["S"], "a part has it, too"
-    whole, own = (ladder.lead(one, "qk")["S"].compute_interval() for one in (found, part))
+    whole, own = (ladder.improvement(one, "qk")["S"].compute_interval() for one in (found, part))
     row = next(row for row in ladder.table(part) if row["arm"] == "qk")
     assert own == whole and row["S: lead"].endswith(f"[{whole[0]:+.4f}, {whole[1]:+.4f}]")
 
@@ -307,19 +308,19 @@ def test_other_arms_give_their_scatter_as_they_are_recorded():
 
 
 def test_a_lead_says_when_its_first_run_began():
-    assert ladder.lead(results("S"), "qk")["S"].since == LATE
+    assert ladder.improvement(results("S"), "qk")["S"].since == LATE
 
 
 def test_a_rung_where_a_seed_is_missing_or_diverged_has_no_lead():
     rows = results("S", "M", of=read_first).rows
     fewer = [r for r in rows if (r[0]["rung"], r[0]["arm"], r[0]["seed"]) != ("M", "qk", 3)]
-    assert list(ladder.lead(Results(tuple(fewer)), "qk")) == ["S"]
+    assert list(ladder.improvement(Results(tuple(fewer)), "qk")) == ["S"]
     lost = [
         (labels, record(4, None, 7) if (labels["seed"], labels["rung"]) == (4, "M") else one)
         for labels, one in rows
     ]
-    assert list(ladder.lead(Results(tuple(lost)), "qk")) == ["S"]
-    assert ladder.lead(results("S"), "post") == {}
+    assert list(ladder.improvement(Results(tuple(lost)), "qk")) == ["S"]
+    assert ladder.improvement(results("S"), "post") == {}
 
 
 def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
@@ -431,16 +432,14 @@ def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
     assert bool(find_survivors({"a-lead": entry})) == (small == large)
 
 
-def test_the_press_knows_the_ladder_s_directions():
-    from press.book import holm
-
-    assert holm.DIRECTIONS[: len(ladder.DIRECTIONS)] == ladder.DIRECTIONS
+def test_verdicts_know_the_ladder_s_directions():
+    assert verdicts.DIRECTIONS == ladder.DIRECTIONS
 
 
 def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
     from press.book.holm import p_value, rebuild_estimate, verdict_of
 
-    one = made(ladder.lead(results("S", "M"), "qk"))
+    one = made(ladder.improvement(results("S", "M"), "qk"))
     entry = one.to_dict() | {"chapter": "01"}
     assert verdict_of(entry) == entry["verdict"] == "holds"
     assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
@@ -470,7 +469,7 @@ def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monk
         Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
     monkeypatch.delenv("LABKIT_TRAIN")
     found = Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
-    assert set(ladder.lead(found, "qk")) == {"smoke"}
+    assert set(ladder.improvement(found, "qk")) == {"smoke"}
 
 
 # -- locked comparisons -----------------------------------------------------------------------

@@ -125,7 +125,7 @@ def test_the_ladder_tells_when_a_search_began_apart_from_what_it_judges():
         )
     )
     found = ladder.Ladder(rows, {"S": Scatter(0.01, 20)})
-    made = ladder.lead(found, "qk")["S"]
+    made = ladder.improvement(found, "qk")["S"]
     assert made.looked == "2026-03-01T00:09:00+00:00", "Pre-Norm's search"
     assert made.since == "2026-03-01T00:29:00+00:00", "Pre-Norm's report"
 

@@ -38,8 +38,6 @@ class Claim:
     domain: Mapping[str, Any] | None  # theirs, ours, inside: where the source's statement applies
     effect: float | None  # an equivalence margin is at most a quarter of it
     predicted: float | None  # what theory gives
-    primary: bool  # one of the chapter's findings, which pay for their number together
-    derived_from: tuple[str, ...]  # claims that this one is computed from
     rungs: Mapping[str, Estimate]  # of the ladder: what each rung and direction says, sizes first
     only: str | None  # the one rung on which it holds
     word: str | None  # of a finding that does not wait: which runs are older than its lock
@@ -47,8 +45,7 @@ class Claim:
     lacking: tuple[str, ...]  # conditions of the regime that fail
     unit: str | None  # what the sample is of, where it is not seeds or runs
     tried: Mapping[str, str]  # second value, last step, control: how somebody tried to break it
-    tolerance: float | None  # how far a later mean may move, where that is no share of it
-    rtol: float | None  # the same as a share of the mean
+    tolerance: float  # how far a later mean may move
 
     @property
     def statement(self) -> str:
@@ -99,8 +96,6 @@ class Claim:
             "effect": self.effect,
             "predicted": self.predicted,
             "kind": self.kind,
-            "primary": self.primary,
-            "derived_from": list(self.derived_from) or None,
             "samples": self.estimate.to_dict() if isinstance(self.estimate, Difference) else None,
             "rungs": {rung: _keep_estimate(one) for rung, one in self.rungs.items()} or None,
             "only": self.only,
@@ -111,8 +106,7 @@ class Claim:
             "tried": dict(self.tried) or None,
             "verdict": self.verdict,
             "weak": self.weak,
-            "tolerance": None if self.tolerance is None else _round_digits(self.tolerance, 3),
-            "rtol": None if self.rtol is None else _round_digits(self.rtol, 3),
+            "tolerance": _round_digits(self.tolerance, 3),
             "seeds": self.counts[0][1] if self.counts else len(self.values),
         }
 

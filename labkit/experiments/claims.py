@@ -1,16 +1,21 @@
-"""Claims: sentences with numbers that a run produced, judged by a criterion written before it."""
+"""Claims: sentences with numbers that a run produced, judged by a criterion written before it.
+
+A claim is made of what a result knows of itself (`Evidence`; see labkit.experiments.sample and
+labkit.experiments.ladder.comparison, whose method `claim` is what a chapter calls) and of what
+only its author knows: the sentence that is tested, its criterion and its source.
+"""
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from numbers import Integral
 from string import Formatter
 
 from labkit.display import CLAIM, publish_bundle
 from labkit.experiments.card_html import KINDS, TRIED, VERDICTS
 from labkit.experiments.cards import Claim
-from labkit.experiments.ladder import DIRECTIONS
 from labkit.experiments.locks import (
     Lock,
     LockError,
@@ -19,144 +24,179 @@ from labkit.experiments.locks import (
     find_lock,
     refuse_difference,
 )
-from labkit.statistics.criteria import Criterion, Estimate, Interval, parse_criterion
+from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.pooled import Difference, has_pairs
 from labkit.statistics.proportions import Gap, Proportion
-from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate, judge_rungs
+from labkit.statistics.seeds import Seeds
+from labkit.statistics.verdicts import (
+    is_weak,
+    is_weak_on_rungs,
+    judge_estimate,
+    judge_rungs,
+    split_rungs,
+)
 from labkit.system.root import project_root
 from labkit.system.unknown import explain_unknown
 
-__all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
-Values = float | Sequence[float] | Proportion | Gap | Difference
+__all__ = ["KINDS", "VERDICTS", "Claim", "Domain", "Evidence", "collect_claims", "make_claim"]
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
+EFFECT = re.compile(r"(.+) of (\S+)")  # a criterion, and the effect that its margin is a share of
 _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
 
-def claim(
-    id: str,
-    statement: str,
-    values: Values | Mapping[str, Sequence[float] | Difference],
-    *,
-    source: str,
-    criterion: str,
-    kind: str,
-    said: str | None = None,
-    interval: Interval | None = None,
-    published: str | None = None,
-    domain: str | None = None,
-    ours: str | None = None,
-    in_range: bool = True,
-    effect: float | None = None,
-    predicted: float | None = None,
-    primary: bool = True,
-    derived_from: Sequence[str] = (),
-    lacking: Sequence[str] = (),
-    unit: str | None = None,
-    since: str = "",
-    looked: str | None = None,
-    tried: Mapping[str, str] | None = None,
-    tolerance: float | None = None,
-    rtol: float | None = None,
-    **numbers: float | str,
-) -> Claim:
-    """Judge and show a claim.
+@dataclass(frozen=True)
+class Domain:
+    """Where a source's statement applies, in its words, and where our runs lie.
 
-    `values` has one number per seed: what the criterion is about (a difference between paired
-    seeds, say). Runs that did something or not are counted: `proportion(flags)`, or one proportion
-    minus another. Of the shared ladder they come by rung (`ladder.lead`), the smallest first: the
-    largest reports, and all rungs and directions are judged together
-    (labkit.statistics.verdicts.judge_rungs). What a comparison is `lacking`
-    (labkit.experiments.regime) stands on the card, and leaves it without a verdict, too. `unit`
-    names what the sample is of (not seeds or runs); of one value, what its `interval` is.
+    Where they lie outside, a card gives no verdict.
+    """
+
+    theirs: str
+    ours: str
+    inside: bool = True
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a result knows of itself, and a claim asks: its numbers and where they come from."""
+
+    estimate: Estimate | None = None
+    rungs: Mapping[str, Estimate] = field(default_factory=dict)  # of the ladder, in its place
+    kind: str = "at"  # a key of card_html.KINDS
+    since: str = ""  # when the first of its runs began (UTC); "" where it has none, or has no dates
+    looked: str | None = None  # the same of runs that were seen before; None where there are none
+    find_lacking: Callable[[str], Sequence[str]] = lambda rung: ()  # by the rung that reports
+    unit: str | None = None  # what the sample is of, where it is not seeds or runs
+    tolerance: float | None = None  # how far a later mean may lie
+
+    def check(self, id: str) -> None:
+        """Refuse numbers that are no evidence."""
+        if self.kind not in KINDS:
+            raise ValueError(explain_unknown("kind", self.kind, KINDS))
+        if self.rungs:
+            return
+        if self.estimate is None:
+            raise ValueError(
+                f"claim {id!r} reads the ladder, but no rung has reported for both arms; train "
+                "them with: make runs ONLY=ladder"
+            )
+        if not isinstance(one := self.estimate, Seeds):
+            return
+        if not one.values or not all(map(math.isfinite, one.values)):
+            raise ValueError(
+                f"claim {id!r} needs at least one value, each finite; got {list(one.values)}. For "
+                "runs that diverged, claim how many did"
+            )
+        if self.kind == "best" and len(one.values) < 5:
+            raise ValueError(
+                f"a claim of kind 'best' needs five seeds or more, {id!r} has {len(one.values)}"
+            )
+        if self.kind != "exact" and one.flat:
+            raise ValueError(
+                f"an interval of width 0 is no evidence, and claim {id!r} has "
+                f"{len(one.values)} value{'s' * (len(one.values) > 1)} of {one.values[0]:g}; "
+                "measure it with several seeds or turns; if runs are counted, give a count; if it "
+                "is algebra or a count of what code does, it is exact"
+            )
+
+
+def make_claim(
+    evidence: Evidence,
+    id: str,
+    criterion: str,
+    sentence: str | None,
+    *,
+    found: str = "",
+    source: str = "",
+    published: str | None = None,
+    beside: Mapping[str, object] | None = None,
+    domain: Domain | None = None,
+    predicted: float | None = None,
+) -> Claim:
+    """Judge and show a claim; the method `claim` of a result calls this.
+
+    `sentence` is what is tested, in words and without our numbers: what a source says, or what we
+    predicted. `found` says what came out. Simple math is typeset in both: d_k, x^2, 3e-16. `found`
+    may hold {mean}, {low}, {high}, {n} and any number or word that stands `beside`, with a format
+    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}, and
+    of an improvement {apart} and {side}: how far one loss lies below or, where the mean is
+    negative, above.
+
+    `criterion` reads like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the number
+    that theory gives (`predicted`), or the chapter's headline effect in the same unit, of which
+    its margin is at most a quarter: "in [-0.02, 0.02] of 0.8".
+
+    What stands `beside` under the names *second value*, *last step* and *control* says how
+    somebody tried to break the finding; the card says what nobody tried. A comparison on the ladder
+    says by itself on which rungs it stands, and that each arm has its own rate.
 
     A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
     of seeds that its lock names, and seed by seed where its lock says so; until they are there the
-    card shows a first look, and that the lock waits. `since` says when the first of its runs began,
-    where the ladder does not, of both sides of a comparison; `looked` the same of runs that were
-    seen before, as those that searched its rate: the card says whether the lock was earlier.
+    card shows a first look, and that the lock waits. What a comparison lacks
+    (labkit.experiments.regime) stands on the card, and leaves it without a verdict.
 
-    `tried` says how somebody tried to break a finding, in words: at a `second value` of what is
-    varied, at the `last step` that probes looked at, with which `control`. What is not named the
-    card calls not tried. A comparison on the ladder says by itself on which rungs it stands, and
-    that each arm has its own rate.
-
-    `said` is the sentence that is tested, in words and without our numbers: what a source says, or
-    what we predicted. `statement` is what was found. Simple math is typeset in both: d_k, x^2,
-    3e-16. The statement may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a format
-    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}, and
-    of a lead {apart} and {side}: how far one loss lies below or, where the mean is negative, above.
-    `interval` overrides Student's t interval where the values are not a sample of seeds.
-
-    `domain` says where the source's statement applies and `ours` where these runs lie; with
-    `in_range=False` the card gives no verdict. A criterion with two bounds needs `effect`, the
-    chapter's headline effect in the same unit, of which its margin is at most a quarter; or
-    `predicted`, the number that theory gives. Findings that are not `primary` are no part of the
-    chapter's family of tests. `tolerance` is how far a later mean may lie from the recorded one,
-    `rtol` the same as a share of it; by default the larger of half the interval's width and 5 %.
+    Raises:
+        ValueError: an argument breaks one of these rules; the message names it.
+        LockError: the claim asks something else than its lock.
     """
-    _check_words(id, kind, domain, ours, in_range)
-    rule = parse_criterion(criterion)
+    _check_id(id)
+    evidence.check(id)
+    criterion, effect = read_effect(criterion)
+    rule, kind = parse_criterion(criterion), evidence.kind
     lock = None if kind == "exact" else find_lock(project_root(), id)
-    estimate, rungs, waits = _read_values(id, values, kind, interval, lock)
+    estimate, rungs, waits = _read_evidence(id, evidence, lock)
+    numbers, trials = _split_beside(beside or {})
     if rungs:
-        numbers["rung"] = _choose_rung(rungs)
+        numbers["rung"] = choose_rung(rungs)
     if lock is not None:
-        refuse_difference(lock, _list_asked(said, criterion, estimate))
+        refuse_difference(lock, _list_asked(sentence, criterion, estimate))
     if (rule.two_sided and kind != "exact") or effect is not None:
         _check_margin(id, rule, criterion, kind, effect, predicted)
-    if tolerance is None and rtol is None:
-        tolerance, rtol = _choose_tolerance(estimate)
+    lacking = tuple(evidence.find_lacking(choose_rung(rungs) if rungs else ""))
     verdict, only = _judge_values(estimate, rungs, rule, lacking)
-    tried = _list_trials(tried, rungs, kind)
-    weak = is_weak_on_rungs(*_split_rungs(rungs), rule) if rungs else is_weak(estimate, rule)
-    weak = weak and in_range and not lacking
-    if not since:
-        since, looked = _find_starts(list(rungs.values()) or [estimate])
+    inside = domain is None or domain.inside
+    weak = is_weak_on_rungs(*split_rungs(rungs), rule) if rungs else is_weak(estimate, rule)
+    since, looked = _find_starts(evidence, list(rungs.values()) or [estimate])
+    wording = found or sentence or ""
     judged = Claim(
         id=id,
-        said=said,
-        wording=statement,
-        numbers=_collect_numbers(statement, estimate, numbers),
+        said=sentence,
+        wording=wording,
+        numbers=_collect_numbers(wording, estimate, numbers),
         estimate=estimate,
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=verdict if in_range else "out-of-range",
-        weak=weak,
+        verdict=verdict if inside else "out-of-range",
+        weak=weak and inside and not lacking,
         published=published,
-        domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
+        domain=domain and {"theirs": domain.theirs, "ours": domain.ours, "inside": inside},
         effect=effect,
         predicted=predicted,
-        primary=primary,
-        derived_from=tuple(derived_from),
         rungs=rungs,
-        only=only if in_range else None,
+        only=only if inside else None,
         word=None if kind == "exact" or waits else choose_word(lock, since, looked),
         lock=lock and _sum_up_lock(lock, waits),
-        lacking=tuple(lacking),
-        unit=unit,
-        tried=tried,
-        tolerance=tolerance,
-        rtol=rtol,
+        lacking=lacking,
+        unit=evidence.unit,
+        tried=_list_trials(trials, rungs, kind),
+        tolerance=_choose_tolerance(estimate) if evidence.tolerance is None else evidence.tolerance,
     )
     _show_claim(judged)
     return judged
 
 
-def _check_words(id: str, kind: str, domain: str | None, ours: str | None, in_range: bool) -> None:
-    """Refuse an id, a kind or a domain that no card could show."""
+def read_effect(criterion: str) -> tuple[str, float | None]:
+    """Split "in [-0.02, 0.02] of 0.8" into the criterion and the effect."""
+    match = EFFECT.fullmatch(criterion)
+    return (match[1], float(match[2])) if match else (criterion, None)
+
+
+def _check_id(id: str) -> None:
     if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(
             "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
             f"or the letter of its shelf; got {id!r}"
-        )
-    if kind not in KINDS:
-        raise ValueError(explain_unknown("kind", kind, KINDS))
-    if (domain is None) != (ours is None) or (domain is None and not in_range):
-        raise ValueError(
-            f"a claim names the source's domain and ours together, {id!r} has domain={domain!r} "
-            f"and ours={ours!r}; give both, or neither and leave in_range alone"
         )
 
 
@@ -177,22 +217,18 @@ def _show_claim(made: Claim) -> None:
     publish_bundle(bundle, "claim", id=made.id)
 
 
-def _read_values(
-    id: str,
-    values: Values | Mapping[str, Sequence[float] | Difference],
-    kind: str,
-    interval: Interval | None,
-    lock: Lock | None,
+def _read_evidence(
+    id: str, evidence: Evidence, lock: Lock | None
 ) -> tuple[Estimate, dict[str, Estimate], list[str]]:
-    """Make the estimate that reports, those of all rungs, and what a lock still waits for.
+    """Read the estimate that reports, those of all rungs, and what a lock still waits for.
 
     A lock that waits for nothing is judged on its own rungs alone.
     """
     paired = lock is not None and lock.paired
-    if not isinstance(values, Mapping):
-        estimate = _make_estimate(id, values, kind, interval)
-        return (_pair_seeds(id, estimate) if paired else estimate), {}, []
-    rungs, waits = _read_rungs(id, values, kind), list[str]()
+    if evidence.estimate is not None:
+        one = evidence.estimate
+        return (_pair_seeds(id, one) if paired else one), {}, []
+    rungs, waits = dict(evidence.rungs), list[str]()
     if lock is not None and not (waits := _describe_waiting(lock, rungs)):
         rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
     if paired:
@@ -201,7 +237,7 @@ def _read_values(
             rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
             for rung, one in rungs.items()
         }
-    return rungs[_choose_rung(rungs)], rungs, waits
+    return rungs[choose_rung(rungs)], rungs, waits
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
@@ -209,7 +245,7 @@ def _pair_seeds(id: str, one: Estimate) -> Estimate:
     if not isinstance(one, Difference):
         raise LockError(
             f"claim {id!r} was locked seed by seed, and the chapter gives one sample; give what "
-            "ladder.lead returns, or lock the claim anew"
+            "`improvement` of the ladder returns, or lock the claim anew"
         )
     return one.pair()
 
@@ -220,85 +256,61 @@ def _judge_values(
     """Return the verdict and, of the ladder, where it holds alone."""
     if not rungs:
         return judge_estimate(estimate, rule, lacking), None
-    return judge_rungs(*_split_rungs(rungs), rule, lacking)
+    return judge_rungs(*split_rungs(rungs), rule, lacking)
 
 
-def _split_rungs(rungs: Mapping[str, Estimate]) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-    """Split what the ladder says into sizes and directions."""
-    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
-    return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
-
-
-def _find_starts(estimates: Sequence[Estimate]) -> tuple[str, str | None]:
+def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str, str | None]:
     """Find when the first run began that these judge, and the first of all; "" if unknown."""
+    if evidence.since:
+        return evidence.since, evidence.looked
     found = [one for one in estimates if isinstance(one, Difference)]
     looks = [one.looked for one in found if one.looked is not None]
     return min((one.since for one in found), default=""), min(looks, default=None)
 
 
-def _choose_tolerance(estimate: Estimate) -> tuple[float | None, float | None]:
-    """Choose how far a later mean may lie: (in the unit, as a share), one of them None."""
+def _choose_tolerance(estimate: Estimate) -> float:
+    """Choose how far a later mean may lie from this one."""
     low, high = estimate.compute_interval()
-    half = (high - low) / 2
-    if not estimate.mean:
-        return half, None  # zero has no share
-    return None, max(SHARE, half / abs(estimate.mean))
+    return max(SHARE * abs(estimate.mean), (high - low) / 2)
 
 
-def _make_estimate(
-    id: str,
-    values: Values,
-    kind: str,
-    interval: Interval | None,
-) -> Estimate:
-    """Make an estimate of what was measured, and refuse what is none."""
-    if isinstance(values, Proportion | Gap | Difference):
-        return values
-    sample = tuple(float(v) for v in (values if isinstance(values, Sequence) else [values]))
-    if not sample or not all(map(math.isfinite, sample)):
-        raise ValueError(
-            f"claim {id!r} needs at least one value, each finite; got {list(sample)}. For runs "
-            "that diverged, claim how many did"
-        )
-    if kind == "best" and len(sample) < 5:
-        raise ValueError(
-            f"a claim of kind 'best' needs five seeds or more, {id!r} has {len(sample)}"
-        )
-    if interval is not None:
-        return Given(sample, (float(interval[0]), float(interval[1])))
-    seeds = Seeds(sample)
-    if kind != "exact" and seeds.flat:
-        raise ValueError(
-            f"an interval of width 0 is no evidence, and claim {id!r} has "
-            f"{len(sample)} value{'s' * (len(sample) > 1)} of {sample[0]:g}; measure it with "
-            "several seeds or turns; if runs are counted, give proportion(flags); if it is algebra "
-            "or a count, its kind is 'exact'"
-        )
-    return seeds
-
-
-def _read_rungs(
-    id: str, values: Mapping[str, Sequence[float] | Difference], kind: str
-) -> dict[str, Estimate]:
-    """Make an estimate of each rung of the ladder."""
-    if not values or not all(isinstance(of, Difference) or of for of in values.values()):
-        raise ValueError(
-            f"claim {id!r} reads the ladder, but no rung has reported for both arms; train them "
-            "with: make runs ONLY=ladder"
-        )
-    return {rung: _make_estimate(id, of, kind, None) for rung, of in values.items()}
-
-
-def _choose_rung(rungs: Mapping[str, Estimate]) -> str:
+def choose_rung(rungs: Mapping[str, Estimate]) -> str:
     """Choose the rung that reports: the largest size, or else the first direction."""
-    sizes = [rung for rung in rungs if rung not in DIRECTIONS]
-    return sizes[-1] if sizes else next(iter(rungs))
+    sizes, directions = split_rungs(rungs)
+    return [*sizes][-1] if sizes else next(iter(directions))
 
 
 def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[str, object]:
     """List what a claim asks, to be held against its lock."""
     asked: dict[str, object] = {"said": said, "criterion": criterion}
     return asked | ({"arms": estimate.arms} if isinstance(estimate, Difference) else {})
+
+
+def _split_beside(
+    beside: Mapping[str, object],
+) -> tuple[dict[str, float | str], dict[str, str] | None]:
+    """Split what stands beside a finding: numbers and words of its sentence, and trials."""
+    trials = {name: str(value) for name, value in beside.items() if name in TRIED}
+    numbers = {
+        name: value if isinstance(value, str) else _read_number(name, value)
+        for name, value in beside.items()
+        if name not in TRIED
+    }
+    return numbers, trials or None
+
+
+def _read_number(name: str, value: object) -> float:
+    """Read a number, or the mean of a sample or a comparison."""
+    number = getattr(value, "mean", value)
+    if callable(number):  # of an array with one element
+        number = value
+    try:
+        return number if isinstance(number, Integral) else float(number)  # type: ignore[arg-type, return-value]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"what stands beside a finding is a number, a word or a result; {name!r} is "
+            f"{type(value).__name__}"
+        ) from error
 
 
 def _list_trials(
@@ -318,10 +330,7 @@ def _list_trials(
             known["control"] = "each at its own rate"
         if kind == "range":
             known["control"] = "every rate of the range"
-    found = known | dict(tried or {})
-    if unknown := [name for name in found if name not in TRIED]:
-        raise ValueError(explain_unknown("trial", unknown[0], TRIED))
-    return found
+    return known | dict(tried or {})
 
 
 def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
@@ -352,8 +361,8 @@ def _check_margin(
     if effect is None and (predicted is None or kind == "best"):
         raise ValueError(
             f"a criterion with two bounds says what its margin is a share of, and claim {id!r} "
-            f"asks {criterion!r} of kind {kind!r}; give effect=, the chapter's headline effect in "
-            "the same unit, or, where theory gives a number, predicted="
+            f"asks {criterion!r} of kind {kind!r}; add the chapter's headline effect in the same "
+            f"unit, as in '{criterion} of 0.8', or, where theory gives a number, predicted="
         )
     if effect is not None and rule.margin > abs(effect) / 4 * (1 + 1e-9):
         raise ValueError(
@@ -368,7 +377,7 @@ def _check_margin(
 
 
 def _collect_numbers(
-    statement: str, estimate: Estimate, more: dict[str, float | str]
+    statement: str, estimate: Estimate, more: Mapping[str, float | str]
 ) -> dict[str, int | float | str]:
     """Collect the numbers (or words) that the statement names."""
     low, high = estimate.compute_interval()
@@ -381,6 +390,11 @@ def _collect_numbers(
         known["n"] = len(estimate.values)
     known |= more
     named = [name for _, name, _, _ in Formatter().parse(statement) if name]
+    if unused := set(more) - {*named, "rung"}:
+        raise ValueError(
+            "what stands beside a finding is named in its sentence, or is one of the trials "
+            f"{', '.join(TRIED)}; {', '.join(sorted(unused))} is neither"
+        )
     if missing := set(named) - set(known):
         raise ValueError(
             f"a statement names numbers that it is given, but not {', '.join(sorted(missing))}; "

@@ -2,11 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from labkit.experiments.run import Run
+from labkit.experiments.sample import Sample, find_start
+from labkit.statistics.criteria import Estimate
+from labkit.statistics.proportions import proportion
+from labkit.statistics.seeds import Seeds
 from labkit.training import Record
 
 # One axis of a grid: values of one field ("train.lr": [1e-3, 3e-3]), or named arms that change
@@ -22,10 +25,10 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
     known = _list_fields(run)
     whole: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
-    for field, value in changes.items():
-        part, _, name = field.partition(".")
-        if field not in (*known, "model", "data", "train"):
-            raise ValueError(f"a run has no field {field!r}; there are {', '.join(known)}")
+    for path, value in changes.items():
+        part, _, name = path.partition(".")
+        if path not in (*known, "model", "data", "train"):
+            raise ValueError(f"a run has no field {path!r}; there are {', '.join(known)}")
         if name:
             parts.setdefault(part, {})[name] = value
         else:
@@ -37,9 +40,9 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
 def _list_fields(run: Run) -> list[str]:
     """List what may be changed, configs opened up."""
     opened = [
-        f"{part}.{field.name}"
+        f"{part}.{one.name}"
         for part in ("model", "data", "train")
-        for field in fields(getattr(run, part))
+        for one in fields(getattr(run, part))
     ]
     return [*opened, "seed", "probes"]
 
@@ -71,12 +74,29 @@ class Experiment:
             grid.append(({label: name for label, name, _ in combination}, run))
         return grid
 
+    def change(self, changes: Mapping[str, Any]) -> "Experiment":
+        """Change fields named by their last word; a list of values makes an axis."""
+        axes, fixed = dict(self.axes), dict[str, Any]()
+        for name, value in changes.items():
+            known = [*axes, *_list_fields(self.base)]
+            path = next((path for path in known if path.rpartition(".")[2] == name), name)
+            if isinstance(value, list | tuple):
+                axes[path] = value
+            elif path in axes:
+                axes[path] = [value]
+            else:
+                fixed[path] = value
+        return Experiment(change_fields(self.base, fixed), axes)
+
 
 @dataclass(frozen=True, repr=False)
 class Results:
     """Records with their labels, to select from and to read numbers out of."""
 
     rows: tuple[tuple[dict[str, Any], Record], ...]
+    rerun: Callable[[Mapping[str, Any]], "Results"] | None = field(
+        default=None, compare=False, kw_only=True
+    )  # runs the same experiment with other fields
 
     def __repr__(self) -> str:
         """Write how many runs there are and their labels; `values` reads their numbers."""
@@ -108,30 +128,78 @@ class Results:
             if unknown := set(labels) - known:
                 raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
             raise ValueError(f"no run is labelled {labels}")
-        return replace(self, rows=rows)  # a ladder keeps the scatter of all its arms
+        # A ladder keeps the scatter of all its arms.
+        return replace(self, rows=rows, rerun=self._follow(lambda again: again.where(**labels)))
 
     def by(self, label: str) -> dict[Any, "Results"]:
         """Split by the values of one label, in the order in which they came."""
         parts: dict[Any, list[tuple[dict[str, Any], Record]]] = {}
         for row, record in self.rows:
             parts.setdefault(row[label], []).append((row, record))
-        return {value: replace(self, rows=tuple(rows)) for value, rows in parts.items()}
+        return {
+            value: replace(
+                self,
+                rows=tuple(rows),
+                rerun=self._follow(lambda again, v=value: again.by(label)[v]),
+            )
+            for value, rows in parts.items()
+        }
 
     def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
         """Read one thing from each record: a path such as "test.loss", or a function of it."""
         return [_read_value(record, what) for _, record in self.rows]
 
-    def find_start(self) -> str:
-        """Find when the first of these runs began (UTC); nothing where one does not say.
+    def measure(self, what: str | Callable[..., float], *, at: int | str | None = None) -> Sample:
+        """Read one number from each run: a sample, which knows its runs.
 
-        What `claim(…, since=…, looked=…)` asks for (labkit.experiments.locks).
+        `what` is a path such as "test.loss", or a function of the record. `at` names the step of a
+        probe that looked at several: then the path goes on below it, and a function gets it, too.
         """
-        starts = []
-        for _, record in self.rows:
-            if not record.at:
-                return ""
-            starts.append(datetime.fromisoformat(record.at) - timedelta(seconds=record.seconds))
-        return min(starts).isoformat(timespec="seconds") if starts else ""
+        values = tuple(float(_read_at(record, what, at)) for _, record in self.rows)
+        return self._make_sample(
+            Seeds(values), lambda again, step: again.measure(what, at=step), at
+        )
+
+    def count(self, which: Callable[..., bool], *, at: int | str | None = None) -> Sample:
+        """Count the runs that did something: k of n."""
+        flags = [bool(_read_at(record, which, at)) for _, record in self.rows]
+        return self._make_sample(
+            proportion(flags), lambda again, step: again.count(which, at=step), at
+        )
+
+    def again(self, **changes: Any) -> "Results":
+        """Run the same experiment with other fields, named by their last word: lr, steps, seed."""
+        if self.rerun is None:
+            raise ValueError("only what Lab.run returned, or a part of it, can be run again")
+        return self.rerun(changes)
+
+    def find_start(self) -> str:
+        """Find when the first of these runs began (UTC); nothing where one does not say."""
+        return find_start(record for _, record in self.rows)
+
+    def _follow(self, select: Callable[["Results"], "Results"]) -> Any:
+        """Make what runs a part of these results again."""
+        rerun = self.rerun
+        return None if rerun is None else lambda changes: select(rerun(changes))
+
+    def _make_sample(self, estimate: Estimate, read: Callable[..., Sample], at: Any) -> Sample:
+        def reread(changes: Mapping[str, Any]) -> Sample:
+            others = {name: value for name, value in changes.items() if name != "at"}
+            return read(self.again(**others) if others else self, changes.get("at", at))
+
+        sizes = list(dict.fromkeys(labels["rung"] for labels, _ in self.rows if "rung" in labels))
+        if len(sizes) > 1:
+            raise ValueError(
+                f"a sample of the ladder is of one model size, got {', '.join(sizes)}; choose one "
+                "with where(rung=…)"
+            )
+        return Sample(
+            estimate,
+            seeds=tuple(record.provenance["seed"] for _, record in self.rows),
+            records=tuple(record for _, record in self.rows),
+            size="".join(sizes),
+            reread=reread,
+        )
 
     def best(self, label: str, by: str = "validation.loss") -> Any:
         """Choose the value of a label whose runs have the lowest mean; a diverged run loses."""
@@ -143,6 +211,16 @@ class Results:
         return min(
             (average_loss(part), i, value) for i, (value, part) in enumerate(self.by(label).items())
         )[2]
+
+
+def _read_at(record: Record, what: str | Callable[..., Any], at: int | str | None) -> Any:
+    """Read a value of a record, at a step where one is named."""
+    if at is None:
+        return _read_value(record, what)
+    if callable(what):
+        return what(record, str(at))
+    probe, _, rest = what.partition(".")
+    return _read_value(record, f"{probe}.{at}" + (f".{rest}" if rest else ""))
 
 
 def _read_value(record: Record, what: str | Callable[[Record], Any]) -> Any:

@@ -118,7 +118,10 @@ class Lab:
             with self._slot_lent():
                 found |= train_and_read(missing, self._engine)
         self._report_runs(found, len(missing), time.perf_counter() - began)
-        return Results(tuple((labels, found[run.key()]) for labels, run in rows))
+        return Results(
+            tuple((labels, found[run.key()]) for labels, run in rows),
+            rerun=lambda changes: self.run(experiment.change(changes)),
+        )
 
     def ladder(self, arms: Sequence[str], also: Sequence[str] = ()) -> ladder.Ladder:
         """Read arms of the shared ladder: rows labelled with arm, rung, lr, seed and stage.

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from labkit.experiments import ladder
-from labkit.experiments.claims import Claim, claim
+from labkit.experiments.cards import Claim
 from labkit.experiments.locks import find_lock
+from labkit.experiments.old_claim import claim
 from labkit.system.root import project_root
 
 
@@ -31,7 +32,7 @@ def claim_locked(
             f"a locked comparison has two arms, and {id!r} has no such lock; "
             "`labkit claims lock` writes one, `labkit claims locks` lists them"
         )
-    leads = ladder.lead(found, *lock.arms)
+    leads = ladder.improvement(found, *lock.arms)
     if not {*lock.rungs} <= {*leads}:
         print(f"{id} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
         return None

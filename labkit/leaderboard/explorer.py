@@ -141,7 +141,9 @@ def _compare_pairs(
     """Compare every pair of arms that reported, with the scatter of all arms of the rung."""
     rows = {arm: of.rows for arm, of in found.where(rung=rung).by("arm").items()}
     return {
-        (one, other): ladder.lead(replace(found, rows=rows[one] + rows[other]), one, other)[rung]
+        (one, other): ladder.improvement(replace(found, rows=rows[one] + rows[other]), one, other)[
+            rung
+        ]
         for one, other in combinations(reported, 2)
     }
 

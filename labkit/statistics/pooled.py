@@ -53,15 +53,17 @@ class Difference:
     paired: bool = False  # judged by these alone
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the samples and what makes the interval, as the ledger keeps them."""
+        """Write the samples, what makes the interval and the dates, as the ledger keeps them."""
         kept: dict[str, Any] = {
-            "one": [float(f"{value:.7g}") for value in self.one],
-            "other": [float(f"{value:.7g}") for value in self.other],
-            "scatter": [[float(f"{sd:.6g}"), of] for sd, of in self.scatter],
-            "tuned": float(f"{self.tuned:.6g}"),
+            "one": _round_all(self.one),
+            "other": _round_all(self.other),
+            "scatter": [[*_round_all([sd]), of] for sd, of in self.scatter],
+            "tuned": _round_all([self.tuned])[0],
         }
         if self.pairs:
-            kept["pairs"] = [float(f"{value:.7g}") for value in self.pairs]
+            kept["pairs"] = _round_all(self.pairs)
+        named = {"arms": list(self.arms), "since": self.since, "looked": self.looked}
+        kept |= {name: value for name, value in named.items() if value}
         return kept | ({"paired": True} if self.paired else {})
 
     @classmethod
@@ -73,6 +75,9 @@ class Difference:
             tuple(map(float, kept["other"])),
             (first, second),
             float(kept["tuned"]),
+            since=kept.get("since", ""),
+            looked=kept.get("looked"),
+            arms=tuple(kept.get("arms", ())),
             pairs=tuple(map(float, kept.get("pairs", ()))),
             paired=bool(kept.get("paired")),
         )
@@ -169,6 +174,11 @@ class Difference:
 def has_pairs(one: Estimate) -> TypeGuard[Difference]:
     """Return whether an estimate can be judged seed by seed: two seeds or more are shared."""
     return isinstance(one, Difference) and len(one.pairs) > 1
+
+
+def _round_all(values: Sequence[float]) -> list[float]:
+    """Round off what another processor computes otherwise: all but twelve digits."""
+    return [float(f"{value:.12g}") for value in values]
 
 
 def _leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:

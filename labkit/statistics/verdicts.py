@@ -20,11 +20,14 @@ can hold on one at most. A comparison that lacks something that it needs is not 
 """
 
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 from labkit.statistics.criteria import Criterion, Estimate
 from labkit.statistics.proportions import Gap
 
+T = TypeVar("T")
 LEVEL = 0.05
+DIRECTIONS = ("D", "D24", "W", "C")  # rungs that are one size with one thing changed
 
 
 def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:
@@ -51,6 +54,12 @@ def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection
     return (
         "contradicted" if criterion.excludes_interval(estimate.compute_interval()) else "not-seen"
     )
+
+
+def split_rungs(rungs: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
+    """Split what the ladder says into sizes and directions."""
+    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
+    return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
 
 
 def judge_rungs(

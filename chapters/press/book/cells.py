@@ -47,8 +47,7 @@ def claim_cells(chapter: Chapter) -> dict[str, Cell]:
         for cell in code_cells(chapter)
         for node in ast.walk(ast.parse(cell.source))
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "claim"
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "claim"
         and node.args
         and isinstance(node.args[0], ast.Constant)
     }

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.display import CLAIM
-from labkit.statistics.criteria import parse_criterion
-from labkit.statistics.pooled import read_rung
-from labkit.statistics.verdicts import judge_estimate
 
 # Printed numbers: losses move by a per cent or so between CPU models.
 PRINTED_RTOL = 2e-2
@@ -37,10 +34,12 @@ PROMISES = (
     "kind",
     "seeds",
     "unit",
-    "derived_from",
     "word",
     "lock",
 )
+# What is computed from records alone is the same on every machine, whatever a claim's tolerance.
+EXACT = ("samples", "rungs")
+EXACT_RTOL = 1e-9
 
 NUMBER = re.compile(
     r"(?<![\w.])[-+−]?(?:"
@@ -142,11 +141,9 @@ def average_values(claim: Mapping[str, Any]) -> float:
 
 
 def read_room(claim: Mapping[str, Any]) -> float:
-    """Read how far a claim's mean may move: so much, or that share of it; else half an interval."""
+    """Read how far a claim's mean may move; half an interval where the claim does not say."""
     if claim.get("tolerance") is not None:
         return float(claim["tolerance"])
-    if claim.get("rtol") is not None:
-        return float(claim["rtol"]) * abs(average_values(claim))
     low, high = (read_number(bound) for bound in claim.get("interval") or (0, 0))
     return (high - low) / 2 if math.isfinite(high - low) else 0.0
 
@@ -221,28 +218,38 @@ def describe_difference(
         promises.insert(0, "statement")
     if promises:
         return Finding(name, True, f"{' and '.join(promises)} changed")
+    if what := next(
+        filter(None, (find_change(key, old.get(key), new.get(key)) for key in EXACT)), ""
+    ):
+        return Finding(name, True, what)
     if old["verdict"] != new["verdict"]:
         weak = bool(old.get("weak") or new.get("weak"))
         red = same or not weak
         return Finding(name, red, "verdict changed" + ("" if red else " (weak, another machine)"))
-    if what := describe_change(old, new) or _compare_rungs(old, new):
+    if what := describe_change(old, new):
         return Finding(name, same, what + ("" if same else " (another machine)"))
     if bool(old.get("weak")) != bool(new.get("weak")):
         return Finding(name, False, "no longer weak" if old.get("weak") else "became weak")
     return None
 
 
-def _compare_rungs(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Name the first rung of the ladder that says something else; else nothing."""
-    before, after = old.get("rungs") or {}, new.get("rungs") or {}
-    if before.keys() != after.keys():
-        return f"rungs changed from {', '.join(before) or 'none'} to {', '.join(after) or 'none'}"
-    for rung in after:
-        rule = parse_criterion(str(new["criterion"]))
-        verdicts = [judge_estimate(read_rung(of[rung]), rule) for of in (before, after)]
-        if verdicts[0] != verdicts[1]:
-            return f"rung {rung} changed from {verdicts[0]} to {verdicts[1]}"
-    return ""
+def find_change(where: str, old: Any, new: Any) -> str:
+    """Name the first place at which two recorded values differ, beyond rounding; else nothing."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if old.keys() != new.keys():
+            return f"{where} has {', '.join(new) or 'nothing'}, and {', '.join(old)} was recorded"
+        places = (find_change(f"{where}, {key}", old[key], new[key]) for key in old)
+        return next(filter(None, places), "")
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            return f"{where} has {len(new)} values, and {len(old)} were recorded"
+        places = (find_change(where, *both) for both in zip(old, new, strict=True))
+        return next(filter(None, places), "")
+    if isinstance(old, float) and isinstance(new, float):
+        same = math.isclose(old, new, rel_tol=EXACT_RTOL, abs_tol=ROUNDING)
+    else:
+        same = old == new
+    return "" if same else f"{where} is {new}, and {old} was recorded"
 
 
 def same_machine(here: Mapping[str, Any], there: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """Correct the scoreboard for asking many questions at once: two-sided tests, then Holm's procedure.
 
-A chapter's primary findings are one family: those that were judged, and whose values are a sample.
+A chapter's findings are one family: those that were judged, and whose values are a sample.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from labkit.statistics.verdicts import (
     is_weak_on_rungs,
     judge_estimate,
     judge_rungs,
+    split_rungs,
 )
 
-DIRECTIONS = ("D", "D24", "W", "C")  # of labkit.experiments.ladder, which needs torch
 Claims = Mapping[str, Mapping[str, Any]]
 
 
@@ -77,8 +77,7 @@ def _rebuild_rungs(
 ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
     """Make the estimates of a recorded claim's rungs again: of sizes, and of directions."""
     rungs = {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}
-    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
-    return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+    return split_rungs(rungs)
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:
@@ -93,10 +92,10 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
 
 
 def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
-    """Test each chapter's primary findings: the p-value of each, by chapter."""
+    """Test each chapter's findings: the p-value of each, by chapter."""
     found: dict[str, dict[str, float]] = {}
     for name, claim in claims.items():
-        p = p_value(claim) if claim["primary"] else None
+        p = p_value(claim)
         if p is not None:
             found.setdefault(str(claim.get("chapter")), {})[name] = p
     return found

@@ -17,17 +17,17 @@ from labkit.display import CLAIM
 from labkit.system.files import hold_lock, make_slug, write_whole
 from labkit.system.processor import name_processor
 from press.book import state
-from press.book.compare import Finding, compare_claims, same_machine, side_by_side
+from press.book.compare import EXACT, Finding, compare_claims, same_machine, side_by_side
 from press.book.files import Red, read_json
 
 Claims = dict[str, dict[str, Any]]
 LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
     *("sort", "said", "statement", "wording", "numbers", "source", "published", "domain"),
-    *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
-    *("derived_from", "samples", "rungs", "only", "word", "lock", "lacking", "unit", "tried"),
-    *("verdict", "weak", "tolerance", "rtol", "seeds"),
-    *("chapter", "cell"),
+    *("values", "counts", "interval", "criterion", "effect", "predicted", "kind"),
+    *("samples", "rungs", "only", "word", "lock", "lacking", "unit", "tried"),
+    *("verdict", "weak", "tolerance", "seeds"),
+    "chapter",
 )
 
 
@@ -83,7 +83,9 @@ def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
         if name in joined:
             places = " and ".join(sorted({joined[name]["chapter"], claim["chapter"]}))
             raise Red(f"a claim's id must be unique, but {name!r} comes twice (in {places})")
-        joined[name] = {key: round_numbers(claim.get(key)) for key in ENTRY}
+        joined[name] = {
+            key: claim.get(key) if key in EXACT else round_numbers(claim.get(key)) for key in ENTRY
+        }
     return joined
 
 
@@ -195,7 +197,6 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
         elif ids is None and stale:
             raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
         names = sorted(differing) if ids is None else list(ids)
-        names = add_derived(names, built["claims"])
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
             if chapter in stale:
@@ -220,17 +221,6 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
         write_whole(path, as_text(size, recorded["provenance"], claims))
         print(f"{path.relative_to(root)}: {len(names)} accepted, {len(claims)} claims")
     return 0
-
-
-def add_derived(names: Sequence[str], claims: Mapping[str, Any]) -> list[str]:
-    """Add what is computed from these claims, and what those come from: one record for all."""
-    found = list(names)
-    for name in found:  # grows as it goes
-        inputs = (claims.get(name) or {}).get("derived_from") or ()
-        outcomes = [other for other, claim in claims.items()
-                    if name in (claim.get("derived_from") or ())]  # fmt: skip
-        found += [other for other in (*inputs, *outcomes) if other not in found]
-    return found
 
 
 def round_numbers(value: Any) -> Any:

@@ -136,7 +136,7 @@ def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
         ladder.measure_scatter(found, one.rung).sd,
     )
     tuned = ladder.measure_tuning_left(found, one.rung, one.arm, sd)
-    lead = {} if one.arm == "pre" else ladder.lead(found, one.arm)
+    lead = {} if one.arm == "pre" else ladder.improvement(found, one.arm)
     gap = ""
     if one.rung in lead:
         low, high = lead[one.rung].compute_interval()

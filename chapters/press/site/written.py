@@ -210,7 +210,7 @@ def draw_ladder(root: Path) -> Figure:
     from labkit.placements import RECIPES
 
     found = ladder.read_ladder([RUNG], ladder.ARMS, explorer.read_recorded(root))
-    leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
+    leads = {arm: ladder.improvement(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     names = {
         arm: arm if comparing.is_strict_report(found, arm, RUNG) else f"{arm} (first look)"

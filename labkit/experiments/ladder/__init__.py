@@ -4,6 +4,7 @@ rungs.py      arms, rungs, and directions: rung S with one thing changed
 rates.py      how an arm gets its learning rate, and what is left to gain from a better one
 reading.py    which runs are wanted, which report, what is read of them
 comparing.py  two arms compared: without pairs, with what tuning leaves in the interval
+comparison.py what a comparison says by rung, and the claim of it
 orders.py     all pairs of a rung, and whether another rung gives them the same order
 plan.py       in which order the ladder trains
 
@@ -16,9 +17,9 @@ the initialization of their paper; the others have Megatron's, and embeddings of
 
 from labkit.experiments.ladder.comparing import (
     FREQUENCIES,
+    improvement,
     lacking,
     lacking_on,
-    lead,
     measure_lost,
     measure_scatter,
     measure_tuning_left,
@@ -26,6 +27,7 @@ from labkit.experiments.ladder.comparing import (
     shared_rung,
     table,
 )
+from labkit.experiments.ladder.comparison import Comparison
 from labkit.experiments.ladder.orders import (
     Agreement,
     compare_orders,
@@ -100,6 +102,7 @@ __all__ = [
     "TUNING_SEEDS",
     "Agreement",
     "Arm",
+    "Comparison",
     "Ladder",
     "Progress",
     "Read",
@@ -113,11 +116,11 @@ __all__ = [
     "count_told_apart",
     "fit_valley",
     "has_reported",
+    "improvement",
     "is_strict",
     "is_whole",
     "lacking",
     "lacking_on",
-    "lead",
     "list_all_runs",
     "list_final_runs",
     "list_fine_runs",

@@ -14,6 +14,7 @@ from typing import Any
 from labkit.corpora.ngrams import reference_lines
 from labkit.experiments import regime
 from labkit.experiments.experiment import Results
+from labkit.experiments.ladder.comparison import Comparison
 from labkit.experiments.ladder.rates import COARSE, measure_left, read_validation_loss
 from labkit.experiments.ladder.reading import (
     APART,
@@ -73,17 +74,18 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
     return shared[-1]
 
 
-def lead(found: Results, arm: str, over: str = "pre") -> dict[str, Difference]:
-    """Say how far an arm's test loss lies below another's, in nats, on each rung and direction.
+def improvement(found: Results, method: str, over: str = "pre") -> Comparison:
+    """Say how far a method's test loss lies below another's, in nats, on each rung and direction.
 
     Only where both have reported; sizes come first, the smallest of them first.
     """
     there = {labels["rung"] for labels, _ in found}
-    return {
-        rung: compare_on(found, rung, arm, over)
+    rungs = {
+        rung: compare_on(found, rung, method, over)
         for rung in ("smoke", *CLIMBED)
-        if rung in there and has_reported(found, arm, rung) and has_reported(found, over, rung)
+        if rung in there and has_reported(found, method, rung) and has_reported(found, over, rung)
     }
+    return Comparison(rungs, lambda rung: lacking_on(found, rung, method, over))
 
 
 def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
@@ -131,7 +133,7 @@ def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
     loses without attention. Where both have reported on a direction alone, it is the direction:
     that keeps rung S's updates, whatever its parameters, and attention is worth what it is on S.
     """
-    leads = lead(found, arm, over)
+    leads = improvement(found, arm, over)
     if not leads:
         return [f"{regime.YOUNG}{arm} and {over} have not both reported"]
     sizes = [rung for rung in leads if rung not in DIRECTIONS]
@@ -142,7 +144,7 @@ def lacking_on(found: Results, rung: str, arm: str, over: str = "pre") -> list[s
     """Return what a comparison lacks on one rung or direction."""
     both = found.where(arm=[arm, over], rung=rung)
     judged = "S" if rung in DIRECTIONS else rung
-    of_part = lead(found, PARTLESS, over).get(judged)
+    of_part = improvement(found, PARTLESS, over).get(judged)
     return regime.too_young(
         build_base_run(judged, arm),
         both.where(stage="tuning"),
@@ -177,7 +179,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     rows = []
     for arm, of_arm in arms.items():
         row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
-        leads = lead(found, arm, over) if over and arm != over else {}
+        leads = improvement(found, arm, over) if over and arm != over else {}
         for rung in rungs:
             row |= _sum_up(found, of_arm, rung, arm)
             if rung in leads:

@@ -1,0 +1,68 @@
+"""A comparison of two methods by rung of the ladder, which a chapter can claim something of."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from labkit.experiments.cards import Claim
+from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.statistics.pooled import Difference
+from labkit.statistics.verdicts import split_rungs
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Mapping[str, Difference]):
+    """How far one method lies below another: a difference by rung, sizes before directions."""
+
+    rungs: Mapping[str, Difference]
+    find_lacking: Callable[[str], Sequence[str]]  # what the comparison lacks on a rung
+
+    def __getitem__(self, rung: str) -> Difference:
+        return self.rungs[rung]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rungs)
+
+    def __len__(self) -> int:
+        return len(self.rungs)
+
+    @property
+    def largest(self) -> str:
+        """Return the largest model size, or else the first direction."""
+        sizes, directions = split_rungs(self.rungs)
+        return [*sizes][-1] if sizes else next(iter(directions))
+
+    def only(self, *rungs: str) -> "Comparison":
+        """Keep these rungs."""
+        return replace(self, rungs={rung: self.rungs[rung] for rung in rungs})
+
+    def list_lacking(self) -> list[str]:
+        """List what the comparison lacks on its largest size (labkit.experiments.regime)."""
+        return [*self.find_lacking(self.largest)]
+
+    def claim(
+        self,
+        id: str,
+        criterion: str,
+        sentence: str,
+        *,
+        found: str = "",
+        source: str = "",
+        published: str | None = None,
+        beside: Mapping[str, object] | None = None,
+        domain: Domain | None = None,
+        predicted: float | None = None,
+    ) -> Claim:
+        """Judge and show a claim, on every rung; see labkit.experiments.claims.make_claim."""
+        evidence = Evidence(rungs=self.rungs, kind="best", find_lacking=self.find_lacking)
+        return make_claim(
+            evidence,
+            id,
+            criterion,
+            sentence,
+            found=found,
+            source=source,
+            published=published,
+            beside=beside,
+            domain=domain,
+            predicted=predicted,
+        )

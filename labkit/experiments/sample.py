@@ -1,0 +1,268 @@
+"""Numbers that know their runs: read from results, compared, and claimed.
+
+    losses = runs["Post-Norm"].measure("test.loss")     one value a run, with its seed
+    losses.map(math.log10)                              each value through a function
+    losses.at(140)                                      the same measure at another step
+    losses.again(lr=0.018)                              the same runs with other fields
+    losses - other.losses, losses / other.losses        seed by seed
+    losses.improvement_over(other)                      how far they lie below others, not paired
+    runs["Post-Norm"].count(is_stuck)                   k of n runs; minus another count
+    exact(0.0), computed([1.2, 1.3], unit="draws")      what no run made
+    losses.claim("02-name", "< 1.5", "A sentence.")     judged, shown, held in the ledger
+
+A sample carries the records that it was read from, so a claim asks it, and not its author, when
+they began, which seeds they had and what they lack.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+
+from labkit.experiments.cards import Claim
+from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.statistics.criteria import Estimate, Interval
+from labkit.statistics.pooled import compare_samples
+from labkit.statistics.proportions import Proportion
+from labkit.statistics.seeds import Given, Seeds
+from labkit.training import Record
+
+T = TypeVar("T")
+Changes = Mapping[str, Any]  # fields of a run, or {"at": step}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An estimate with the runs that it comes from."""
+
+    estimate: Estimate
+    seeds: tuple[int, ...] = ()  # of each value; none where the values are not of single runs
+    records: tuple[Record, ...] = ()
+    earlier: tuple[Record, ...] = ()  # runs that were seen before these were trained
+    size: str = ""  # of the model, where the runs are of the ladder
+    kind: str = "at"  # at a stated setting, at each method's best rate, over a range, or exact
+    lacking: tuple[str, ...] = ()  # what a comparison of its kind lacks (labkit.experiments.regime)
+    unit: str | None = None  # what the values are of, where it is not seeds or runs
+    tolerance: float | None = None  # how far a later mean may lie
+    reread: Callable[[Changes], "Sample"] | None = None
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return one value a run; of a count, the share."""
+        return self.estimate.values
+
+    @property
+    def mean(self) -> float:
+        """Return the estimate."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> Interval:
+        """Return its 95 % interval."""
+        return self.estimate.compute_interval()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __format__(self, spec: str) -> str:
+        """Write the mean and its 95 % interval: f"{sample:.2f}" is "0.31 [0.28, 0.34]"."""
+        if not spec:
+            return str(self)
+        low, high = self.interval
+        return f"{self.mean:{spec}} [{low:{spec}}, {high:{spec}}]"
+
+    def map(self, change: Callable[[float], float]) -> "Sample":
+        """Put each value through a function."""
+        return _derive(lambda one: Seeds(tuple(float(change(v)) for v in one.list_values())), self)
+
+    def __sub__(self, other: "Sample") -> "Sample":
+        """Subtract seed by seed; of two counts, one share from the other.
+
+        Raises:
+            ValueError: the seeds or the model sizes differ.
+        """
+        return _derive(_subtract, self, other)
+
+    def __truediv__(self, other: "Sample") -> "Sample":
+        """Divide seed by seed; see `__sub__`."""
+        return _derive(lambda one, two: _pair(one, two, operator.truediv), self, other)
+
+    def improvement_over(self, other: "Sample") -> "Sample":
+        """Say how far these values lie below others, without pairs (Welch 1947)."""
+        return _derive(
+            lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
+        )
+
+    def at(self, step: int | str) -> "Sample":
+        """Read the same measure at another step, where it was read at one."""
+        return self._reread({"at": step})
+
+    def again(self, **changes: Any) -> "Sample":
+        """Read the same measure of the same experiment with other fields, named as "lr"."""
+        return self._reread(changes)
+
+    def after(self, *earlier: "Sample") -> "Sample":
+        """Note that other runs had been seen before these were trained."""
+        seen = tuple(record for sample in earlier for record in sample.records)
+        return replace(self, earlier=self.earlier + seen)
+
+    def tuned(self, lacking: Iterable[str] = ()) -> "Sample":
+        """Note that each method has its best learning rate, and what that choice lacks."""
+        return replace(self, kind="best", lacking=(*self.lacking, *lacking))
+
+    def over_rates(self, lacking: Iterable[str] = ()) -> "Sample":
+        """Note that the values are of a range of learning rates declared beforehand."""
+        return replace(self, kind="range", lacking=(*self.lacking, *lacking))
+
+    def claim(
+        self,
+        id: str,
+        criterion: str,
+        sentence: str,
+        *,
+        found: str = "",
+        source: str = "",
+        published: str | None = None,
+        beside: Mapping[str, object] | None = None,
+        domain: Domain | None = None,
+        predicted: float | None = None,
+    ) -> Claim:
+        """Judge and show a claim of this sample; see labkit.experiments.claims.make_claim."""
+        return make_claim(
+            self.list_evidence(),
+            id,
+            criterion,
+            sentence,
+            found=found,
+            source=source,
+            published=published,
+            beside=beside,
+            domain=domain,
+            predicted=predicted,
+        )
+
+    def list_evidence(self) -> Evidence:
+        """List what a claim asks."""
+        return Evidence(
+            self.estimate,
+            kind=self.kind,
+            since=find_start(self.records),
+            looked=find_start(self.earlier) if self.earlier else None,
+            find_lacking=lambda rung: self.lacking,
+            unit=self.unit,
+            tolerance=self.tolerance,
+        )
+
+    def list_values(self) -> tuple[float, ...]:
+        """List one value a run; ValueError where runs were counted or already compared."""
+        if not isinstance(self.estimate, Seeds | Given):
+            kind = type(self.estimate).__name__.lower()
+            raise ValueError(f"this needs one value a run, got a {kind}; read values with measure")
+        return self.values
+
+    def _reread(self, changes: Changes) -> "Sample":
+        if self.reread is None:
+            raise ValueError(
+                f"a sample is read again from the runs that an experiment made, to change "
+                f"{', '.join(changes)}; this one comes from elsewhere"
+            )
+        return self.reread(changes)
+
+
+def exact(value: float, *, tolerance: float | None = None) -> Sample:
+    """Take a number of algebra, or a count of what code does: it has no interval.
+
+    `tolerance` is how far it may lie on another machine; by default 5 %.
+    """
+    return Sample(Seeds((float(value),)), kind="exact", tolerance=tolerance)
+
+
+def computed(
+    values: float | Sequence[float] | Estimate,
+    *,
+    unit: str | None = None,
+    interval: Interval | None = None,
+    tolerance: float | None = None,
+) -> Sample:
+    """Take numbers that no run made: of draws, turns or timings, as `unit` says.
+
+    `interval` is given where it is not Student's of the values.
+    """
+    if not isinstance(values, float | int | Sequence | np.ndarray):
+        return Sample(values, unit=unit, tolerance=tolerance)
+    numbers = tuple(map(float, np.atleast_1d(values)))
+    estimate = Seeds(numbers) if interval is None else Given(numbers, (float(interval[0]), float(interval[1])))
+    return Sample(estimate, unit=unit, tolerance=tolerance)
+
+
+def find_start(records: Iterable[Record]) -> str:
+    """Find when the first of these runs began (UTC); nothing where one does not say."""
+    starts = []
+    for record in records:
+        if not record.at:
+            return ""
+        starts.append(datetime.fromisoformat(record.at) - timedelta(seconds=record.seconds))
+    return min(starts).isoformat(timespec="seconds") if starts else ""
+
+
+def _subtract(one: Sample, two: Sample) -> Estimate:
+    if isinstance(one.estimate, Proportion) and isinstance(two.estimate, Proportion):
+        return one.estimate - two.estimate
+    return _pair(one, two, operator.sub)
+
+
+def _pair(one: Sample, two: Sample, operate: Callable[[float, float], float]) -> Seeds:
+    """Join two samples value by value, each with that of the same seed."""
+    mine, theirs, order = one.list_values(), two.list_values(), list(range(len(one)))
+    same = len(mine) == len(theirs)
+    if same and one.seeds and two.seeds and one.seeds != two.seeds:
+        same = len({*one.seeds}) == len(mine) and {*one.seeds} == {*two.seeds}
+        order = [two.seeds.index(seed) for seed in one.seeds] if same else []
+    if not same:
+        raise ValueError(
+            "two samples are joined seed by seed where they have the same seeds, got "
+            f"{_name_seeds(one)} and {_name_seeds(two)}; take the same runs of both, or compare "
+            "them without pairs: one.improvement_over(other)"
+        )
+    return Seeds(tuple(operate(mine[i], theirs[j]) for i, j in enumerate(order)))
+
+
+def _name_seeds(sample: Sample) -> str:
+    if not sample.seeds:
+        return f"{len(sample)} values"
+    return f"seeds {', '.join(map(str, sample.seeds))}"
+
+
+def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
+    """Make the sample that is computed from others, with the runs of all."""
+    sizes = {parent.size for parent in parents if parent.size}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"samples of the ladder are joined on one model size, got {' and '.join(sorted(sizes))}"
+            "; choose one with where(rung=…)"
+        )
+    estimate, first = operate(*parents), parents[0]
+    kinds = {parent.kind for parent in parents if parent.kind != "exact"}
+    again = all(parent.reread for parent in parents)
+    return Sample(
+        estimate,
+        seeds=first.seeds if len(first.seeds) == len(estimate.values) else (),
+        records=_join_unique(parent.records for parent in parents),
+        earlier=_join_unique(parent.earlier for parent in parents),
+        size="".join(sizes),
+        kind=kinds.pop() if len(kinds) == 1 else "at" if kinds else "exact",
+        lacking=_join_unique(parent.lacking for parent in parents),
+        unit=first.unit,
+        reread=(lambda changes: _derive(operate, *(p._reread(changes) for p in parents)))
+        if again
+        else None,
+    )
+
+
+def _join_unique(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
+    """Join tuples; what is the same object, or an equal word, comes once."""
+    every = [item for part in parts for item in part]
+    return tuple({(item if isinstance(item, str) else id(item)): item for item in every}.values())

@@ -1,0 +1,60 @@
+"""What the ledger says of the shared grid follows from the records, to the last digit."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from labkit.experiments import ladder
+from labkit.experiments.ladder.comparing import compare_on
+from labkit.experiments.store import Store
+from press.book.compare import find_change
+
+ROOT = Path(__file__).resolve().parents[1]
+CLAIMS = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding="utf-8"))["claims"]
+
+
+def list_comparisons() -> dict[tuple[str, str, str], dict]:
+    """List what the ledger holds of two arms on a rung, once each."""
+    found = {}
+    for claim in CLAIMS.values():
+        for rung, kept in (claim["rungs"] or {}).items():
+            if len(arms := kept.get("arms", ())) == 2:
+                found[(rung, *arms)] = kept
+    return found
+
+
+@pytest.fixture(scope="module")
+def climbed():
+    read = cache(Store(ROOT).read_recorded)
+    arms = [arm for arm in ladder.ARMS if any(arm in of[1:] for of in list_comparisons())]
+    return ladder.read_ladder(ladder.CLIMBED, arms, read)
+
+
+def test_every_comparison_of_the_ledger_comes_out_of_the_records_again(climbed):
+    """Pairs, standard deviations with their degrees of freedom, tuning, dates: all of them."""
+    comparisons = list_comparisons()
+    assert len(comparisons) > 80
+    for (rung, *arms), kept in comparisons.items():
+        again = compare_on(climbed, rung, *arms).to_dict()
+        kept = {name: value for name, value in kept.items() if name != "paired"}
+        assert find_change(f"{arms} on {rung}", kept, json.loads(json.dumps(again))) == ""
+
+
+def test_a_pair_has_one_seed_and_a_date_is_of_the_runs_that_are_compared(climbed):
+    """Written here again, from the rows of the records alone."""
+    rows = {}
+    for labels, record in climbed.where(rung="S", stage="final"):
+        rows.setdefault(labels["arm"], {})[labels["seed"]] = record
+    for arm in ("post", "qk", "hybrid"):
+        seeds = [seed for seed in rows[arm] if seed in rows["pre"]]
+        losses = {
+            name: {seed: rows[name][seed].probes["test"]["loss"] for seed in seeds}
+            for name in (arm, "pre")
+        }
+        found = compare_on(climbed, "S", arm)
+        pairs = [losses["pre"][seed] - losses[arm][seed] for seed in seeds]
+        assert found.pairs == pytest.approx(pairs, abs=1e-12) and len(pairs) >= 10
+        first = min(record.at for name in (arm, "pre") for record in rows[name].values())
+        assert found.since <= first

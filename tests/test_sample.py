@@ -1,0 +1,155 @@
+"""A sample knows its runs: seeds pair, dates are those of its own runs, sizes do not mix."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from labkit import Record
+from labkit.experiments import Results, computed, exact
+from labkit.experiments.claims import collect_claims
+from labkit.experiments.locks import Lock, add_lock
+from labkit.statistics.pooled import Difference
+from labkit.statistics.seeds import t_interval
+
+
+def record(seed: int, loss: float, at: str = "2026-01-01T00:00:10+00:00") -> Record:
+    looks = {"0": {"share": [1.0, 0.5 * loss]}, "20": {"share": [1.0, 0.1 * loss]}}
+    return Record(
+        losses=[loss], steps=1, diverged_at=None, seconds=10.0, cpu_seconds=1.0,
+        predictions_per_second=1.0, probes={"test": {"loss": loss}, "looks": looks},
+        provenance={"seed": seed}, at=at,
+    )  # fmt: skip
+
+
+def runs(losses: dict[int, float], at: str = "2026-01-01T00:00:10+00:00", **labels) -> Results:
+    return Results(tuple((labels, record(seed, loss, at)) for seed, loss in losses.items()))
+
+
+POST, PRE = runs({5: 3.0, 6: 2.0, 7: 4.0}), runs({7: 1.0, 5: 2.0, 6: 0.5})
+
+
+def test_a_sample_reads_a_path_or_a_function_and_keeps_seeds_in_order():
+    post = POST.measure("test.loss")
+    assert post.values == (3.0, 2.0, 4.0) and post.seeds == (5, 6, 7) and post.mean == 3.0
+    assert post.interval == t_interval([3.0, 2.0, 4.0])
+    assert POST.measure(lambda one: one.losses[0]).values == post.values
+    assert f"{post:.1f}" == "3.0 [0.5, 5.5]"
+
+
+def test_subtraction_pairs_each_run_with_that_of_its_own_seed():
+    difference = POST.measure("test.loss") - PRE.measure("test.loss")
+    assert difference.values == (1.0, 1.5, 3.0) and difference.seeds == (5, 6, 7)
+    assert (POST.measure("test.loss") / PRE.measure("test.loss")).values == (1.5, 4.0, 4.0)
+    assert (difference - difference).values == (0.0, 0.0, 0.0)
+
+
+def test_other_seeds_are_not_paired_but_compared():
+    other = runs({8: 1.0, 9: 2.0, 10: 0.5})
+    with pytest.raises(ValueError, match=r"seeds 5, 6, 7 and seeds 8, 9, 10.*improvement_over"):
+        POST.measure("test.loss") - other.measure("test.loss")
+    found = other.measure("test.loss").improvement_over(POST.measure("test.loss"))
+    assert isinstance(found.estimate, Difference) and found.mean == pytest.approx(3.0 - 3.5 / 3)
+    assert len(found.records) == 6, "it knows the runs of both"
+
+
+def test_a_map_a_step_and_a_change_reach_through_what_was_computed():
+    share = POST.measure(lambda one, step: one.probes["looks"][step]["share"][-1], at=0)
+    difference = share.map(math.log10) - PRE.measure(
+        lambda one, step: one.probes["looks"][step]["share"][-1], at=0
+    ).map(math.log10)
+    later = difference.at(20)
+    assert later.values == pytest.approx(difference.values)
+    assert share.at(20).values == pytest.approx((0.3, 0.2, 0.4))
+    with pytest.raises(ValueError, match=r"only what Lab\.run returned"):
+        share.again(lr=0.1)
+    with pytest.raises(ValueError, match="from the runs that an experiment made"):
+        exact(1.0).at(20)
+
+
+def test_the_same_measure_is_read_again_from_the_experiment_with_another_field():
+    def rerun(changes):
+        return replace(POST, rows=runs({5: changes["lr"], 6: 1.0}).rows)
+
+    post = replace(POST, rerun=rerun)
+    assert post.measure("test.loss").again(lr=7.0).values == (7.0, 1.0)
+    assert post.count(lambda one: one.losses[0] > 2).again(lr=7.0).estimate.k == 1
+
+
+def test_counts_subtract_to_a_gap_and_have_no_values_to_pair():
+    stuck = POST.count(lambda one: one.losses[0] > 2)
+    gap = stuck - PRE.count(lambda one: one.losses[0] > 2)
+    assert gap.estimate.counts == [[2, 3], [0, 3]]
+    with pytest.raises(ValueError, match="one value a run, got a proportion"):
+        stuck / stuck
+
+
+def test_sizes_of_the_ladder_do_not_mix():
+    small, large = runs({5: 1.0, 6: 2.0}, rung="S"), runs({5: 1.0, 6: 2.0}, rung="M")
+    with pytest.raises(ValueError, match="one model size, got S, M"):
+        (small + large).measure("test.loss")
+    with pytest.raises(ValueError, match="one model size, got M and S"):
+        small.measure("test.loss") - large.measure("test.loss")
+
+
+def test_a_claim_takes_kind_dates_and_what_is_lacking_from_its_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr("labkit.experiments.claims.project_root", lambda: tmp_path)
+    lock = Lock(
+        "x-one", "It falls.", "< 9", (), (), 3, None, "none", "law-like", 0.9, None,
+        "2026-01-02T00:00:00+00:00", "abc",
+    )  # fmt: skip
+    add_lock(tmp_path, lock)
+    early, late = POST, runs({5: 3.0, 6: 2.0, 7: 4.0}, at="2026-01-03T00:00:00+00:00")
+
+    def word(sample):
+        with collect_claims():
+            return sample.claim("x-one", "< 9", "It falls.", source="here").word
+
+    assert word(early.measure("test.loss")) == "seen first"
+    assert word(late.measure("test.loss")) == "locked, then run"
+    mixed = late.measure("test.loss") - PRE.measure("test.loss")
+    assert word(mixed) == "seen first", "one of its runs is older than the lock"
+    assert word(late.measure("test.loss").after(early.measure("test.loss"))) == (
+        "looked, then locked"
+    )
+    poor = late.measure("test.loss").over_rates(["too few rates"])
+    claim = poor.claim("y-one", "< 9", "It falls.", found="It falls to {mean:.1f}.", source="here")
+    assert claim.kind == "range" and claim.lacking == ("too few rates",)
+    assert claim.verdict == "not-seen" and claim.statement == "It falls to 3.0."
+
+
+def test_what_stands_beside_is_a_number_a_result_or_a_trial():
+    claim = computed([1.0, 1.1, 1.2], unit="draws").claim(
+        "x-beside", "in [1, 1.2]", "It is one.",
+        found="{mean:.1f} beside {other:.1f} and {word}.", source="here", predicted=1.1,
+        beside={"other": POST.measure("test.loss"), "word": "more", "last step": "step 20: 1.1"},
+    )  # fmt: skip
+    assert claim.statement == "1.1 beside 3.0 and more." and claim.unit == "draws"
+    assert claim.tried == {"last step": "step 20: 1.1"} and claim.predicted == 1.1
+    with pytest.raises(ValueError, match="'other' is list"):
+        computed([1.0, 1.1]).claim(
+            "x-bad", "> 0", "s", found="{other}", source="here", beside={"other": [1.0]}
+        )
+
+
+def test_an_effect_stands_in_the_criterion():
+    claim = exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.8", "They tie.", source="here")
+    assert claim.criterion == "in [-0.02, 0.02]" and claim.effect == 0.8
+    with pytest.raises(ValueError, match=r"at most a quarter.*0\.02 beside an effect of 0\.05"):
+        exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.05", "They tie.", source="here")
+
+
+@pytest.mark.parametrize(
+    ("sample", "criterion", "why"),
+    [
+        (Results(()).measure("test.loss"), "> 0", "at least one value"),
+        (runs({1: math.nan}).measure("test.loss"), "> 0", "each finite"),
+        (computed([1.0, 2.0]), "more than 0", "a criterion reads like"),
+        (computed([1.0, 1.0]), "> 0", "an interval of width 0 is no evidence"),
+        (POST.measure("test.loss").tuned(), "> 0", "'best' needs five seeds"),
+    ],
+    ids=["no runs", "not finite", "criterion", "flat", "few"],
+)
+def test_what_cannot_be_judged_is_refused_by_name(sample, criterion, why):
+    with pytest.raises(ValueError, match=why):
+        sample.claim("x-refused", criterion, "s", source="here")
