@@ -157,6 +157,7 @@ def test_points_by_hand_replace_those_of_a_test_and_are_said(tmp_path):
         ({"points": "nan"}, "ann, q3: points are from 0 to 4"),
         ({"points": "many"}, "ann, q3: could not convert"),
         ({"student": "eve"}, "eve, q3: no result"),
+        ({"homework": "hw8"}, "ann, q3: no result of hw8 has this"),
         ({"question": "late", "points": "2"}, "ann, late: points are below 0"),
     ],
 )

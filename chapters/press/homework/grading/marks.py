@@ -95,17 +95,18 @@ def apply_marks(results: Sequence[Result], marks: Marks) -> list[Result]:
 
     Rows of other homeworks are left alone. ValueError for points out of range, or of nobody.
     """
-    homeworks = {each["homework"] for each in results}
+    names = {each["homework"] for each in results}
+    names |= {name.partition("_")[0] for name in names}  # a short one would be a row for nobody
     known = {
         (each["student"], each["homework"], name)
         for each in results
         for name in (LATE, *(question["id"] for question in each["questions"]))
     }
     for key in marks:
-        if key[1] in homeworks and key not in known:
+        if key[1] in names and key not in known:
             student, homework, question = key
             raise ValueError(
-                f"{student}, {question}: no result of {homework} has this; drop the row"
+                f"{student}, {question}: no result of {homework} has this; mend or drop the row"
             )
     return [_apply_to_one(each, marks) for each in results]
 
