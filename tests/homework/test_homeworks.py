@@ -46,16 +46,29 @@ def untouched(homework: Homework, private: Private, student: str) -> list[dict[s
     )["cells"]
 
 
-def replaced(cells: list[dict[str, Any]], answers: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The cells with other answers: the first cell of a question has them, the others are empty."""
-    waiting = dict(answers)
-    for cell in cells:
-        about = cell["metadata"].get("nbgrader", {})
-        question = about.get("grade_id", "").partition("-")[0]
-        if about.get("solution") and question in answers:
-            cell["source"] = waiting.pop(question, "")
-    assert not waiting, f"no solution cell for {sorted(waiting)}"
+def replaced(cells: list[dict[str, Any]], answers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cells with other answers: code in the reference's place, or edits of the reference.
+
+    Code stands in the question's first cell, and its others are empty; an edit is a pair of texts,
+    (what stands there once, what replaces it).
+    """
+    for question, answer in answers.items():
+        mine = [cell for cell in cells if _is_answer(cell, question)]
+        if isinstance(answer, str):
+            texts = [answer, *("" for _ in mine[1:])]
+        else:
+            texts = ["".join(cell["source"]) for cell in mine]
+            for old, new in answer:
+                assert sum(text.count(old) for text in texts) == 1, f"{question}: {old!r}"
+                texts = [text.replace(old, new) for text in texts]
+        for cell, text in zip(mine, texts, strict=True):
+            cell["source"] = text
     return cells
+
+
+def _is_answer(cell: Mapping[str, Any], question: str) -> bool:
+    about = cell["metadata"].get("nbgrader", {})
+    return bool(about.get("solution")) and about["grade_id"].partition("-")[0] == question
 
 
 def submissions(

@@ -4,37 +4,23 @@
 COPIED = {
     "name": "copied with the bugs",
     "replace": {
-        "q1": """
-def post(x, f, norm):
-    return norm(x + f(x))
-def pre(x, f, norm):
-    return norm(x) + f(norm(x))
-def sandwich(x, f, before, after):
-    return after(x + f(before(x)))
-def deepnorm(x, f, norm, alpha):
-    return norm(x + alpha * f(x))
-""",
-        "q4": """
-def deepnorm_constants(encoder, decoder):
-    layers = encoder + decoder
-    alpha, beta = (2 * layers) ** 0.25, (8 * layers) ** 0.25
-    pair = (alpha, beta)
-    return {"encoder": pair if encoder else None, "decoder": pair if decoder else None}
-def init_gain(matrix, beta):
-    return beta
-DEEPEST = math.floor(ALPHA_LIMIT**4 / 8)
-""",
-        "q5": """
-def hybrid_block(x, p, heads):
-    time, dim = x.shape
-    def split(t):
-        return t.view(time, heads, dim // heads).transpose(0, 1)
-    q, k = (split(rms(x @ p[name])) * p[f"{name}_gain"] for name in ("q", "k"))
-    v = split(x @ p["v"])
-    y = x + attend(q, k, v).transpose(0, 1).reshape(time, dim) @ p["out"]
-    z = rms(y, p["gain"])
-    return y + F.gelu(z @ p["up"]) @ p["down"]
-""",
+        "q1": (
+            ("x + f(norm(x))", "norm(x) + f(norm(x))"),
+            ("x + after(f(before(x)))", "after(x + f(before(x)))"),
+            ("alpha * x + f(x)", "x + alpha * f(x)"),
+        ),
+        "q4": (
+            ("if encoder and decoder:", "if encoder < 0:"),
+            ("(8 * layers) ** -0.25", "(8 * layers) ** 0.25"),
+            ("return 1.0", "return beta"),
+            ("ALPHA_LIMIT**4 / 2", "ALPHA_LIMIT**4 / 8"),
+        ),
+        "q5": (
+            ("q, k, v = (", "q, k = ("),
+            ('for name in ("q", "k", "v"))', 'for name in ("q", "k"))\n    v = split("v")'),
+            ('z = rms(x + written @ p["out"], ', 'y = x + written @ p["out"]\n    z = rms(y, '),
+            ("return z +", "return y +"),
+        ),
     },
     "points": {"q1": 1, "q2": 4, "q3": 4, "q4": 0, "q5": 0},
     "says": {
@@ -48,35 +34,29 @@ def hybrid_block(x, p, heads):
 SIZES = {
     "name": "sizes added, gradients piled up",
     "replace": {
-        "q2": """
-def predicted_rms(gain, sublayers):
-    return 1 + gain * sublayers
-def stream_rms(x, weights, placement):
-    sizes = []
-    for weight in weights:
-        x = x + rms(x) @ weight if placement == "pre" else rms(x + x @ weight)
-        sizes.append(x.square().mean().sqrt().item())
-    return sizes
-LATE = math.ceil(1 / FAINT**2 - 1 / GAIN**2)
-""",
-        "q3": """
-def gradient_norms(x, weights, target, placement, final=False):
-    weights.requires_grad_()
-    for weight in weights:
-        x = x + rms(x) @ weight if placement == "pre" else rms(x + x @ weight)
-    ((rms(x) if final else x) * target).sum().div(len(x)).backward()
-    return [g.norm().item() for g in weights.grad]
-""",
-        "q5": """
-def hybrid_block(x, p, heads):
-    time, dim = x.shape
-    def split(t):
-        return t.view(heads, time, dim // heads)
-    q, k, v = (rms(split(x @ p[name]), p[f"{name}_gain"]) for name in ("q", "k", "v"))
-    y = x + attend(q, k, v).reshape(time, dim) @ p["out"]
-    z = rms(y, p["gain"])
-    return z + F.gelu(z @ p["up"]) @ p["down"]
-""",
+        "q2": (
+            ("math.sqrt(1 + sublayers * gain**2)", "1 + sublayers * gain"),
+            ("sizes = [x.square().mean().sqrt().item()]", "sizes = []"),
+            ("math.floor(1 / FAINT**2 - 1 / GAIN**2 + 1) + 1", "math.ceil(1 / FAINT**2)"),
+        ),
+        "q3": (
+            (
+                "[weight.detach().clone().requires_grad_() for weight in weights]",
+                "weights.requires_grad_()",
+            ),
+            (
+                "loss = (target.detach() * top).sum() / len(x)",
+                "(target * top).sum().div(len(x)).backward()",
+            ),
+            ("torch.autograd.grad(loss, layers)", "weights.grad"),
+        ),
+        "q5": (
+            (
+                ".view(time, heads, dim // heads).transpose(0, 1)",
+                ".view(heads, time, dim // heads)",
+            ),
+            ("attend(q, k, v).transpose(0, 1)", "attend(q, k, v)"),
+        ),
     },
     "points": {"q1": 4, "q2": 0, "q3": 3, "q4": 5, "q5": 2},
     "says": {

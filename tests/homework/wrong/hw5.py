@@ -30,22 +30,7 @@ def own_backward(x, dy, parameters):
 def outlier(size: float, dim: int) -> tuple[float, float]:
     return math.copysign(math.sqrt(dim), size), 0.0
 """,
-        "q6": """
-def interval(differences: list[float], t: float) -> tuple[float, float]:
-    n = len(differences)
-    mean = sum(differences) / n
-    spread = math.sqrt(sum((d - mean) ** 2 for d in differences) / n)
-    return mean - t * spread / math.sqrt(n), mean + t * spread / math.sqrt(n)
-
-
-def verdict(differences: list[float], bound: float, t: float) -> str:
-    low, high = interval(differences, t)
-    return "holds" if high < bound else "contradicted" if low > bound else "not-seen"
-
-
-def prediction() -> dict:
-    return {"statement": "It is as good, because outliers weigh more in it.", "bound": 0.05}
-""",
+        "q6": (("differences) / (n - 1))", "differences) / n)"),),
     },
     "points": {"q1": 3, "q2": 3, "q3": 0, "q4": 0, "q5": 0, "q6": 2},
     "says": {
