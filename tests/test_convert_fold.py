@@ -84,9 +84,9 @@ def test_folding_refuses_what_it_cannot_do():
     two = nn.Sequential(nn.BatchNorm1d(8), nn.BatchNorm1d(8), nn.Linear(8, 8)).eval()
     for case, pairs, error, message in (
         (model(nn.BatchNorm1d(8)), None, ValueError, "training mode; call model.eval"),
-        (model(nn.LayerNorm(8)).eval(), None, ValueError, f"{only}; its norms are LayerNorm .1"),
-        (image, None, ValueError, f"{only}; its norms are BatchNorm2d .1"),
-        (alone, None, ValueError, f"{only}. 0 .BatchNorm1d.: no nn.Linear fol.* Name the pairs"),
+        (model(nn.LayerNorm(8)).eval(), None, ValueError, f"{only} .*; its norms are LayerNorm .1"),
+        (image, None, ValueError, f"{only} .*; its norms are BatchNorm2d .1"),
+        (alone, None, ValueError, "its norms are BatchNorm1d .1.* name the pairs"),
         (model(nn.LayerNorm(8)).eval(), {"0": "1"}, TypeError, "LayerNorm, which does not fold"),
         (model(nn.BatchNorm1d(8)).eval(), 3, TypeError, "pairs is a mapping .*, got 3"),
         (model(nn.BatchNorm1d(8)).eval(), {"0": "9"}, ValueError, "the model has no 9"),

@@ -26,22 +26,12 @@ def rules_of(mapping: Mapping[Any, Target], kw: Mapping[str, Any]) -> dict[Any, 
 
 _VALUES = (
     'a norm is a key of NORMS like "rms", a pair (key, arguments) like ("rms", {"eps": 1e-6}) '
-    "or a callable that takes the old norm and returns the new one"
+    "or a callable that takes the old norm and returns the new one, like lambda old: Norm(4)"
 )
 
 
 def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
-    if isinstance(target, type):
-        keys = [key for key, norm in NORMS.items() if target.__name__ == norm.__name__]
-        say = f'write "{keys[0]}", or ' if keys else "write "
-        made = f"lambda old: {target.__name__}(…)"
-        raise TypeError(f"{_VALUES}, got the class {target.__name__}; {say}{made}")
-    if isinstance(target, nn.Module):
-        raise TypeError(
-            f"{_VALUES}, got one {type(target).__name__} for all norms; "
-            "write lambda old: copy.deepcopy(it)"
-        )
-    if callable(target):
+    if callable(target) and not isinstance(target, type | nn.Module):
         return target
     pair = target if isinstance(target, tuple) else (target, {})
     if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):

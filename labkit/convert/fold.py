@@ -38,8 +38,9 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(model, places)
     if not wanted:
         raise ValueError(
-            f"nothing to fold in {type(model).__name__}: "
-            f"{_explain_nothing_folded(model, places, left)}"
+            f"nothing to fold in {type(model).__name__}: only {_RULE} in an nn.Sequential; its "
+            f"norms are {list_norms(model)}. Where the maps stand elsewhere name the pairs, like "
+            '{"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
         )
     new: dict[nn.Module, nn.Module] = {}
     rows: list[Swapped] = []
@@ -64,19 +65,6 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     for parent, last, _, put in seats:
         parent._modules[last] = put
     return Conversion(model, rows, rest, seats)
-
-
-def _explain_nothing_folded(
-    model: nn.Module, places: dict[nn.Module, list[str]], left: dict[nn.Module, str]
-) -> str:
-    if not left:
-        return f"only {_RULE}; its norms are {list_norms(model)}"
-    norm, reason = next(iter(left.items()))
-    more = f", nor any of {len(left) - 1} more" if len(left) > 1 else ""
-    return (
-        f"only {_RULE}. {places[norm][0]} ({type(norm).__name__}): {reason}{more}. "
-        'Name the pairs, like {"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
-    )
 
 
 def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
