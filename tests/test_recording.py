@@ -146,10 +146,7 @@ def test_two_who_record_at_once_both_end_right(book):
 
 def test_what_a_replay_refuted_is_trained_again_once(book):
     store, (run, other, *_) = Store(book), variants()
-    verdict = {"stale": {run.key(): "it differs"}}
-    replays.keep_verdict(
-        book, chapters.find_chapters(book), "book", "a digest", verdict, [run.key()], {}, []
-    )
+    replays.keep_notes(book, "book", {run.key(): ("a hash", "it differs")})
     mark_stale(book, "book", store)
     assert store.read_fresh(run) is None is not store.read_fresh(other)
     assert store.read_record(run) is not None, "a chapter reads it until then"

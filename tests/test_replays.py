@@ -1,10 +1,12 @@
 """Replays: what changes a number is noticed by one, and what changes none is not.
 
 Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with one
-planted change each. (That they replay without one, every build of the book shows.)
+planted change each. (That they replay without one, a build of the book shows.)
 """
 
 import json
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -17,14 +19,14 @@ from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.experiments.records import FIRST, Records, compute_checksum, from_row, to_row
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
-from labkit.experiments.run import execute_run
+from labkit.experiments.run import CPU, execute_run
 from labkit.model import ModelConfig
 from labkit.placements.residual import StreamNorm
 from labkit.probes import PROBES
 from labkit.system.files import write_whole
 from labkit.system.provenance import collect_provenance
 from labkit.training import TrainConfig
-from press.book import asked, build, chapters, replaying, replays
+from press.book import asked, build, chapters, closure, replaying, replays
 from press.book.chapters import Chapter
 from tests.toy_book import make_book
 
@@ -39,6 +41,7 @@ TOY = Run(MODEL, Text(batch=2, time=8), TrainConfig(steps=20, warmup=4), probes=
 OTHER = replace(TOY, model=replace(MODEL, recipe="post"))
 TOYS = [replace(run, seed=seed) for run in (TOY, OTHER) for seed in (0, 1)]
 TOYS += [replace(run, train=replace(TOY.train, lr=0.01)) for run in TOYS[:2]]
+FIRST_TOYS, POST_TOYS = {0, 1, 4, 5}, {2, 3}  # of TOYS, by configuration
 
 
 @cache
@@ -58,13 +61,17 @@ def nudged(row: Row) -> Row:
     return changed(row, first=[*row["first"][:3], row["first"][3] * 1.0001, *row["first"][4:]])
 
 
+def keys_of(places: Iterable[int]) -> set[str]:
+    return {TOYS[place].key() for place in places}
+
+
 @dataclass
 class Toy:
-    """A book of one chapter whose runs are recorded, and what its checks performed."""
+    """A book of one chapter whose runs are recorded, and which of them its checks replayed."""
 
     root: Path
     rows: list[Row] = field(default_factory=lambda: [recorded(run) for run in TOYS])
-    performed: list[list[tuple]] = field(default_factory=list)
+    performed: list[tuple] = field(default_factory=list)
 
     @property
     def chosen(self) -> list[Chapter]:
@@ -76,12 +83,11 @@ class Toy:
         self.rows = list(by_key.values())
         Records(self.root).write_rows("01", self.rows)
 
-    def check(self, **options: Any) -> dict[str, Any]:
-        return replaying.replay_runs(self.root, self.chosen, "book", commit="a commit", **options)
-
-    def keys(self, like: Run) -> set[str]:
-        """Return the keys of all seeds of a run's configuration."""
-        return {run.key() for run in TOYS if run.hash_configuration() == like.hash_configuration()}
+    def check(self, *chosen: Chapter, every: bool = False) -> tuple[set[str], int]:
+        """Return which runs differ, and how many were replayed."""
+        self.performed.clear()
+        stale = replays.check_replays(self.root, "book", chosen or self.chosen, every=every)
+        return set(stale), len(self.performed)
 
 
 def ask(root: Path, name: str, rows: list[Row]) -> None:
@@ -96,12 +102,33 @@ def toy(tmp_path, monkeypatch) -> Toy:
     made.write()
     ask(made.root, "01_toy", made.rows)
 
-    def here(tasks: list[tuple]) -> list[Replay]:  # new processes would import torch first
-        made.performed.append(tasks)
-        return [replaying._run_replay(task) for task in tasks]
+    def here(tasks: list[tuple]) -> Iterable[Replay]:  # new processes would import torch first
+        for task in tasks:
+            made.performed.append(task)
+            yield replaying._run_replay(task)
 
     monkeypatch.setattr(replaying, "_run_replays", here)
     return made
+
+
+@pytest.fixture
+def touch(monkeypatch):
+    """Return what makes modules count as changed."""
+
+    hashes = closure.hash_modules("labkit")
+
+    def change_modules(*names: str) -> None:
+        now = hashes | dict.fromkeys(names, "changed")
+        monkeypatch.setattr(closure, "hash_modules", lambda package: now)
+        forget()
+
+    def forget() -> None:
+        closure.hash_closure.cache_clear()
+        replays.hash_code.cache_clear()
+
+    yield change_modules
+    monkeypatch.undo()
+    forget()
 
 
 def test_a_record_replays_to_the_bit_and_so_does_a_thinned_curve():
@@ -113,120 +140,112 @@ def test_a_record_replays_to_the_bit_and_so_does_a_thinned_curve():
     assert retrain_run(long, from_row(row)).difference == 0
 
 
-def test_what_agreed_with_this_code_is_replayed_within_a_budget_drawn_by_the_commit(
-    toy, monkeypatch
-):
-    monkeypatch.setattr(replaying, "BUDGET", 0.0)
-    assert toy.check()["openings"] == 2, "nothing is known yet: all"
-    assert (toy.root / replays.KNOWN).is_file()
-
-    def draw(commit: str) -> str:
-        (toy.root / ".labkit" / "replays-book.json").unlink()  # as in a fresh clone
-        some = replaying.replay_runs(toy.root, toy.chosen, "book", commit=commit)
-        assert (some["openings"], some["configurations"], some["wholes"]) == (1, 2, 0)
-        return toy.performed[-1][0][1]["model"]["recipe"]
-
-    drawn = {draw(commit) for commit in "abcdef"}
-    assert drawn == {"pre", "post"}, "another commit draws another configuration"
-    assert toy.check(every=True)["openings"] == 3
-    toy.write(*map(nudged, toy.rows))
-    assert not replays.is_known(toy.root) and toy.check()["stale"], "changed records: all, again"
-    assert toy.check()["openings"] == 2, "what was refuted is never taken as known"
-
-
-def test_other_code_makes_what_agreed_unknown(toy, monkeypatch):
-    toy.check()
+def test_what_changed_is_replayed_once_and_then_known(toy, touch):
+    """Two configurations begin, and one run of their one course and probe is trained in full."""
+    assert toy.check() == (set(), 3)
     assert replays.is_known(toy.root)
-    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
-    assert not replays.is_known(toy.root)
+    assert toy.check() == (set(), 0)
+    (toy.root / ".labkit" / "replays-book.json").unlink()
+    assert toy.check() == (set(), 0), "a fresh clone: the book says that all agreed"
+    assert toy.check(every=True) == (set(), 3)
+    touch("labkit.model.feed_forward")
+    assert not replays.is_known(toy.root) and toy.check() == (set(), 3)
+    toy.write(changed(recorded(TOYS[2]), at="2026-02-01T00:00:00+00:00"))
+    assert toy.check() == (set(), 2), "one record is another: its first steps, and to the end"
 
 
-def test_a_probes_code_counts_for_runs_that_are_trained_in_full_and_measure_it(monkeypatch):
-    row = {"run": {"probes": ["pace"]}}
-
-    def hash_both():
-        return replays.hash_replay("opening", row), replays.hash_replay("whole", row)
-
-    before, code = hash_both(), replays.hash_closure
-
-    def touch(changed):
-        monkeypatch.setattr(
-            replays, "hash_closure", lambda name: "touched" if name == changed else code(name)
-        )
-
-    touch("labkit.probes.weights")
-    assert hash_both() == before
-    touch("labkit.probes.timing")
-    opening, whole = hash_both()
-    assert opening == before[0] and whole != before[1]
-    touch("labkit.experiments.replay")
-    assert hash_both()[0] != before[0]
-
-
-def test_what_agreed_is_not_replayed_again_until_its_record_or_the_code_changes(toy, monkeypatch):
-    def performed(*chosen: Chapter) -> int:
-        toy.performed.clear()
-        replaying.replay_runs(toy.root, chosen or toy.chosen, "book", commit="the commit")
-        return sum(map(len, toy.performed))
-
-    monkeypatch.setattr(replays, "is_known", lambda root: False)
+def test_a_choice_of_chapters_is_replayed_alone_and_is_no_reason_to_replay_again(toy):
     (one,) = toy.chosen
     other = replace(one, name="02_toy")
-    ask(toy.root, "02_toy", toy.rows[:2])
-    assert performed() == 3, "two configurations begin, one run is trained in full"
-    assert performed(other) == performed(one, other) == 0, "a choice of chapters is no reason"
-    key = (toy.performed and None) or TOYS[0].key()
-    toy.write(changed(recorded(TOYS[0]), at="2026-02-01T00:00:00+00:00"))
-    assert performed() <= 2, f"{key} alone has another record"
-    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
-    assert performed(other) and "whole" in [kind for kind, *_ in toy.performed[-1]]
-    assert performed(), "what those two did not ask for"
-    toy.write(*map(nudged, toy.rows))
-    assert performed() == performed() > 0, "what was refuted is never taken as known"
+    ask(toy.root, "01_toy", toy.rows[:2])
+    ask(toy.root, "02_toy", toy.rows[2:4])
+    assert [toy.check(*some)[1] for some in ((other,), (one, other), (one,))] == [2, 2, 0]
 
 
-def test_a_book_replays_to_the_bit(toy):
-    found = toy.check()
-    assert (found["openings"], found["wholes"], found["stale"]) == (2, 1, {})
-    assert toy.check(every=True)["openings"] == 3
+def test_a_probes_code_counts_for_runs_that_measure_it_and_training_code_for_all(touch):
+    codes = {probe: replays.hash_code((probe,)) for probe in ("validation", "pace")}
+
+    def list_changed() -> list[str]:
+        return [probe for probe, of in codes.items() if replays.hash_code((probe,)) != of]
+
+    touch("labkit.probes.timing")
+    assert list_changed() == ["pace"]
+    touch("labkit.training")
+    assert list_changed() == ["validation", "pace"]
+    touch("labkit.plots.style")
+    assert list_changed() == []
 
 
-def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(toy):
-    toy.write(*(nudged(recorded(run)) for run in TOYS if run.key() in toy.keys(OTHER)))
-    found = toy.check(every=True)
-    assert set(found["stale"]) == toy.keys(OTHER) and len(found["stale"]) == 2
-    assert "differs: " in next(iter(found["stale"].values()))
-    kept = replays.read_stale(toy.root, "book")
-    assert {key: one["why"] for key, one in kept.items()} == found["stale"]
-    assert "RED: 2 recorded runs are stale" in replays.describe_verdict(found, [("01", 2)])
+def list_forgotten(run: Run, touch) -> set[str]:
+    """List the modules that a run executes and whose change would replay nothing."""
+    executed: set[str] = set()
+    sys.setprofile(lambda frame, event, _: executed.add(frame.f_globals.get("__name__", "")))
+    try:
+        execute_run(run)
+    finally:
+        sys.setprofile(None)
+
+    def is_forgotten(module: str) -> bool:
+        touch()
+        before = replays.hash_code(run.probes)
+        touch(module)
+        return replays.hash_code(run.probes) == before
+
+    return {name for name in executed if name.startswith("labkit.") and is_forgotten(name)}
+
+
+def test_no_file_that_a_run_executes_is_forgotten(touch, monkeypatch):
+    """A planted replay looks only at what its data imports: it forgets the model and the loop."""
+    measured = replace(TOY, probes=("validation", "step-response", "attention", "weights"))
+    assert list_forgotten(measured, touch) == set()
+    monkeypatch.setattr(replays, "TRAINS", "labkit.corpora")
+    forgotten = list_forgotten(replace(TOY, probes=()), touch)
+    assert {"labkit.model.feed_forward", "labkit.training"} <= forgotten
+
+
+def test_a_changed_loss_makes_every_run_of_its_configuration_stale(toy, capsys):
+    toy.write(*(nudged(recorded(TOYS[place])) for place in POST_TOYS))
+    assert toy.check()[0] == keys_of(POST_TOYS)
+    said = capsys.readouterr().out
+    assert "differs: first losses by" in said and "RED: 2 recorded runs are stale" in said
+    assert "01 (2)" in said
+    assert not replays.is_known(toy.root)
+    assert toy.check() == (keys_of(POST_TOYS), 0), "it stays red until record or code changes"
+    assert "differs: first losses by" in capsys.readouterr().out
+    toy.write(*(recorded(TOYS[place]) for place in POST_TOYS))
+    assert toy.check()[0] == set() and replays.is_known(toy.root)
+
+
+def test_a_difference_is_said_when_it_is_found_and_the_cheapest_come_first(
+    toy, monkeypatch, capsys
+):
+    said = []
+
+    def listen(tasks: list[tuple]) -> Iterable[Replay]:
+        for task in tasks:
+            yield replaying._run_replay(task)
+            said.append((task[2]["cpu_seconds"], capsys.readouterr().out.count("differs")))
+
+    monkeypatch.setattr(replaying, "_run_replays", listen)
+    rows = [changed(nudged(row), cpu_seconds=float(9 - i)) for i, row in enumerate(toy.rows)]
+    toy.write(*rows)
+    toy.check()
+    assert said == [(4.0, 1), (6.0, 1), (4.0, 1)], "its first steps, another's, and all of its own"
 
 
 def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
     (one,) = toy.chosen
     other = replace(one, name="02_toy")
-    both, ours, theirs = [one, other], TOYS[:2], TOYS[2:4]
+    ours, theirs = TOYS[:2], TOYS[2:4]
     toy.write(*(nudged(recorded(run)) for run in (*ours, *theirs)))
-    rows = {row["key"]: row for row in toy.rows}
-    ask(toy.root, "01_toy", [rows[run.key()] for run in ours])
-    ask(toy.root, "02_toy", [rows[run.key()] for run in theirs])
-    whole = replaying.replay_runs(toy.root, both, "book", commit="a commit")
+    ask(toy.root, "01_toy", toy.rows[:2])
+    ask(toy.root, "02_toy", toy.rows[2:4])
+    assert toy.check(one, other)[0] == {run.key() for run in (*ours, *theirs)}
     before = replays.read_stale(toy.root, "book")
-    assert before.keys() == whole["stale"].keys() == {run.key() for run in (*ours, *theirs)}
     toy.write(*map(recorded, ours))
-    assert replaying.replay_runs(toy.root, [one], "book", commit="a commit")["stale"] == {}
+    assert toy.check(one)[0] == set()
     after = replays.read_stale(toy.root, "book")
     assert after == {run.key(): before[run.key()] for run in theirs}, "when it was, too"
-    assert replays.read_verdict(toy.root, [one], "book") is not None
-    assert replays.read_verdict(toy.root, both, "book") is None, "its records have changed since"
-
-
-@pytest.mark.parametrize("drawn", [0, 1])
-def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
-    seeds = [run.key() for run in TOYS if run.key() in toy.keys(OTHER)]
-    monkeypatch.setattr(replaying, "_hash_key", lambda commit, key: str(key != seeds[drawn]))
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda *asked: [])
-    toy.write(nudged(recorded(TOYS[2])))
-    assert len(toy.check()["stale"]) == (2 if drawn == 0 else 0)
 
 
 @pytest.mark.parametrize(
@@ -244,36 +263,29 @@ def test_another_machine_is_given_a_tolerance(different):
     assert not replay_run(TOY, from_row(far)).agrees
 
 
-def test_a_probes_changed_value_is_found_by_training_in_full(toy):
-    row = recorded(TOY)
-    value = row["probes"]["validation"]
+def test_a_probes_changed_value_makes_every_run_that_measures_it_stale(toy, capsys):
+    value = recorded(TOY)["probes"]["validation"]
     probes = {"validation": {**value, "loss": value["loss"] * 1.001}}
-    toy.write(*(changed(recorded(run), probes=probes) for run in TOYS))
-    assert replay_run(TOY, from_row(changed(row, probes=probes))).agrees, (
-        "its first steps are right"
-    )
-    found = toy.check(every=True)
-    assert set(found["stale"]) == {run.key() for run in TOYS}, "all of them have this probe"
-    assert "validation by" in next(iter(found["stale"].values()))
+    rows = [changed(recorded(run), probes=probes) for run in TOYS]
+    assert replay_run(TOY, from_row(rows[0])).agrees, "its first steps are right"
+    toy.write(*rows)
+    assert toy.check()[0] == {run.key() for run in TOYS}
+    assert "validation by" in capsys.readouterr().out
 
 
-def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypatch):
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda *asked: [TOYS[0].key()])
+def test_what_differs_later_makes_stale_what_shares_norm_optimizer_and_schedule(
+    toy, touch, monkeypatch
+):
+    linear = replace(TOY, train=replace(TOY.train, schedule="linear"))
+    toy.write(recorded(linear))
+    ask(toy.root, "01_toy", toy.rows)
     begin = TrainConfig.lr_at
-    monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
-    found = toy.check(every=True)
-    assert set(found["stale"]) == {run.key() for run in TOYS}, "all have its schedule and norm"
-    assert all("differs: losses by" in why for why in found["stale"].values())
 
+    def end_lower(config: TrainConfig, step: int) -> float:
+        return begin(config, step) * (0.5 if step > 12 and config.schedule == "linear" else 1)
 
-def test_a_run_that_agrees_clears_what_it_has():
-    linear = replace(TOY, train=replace(TOY.train, schedule="linear"), probes=())
-    bad = Replay(linear, "whole", 1.0, 0.0, "losses")
-    assert set(replaying._blame_traits([bad])) == {"norm rms", "adamw", "linear"}
-    good = Replay(replace(linear, train=TOY.train), "whole", 0.0, 0.0, "losses")
-    assert set(replaying._blame_traits([bad, good])) == {"linear"}
-    probe = Replay(TOY, "whole", 1.0, 0.0, "validation")
-    assert set(replaying._blame_traits([probe])) == {"validation"}
+    monkeypatch.setattr(TrainConfig, "lr_at", end_lower)
+    assert toy.check()[0] == {linear.key()}
 
 
 @pytest.mark.parametrize("compare", [replay_run, retrain_run])
@@ -307,16 +319,24 @@ def test_a_nudge_moves_little_and_a_number_that_is_none_in_one_of_them_is_a_diff
     assert not replay_run(TOY, spoilt).agrees
 
 
-def test_what_diverged_is_trained_in_full_only_where_nothing_else_has_its_probes(toy):
-    rows = {run.key(): recorded(run) for run in TOYS[:2]}
-    runs = {run.key(): run for run in TOYS[:2]}
-    first, second = rows
-    rows[first] = {**rows[first], "diverged_at": 2, "cpu_seconds": 0.0}
-    assert replaying._choose_cheapest(runs, rows) == [second]
-    assert replaying._choose_cheapest({first: runs[first]}, {first: rows[first]}) == [first]
+def test_what_is_trained_to_its_end_is_cheap_made_here_and_longer_than_its_first_steps():
+    keys = [run.key() for run in TOYS[:3]]
+    rows = {
+        key: {**recorded(run), "cpu_seconds": 1.0} for key, run in zip(keys, TOYS, strict=False)
+    }
+    rows[keys[0]] |= {"diverged_at": 2, "cpu_seconds": 0.0}
+
+    def choose(*among: str) -> list[tuple[str, bool]]:
+        return replaying.choose_replays({}, {"a probe": among}, rows, CPU)
+
+    assert choose(*keys[:2]) == [(keys[1], True)]
+    assert choose(keys[0]) == [(keys[0], True)], "no other has the probe"
+    rows[keys[1]]["cpu_seconds"] = replaying.WHOLE + 1
+    rows[keys[2]]["provenance"] = {"device": "a GPU"}
+    assert choose(*keys[1:]) == []
 
 
-def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
+def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch, capsys):
     build_model = ModelConfig.build
 
     def broken(config):
@@ -325,9 +345,8 @@ def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
         return build_model(config)
 
     monkeypatch.setattr(ModelConfig, "build", broken)
-    found = toy.check()
-    assert set(found["stale"]) == toy.keys(OTHER)
-    assert "RuntimeError: no such thing" in next(iter(found["stale"].values()))
+    assert toy.check()[0] == keys_of(POST_TOYS)
+    assert "RuntimeError: no such thing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", Records(ROOT).list_names())
@@ -340,19 +359,13 @@ def test_every_recorded_run_can_be_trained_anew_by_the_code_as_it_is(name):
         assert not unknown - PROBES.keys(), f"{name}: {key} asks for what no code measures"
 
 
-def test_a_verdict_is_kept_until_code_or_records_change(toy, monkeypatch):
-    def again() -> int:
-        toy.performed.clear()
-        assert build._check_replays(toy.root, "book", toy.chosen)
-        return len(toy.performed)
-
-    assert (again(), again()) == (1, 0)
-    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
-    assert (again(), again()) == (1, 0)
-    toy.write(changed(recorded(TOY), at="2026-02-01T00:00:00+00:00"))
-    assert (again(), again()) == (1, 0)
-    ask(toy.root, "01_toy", toy.rows[:-1])
-    assert (again(), again()) == (1, 0)
+def test_a_build_is_red_where_a_run_is_stale_and_names_what_rests_on_it(toy, capsys):
+    page = {"cells": []}
+    write_whole(toy.root / "build" / "book" / "book" / "01_toy.ipynb", json.dumps(page))
+    assert build._check_replays(toy.root, "book", toy.chosen)
+    toy.write(*map(nudged, toy.rows))
+    assert not build._check_replays(toy.root, "book", toy.chosen)
+    assert "RED: 6 recorded runs" in capsys.readouterr().out
 
 
 # Slow: the book's own records.
@@ -435,9 +448,10 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
     compare, fields = PLANTS[plant]
     rows = {key: row for name in names() for key, row in book(name).items()}
     keys = list(rows)
-    if compare is retrain_run:  # those that `labkit book replay` trains in full
+    if compare is retrain_run:  # those that a build trains to their end
         runs = {key: Run.from_dict(row["run"]) for key, row in rows.items()}
-        keys = replaying._choose_cheapest(runs, rows)
+        ends = replaying._group_keys(rows, lambda key: replaying._list_ends(runs[key]))
+        keys = [key for key, _ in replaying.choose_replays({}, ends, rows, CPU)]
     found = [rows[key] for key in keys if has(rows[key], fields) and rows[key]["trained"] > FIRST]
     found.sort(key=lambda row: row["cpu_seconds"])  # `here` may have to train them
     found = [here(row) for row in (found if compare is retrain_run else found[:2])]

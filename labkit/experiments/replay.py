@@ -78,11 +78,12 @@ def shorten_run(run: Run, steps: int = FIRST) -> Run:
 def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
     """Take a run's first steps anew and compare their losses with a record's."""
 
-    def compare_losses(expected: list[float], nudge: float) -> tuple[dict[str, float], list[float]]:
-        actual = first_losses(run, steps, device, nudge)
-        return {"losses": _find_largest_difference(expected, actual)}, actual
+    def compute(nudge: float) -> dict[str, Any]:
+        return {"losses": first_losses(run, steps, device, nudge)}
 
-    return _judge_replay(run, "opening", record, record.losses[:steps], compare_losses, OPENING)
+    return _judge_replay(
+        run, "opening", record, {"losses": record.losses[:steps]}, compute, OPENING
+    )
 
 
 def retrain_run(run: Run, record: Record, device: str = CPU) -> Replay:
@@ -92,31 +93,26 @@ def retrain_run(run: Run, record: Record, device: str = CPU) -> Replay:
     """
     measured = sorted(set(run.probes) - set(TIMED))
 
-    def compare_records(expected: Record, nudge: float) -> tuple[dict[str, float], Record]:
-        actual = from_row(to_row(run, execute_run(run, device=device, nudge=nudge), ""))
-        probes = {
-            name: _find_largest_difference(expected.probes.get(name), actual.probes.get(name))
-            for name in measured
-        }
-        end = _find_largest_difference(expected.diverged_at, actual.diverged_at)
-        return {
-            "losses": _find_largest_difference(expected.losses, actual.losses),
-            "its end": end,
-            **probes,
-        }, actual
+    def list_parts(record: Record) -> dict[str, Any]:
+        probes = {name: record.probes.get(name) for name in measured}
+        return {"losses": record.losses, "its end": record.diverged_at, **probes}
 
-    return _judge_replay(run, "whole", record, record, compare_records, WHOLE)
+    def compute(nudge: float) -> dict[str, Any]:
+        actual = execute_run(run, device=device, nudge=nudge)
+        return list_parts(from_row(to_row(run, actual, "")))
+
+    return _judge_replay(run, "whole", record, list_parts(record), compute, WHOLE)
 
 
 def _judge_replay(
     run: Run,
     kind: str,
     record: Record,
-    expected: Any,
-    compare: Callable[[Any, float], tuple[dict[str, float], Any]],
+    expected: dict[str, Any],
+    compute: Callable[[float], dict[str, Any]],
     tolerance: float,
 ) -> Replay:
-    """Compare what is computed today with a record, as exactly as the machine allows.
+    """Compare by name what is computed today with a record, as exactly as the machine allows.
 
     Some runs carry any rounding on to the first digit. On another kind of machine, where more than
     the tolerance is missing, what a nudge of the weights changes here is what another processor
@@ -124,11 +120,12 @@ def _judge_replay(
     """
     room = 0.0 if _same_machine(record) else tolerance
     with use_one_thread():
-        differences, actual = compare(expected, 0.0)
+        actual = compute(0.0)
+        differences = _compare_parts(expected, actual)
         rooms = dict.fromkeys(differences, room)
         if room and max(differences.values()) > room:
             for nudge in NUDGES:
-                moved, _ = compare(actual, nudge)
+                moved = _compare_parts(actual, compute(nudge))
                 wild = SPREAD * moved["losses"]
                 least = math.inf if wild > 1 else max(room, wild)  # it may as well diverge
                 rooms = {
@@ -138,6 +135,10 @@ def _judge_replay(
     trained = (x for x in differences if x in ("losses", "its end") and differences[x] > rooms[x])
     worst = next(trained, None) or max(differences, key=lambda name: differences[name])
     return Replay(run, kind, differences[worst], rooms[worst], worst)
+
+
+def _compare_parts(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str, float]:
+    return {name: _find_largest_difference(of, actual[name]) for name, of in expected.items()}
 
 
 def _same_machine(record: Record) -> bool:

@@ -19,6 +19,7 @@ from press.book.files import Red, read_json
 if TYPE_CHECKING:
     from labkit.experiments import Run
 
+LADDER = "ladder"  # the file of its records, and the word for it in ONLY
 CLIMBS = "climbs"  # in a line that is no run: see Lab.ladder
 
 
@@ -32,7 +33,7 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
     from labkit.experiments import Run
     from labkit.experiments.own import register_sources
 
-    rows = _read_rows(root, size, name)
+    rows = read_rows(root, size, name)
     for row in rows:
         # Norms that a chapter defines: its own code, executed just now.
         register_sources(row["own"])
@@ -47,7 +48,7 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
 
 def read_run_keys(root: Path, size: str, name: str) -> list[str]:
     """Read the keys of those runs, without torch."""
-    return sorted({row["key"] for row in _read_rows(root, size, name)})
+    return sorted({row["key"] for row in read_rows(root, size, name)})
 
 
 def is_climber(root: Path, size: str, name: str) -> bool:
@@ -55,7 +56,8 @@ def is_climber(root: Path, size: str, name: str) -> bool:
     return any(CLIMBS in row for row in _read_lines(root, size, name))
 
 
-def _read_rows(root: Path, size: str, name: str) -> list[dict[str, Any]]:
+def read_rows(root: Path, size: str, name: str) -> list[dict[str, Any]]:
+    """Read those runs as the chapter wrote them, without torch: {"key", "run", "own"}."""
     return [row for row in _read_lines(root, size, name) if CLIMBS not in row]
 
 

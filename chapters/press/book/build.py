@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labkit.system.files import hold_lock
 from labkit.system.pool import Pool
-from press.book import asked, chapters, ledger, replays, state
+from press.book import chapters, ledger, replays, state
 from press.book.chapters import Chapter
 from press.book.files import Red
 from press.book.job import Job, Outcome
@@ -57,20 +57,9 @@ def _run_jobs(jobs: list[Job], at_once: int) -> list[Outcome]:
 
 def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
     """Hold the records that these chapters read against what today's code computes."""
-    if size == "smoke" or not any(
-        asked.read_run_keys(root, size, chapter.name) for chapter in chosen
-    ):
+    if size == "smoke":
         return True
-    known = replays.read_verdict(root, chosen, size)
-    kept = known is not None
-    if known is None:
-        print("replays: first steps of each configuration, some runs in full", flush=True)
-        from press.book.replaying import replay_runs  # needs torch, which an idle build does not
-
-        known = replay_runs(root, chosen, size)
-    stale = known["stale"]
-    counts = replays.count_stale(root, chosen, size, known)
-    print(replays.describe_verdict(known, counts, kept=kept))
+    stale = replays.check_replays(root, size, chosen)
     for chapter in chosen if stale else ():
         notebook = json.loads(state.notebook_path(root, size, chapter.name).read_text("utf-8"))
         if shown := shown_by(notebook, resting_on(notebook, stale)):

@@ -60,10 +60,14 @@ def _read_modules(package: str) -> dict[str, str]:
 @cache
 def hash_closure(module: str) -> str:
     """Hash a module and all that it imports, directly or not, within its package."""
+    known = hash_modules(module.partition(".")[0])
+    return hash_text(json.dumps({name: known.get(name, "absent") for name in list_closure(module)}))
+
+
+def list_closure(module: str) -> list[str]:
+    """List a module and all that it imports, directly or not, within its package."""
     package = module.partition(".")[0]
-    known = hash_modules(package)
-    modules = {module, *_build_graph(package).find_upstream_modules(module)}
-    return hash_text(json.dumps({name: known.get(name, "absent") for name in sorted(modules)}))
+    return sorted({module, *_build_graph(package).find_upstream_modules(module)})
 
 
 @cache

@@ -20,7 +20,6 @@ from press.book.chapters import Chapter
 from press.book.closure import PACKAGES, hash_closure, hash_modules, hash_text, hash_texts
 from press.book.files import sha256_of
 from press.book.holm import find_survivors
-from press.book.replays import LADDER
 
 LEDGER, RECORDS = "data/ledger/book.json", "data/records/"
 BUILDER = "press.book.job"  # what it imports decides how a chapter is executed
@@ -78,7 +77,7 @@ def list_records(root: Path, size: str, name: str) -> str:
     climbs = asked.is_climber(root, size, name)
     found: dict[str, str | None] = {}
     for path in sorted((root / "data" / "records").glob("*.jsonl")):
-        on_ladder = path.name.startswith(LADDER)
+        on_ladder = path.name.startswith(asked.LADDER)
         if on_ladder and climbs:
             found[path.name] = sha256_of(path)
         else:
@@ -97,8 +96,24 @@ def list_run_keys(root: Path) -> list[str]:
         if path.name.count(".") == 1  # those of a GPU have its name, too
         for key in _hash_rows(path, path.stat().st_mtime_ns)
     ]
-    own = [path.stem for path in (root / ".labkit" / "runs").glob("[0-9a-f]*.json")]
-    return sorted({*recorded, *own})
+    return sorted({*recorded, *list_own_keys(root)})
+
+
+def list_own_keys(root: Path) -> set[str]:
+    """List the keys of the runs that were trained here."""
+    return {path.stem for path in (root / ".labkit" / "runs").glob("[0-9a-f]*.json")}
+
+
+def hash_records(root: Path) -> dict[str, str]:
+    """Hash what there is of each run, recorded or trained here, by its key."""
+    found = {}
+    for path in sorted((root / "data" / "records").glob("*.jsonl")):
+        for key, of in _hash_rows(path, path.stat().st_mtime_ns).items():
+            found[key] = found.get(key, "") + of
+    for key in list_own_keys(root):
+        of = sha256_of(root / ".labkit" / "runs" / f"{key}.json")
+        found[key] = f"{found.get(key, '')}{of}"
+    return found
 
 
 @cache

@@ -1,74 +1,109 @@
-"""What the last replays of the book's records said: kept, so that an idle build needs no torch.
+"""Which recorded runs must be replayed: those whose code or record changed since they last were.
 
-Where all records were replayed with this very code, data/records/replayed.json says so, and a build
-replays some of them, as the commit draws.
+data/records/replayed.json     the code and the records with which the whole book agreed
+.labkit/replays-<size>.json    by the key of a run that was replayed here: {"of": a hash of what it
+                               depended on, "why": how it differs, or nothing, "at": when (UTC)}
 
-verdicts    by the chapters that were replayed together: {"digest": …, "verdict": {…}}
-stale       by the key of a run that its last replay refuted: {"why": …, "at": …}
-agreed      by kind and key: of a replay that agreed, the hash of all that it depended on
-cleared     by trait: the code and machine with which a run that has it agreed to its end
+An idle build reads these two and needs no torch.
 """
 
 import hashlib
 import json
-import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from labkit.probes import PROBES, name_module
 from labkit.system.files import hold_lock, write_whole
-from labkit.system.processor import name_processor
 from press.book import asked
-from press.book.chapters import Chapter
+from press.book.chapters import Chapter, find_chapters
 from press.book.closure import hash_closure, hash_text
 from press.book.files import Red, read_json
+from press.book.keys import hash_records, list_own_keys
 
-LADDER = "ladder"
+Notes = dict[str, dict[str, str]]
 KNOWN = Path("data") / "records" / "replayed.json"
 TRAINS = "labkit.experiments.replay"  # what it imports decides what a run computes
 
 
-def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool) -> str:
-    """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
-    runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
-    here = [*_describe_here(), size, every, runs]
-    files = sorted((root / "data" / "records").glob("*.jsonl"))
-    files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
-    whole = hashlib.sha256(json.dumps(here).encode())
-    for path in files:
-        whole.update(path.read_bytes())
-    return whole.hexdigest()
+def check_replays(
+    root: Path, size: str, chosen: Sequence[Chapter], *, every: bool = False
+) -> Notes:
+    """Replay what changed of the runs that these chapters ask for; return those that differ.
 
-
-def hash_replay(kind: str, row: dict[str, Any]) -> str:
-    """Hash all that a replay depends on: the record, the code, the machine.
-
-    The first steps measure nothing; a run that is trained in full meets its own probes.
+    With `every` all count as changed.
     """
-    probes = row["run"]["probes"] if kind == "whole" else ()
-    return hash_text(json.dumps([row, *_describe_here(probes)], sort_keys=True))
+    today = hash_runs(root, size, chosen)
+    changed = drop_outdated(root, size, today, every)
+    if changed:
+        from press.book.replaying import replay_runs  # needs torch, which an idle build does not
+
+        whys = replay_runs(root, size, chosen, changed)
+        keep_notes(root, size, {key: (today[key], why) for key, why in whys.items()})
+    stale = {key: note for key, note in read_stale(root, size).items() if key in today}
+    if today and not changed:
+        print("replays: neither code nor records changed since the last one", flush=True)
+        for why in dict.fromkeys(note["why"] for note in stale.values()):
+            print(f"    {why}")
+    whole_book = size == "book" and list(chosen) == find_chapters(root)
+    unrecorded = today.keys() & list_own_keys(root)
+    if stale:
+        print(describe_stale(root, size, chosen, stale))
+    elif today and whole_book and not unrecorded:
+        keep_known(root)
+    return stale
 
 
-def hash_here() -> str:
-    """Hash the code that trains, and the machine."""
-    return hash_text(json.dumps(_describe_here()))
+def hash_runs(root: Path, size: str, chosen: Sequence[Chapter]) -> dict[str, str]:
+    """Hash, by key, what the recorded runs of these chapters depend on: record, code and torch."""
+    records = hash_records(root)
+    return {
+        row["key"]: hash_text(f"{records[row['key']]} {hash_code(tuple(row['run']['probes']))}")
+        for chapter in chosen
+        for row in asked.read_rows(root, size, chapter.name)
+        if row["key"] in records
+    }
 
 
-def _describe_here(probes: Iterable[str] = PROBES) -> list[str]:
-    return [_hash_code(probes), name_processor(), version("torch"), platform.python_version()]
-
-
-def _hash_code(probes: Iterable[str] = PROBES) -> str:
-    """Hash the code that trains, and that of these probes, which is imported by name only."""
+@cache
+def hash_code(probes: tuple[str, ...] = tuple(PROBES)) -> str:
+    """Hash the code that trains, torch's version, and these probes, which are imported by name."""
     modules = [TRAINS, *sorted({name_module(name) for name in probes})]
-    return hash_text(json.dumps([hash_closure(module) for module in modules]))
+    torch = version("torch").partition("+")[0]  # built for CUDA or not
+    return hash_text(json.dumps([torch, *map(hash_closure, modules)]))
+
+
+def drop_outdated(root: Path, size: str, today: Mapping[str, str], every: bool) -> list[str]:
+    """Drop the notes that hold no longer; list the runs of today that nothing is known of."""
+    known = not every and is_known(root)
+    own = list_own_keys(root)
+    with hold_lock(root / ".labkit" / "replays.lock"):
+        notes = {
+            key: note
+            for key, note in _read_notes(root, size).items()
+            if today.get(key, note["of"]) == note["of"] and not (every and key in today)
+        }
+        _write_notes(root, size, notes)
+    return [key for key in today if key not in notes and (key in own or not known)]
+
+
+def keep_notes(root: Path, size: str, found: Mapping[str, tuple[str, str]]) -> None:
+    """Note of runs that were replayed what they depended on, and how they differ."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    new = {key: {"of": of, "why": why, "at": at} for key, (of, why) in found.items()}
+    with hold_lock(root / ".labkit" / "replays.lock"):
+        _write_notes(root, size, _read_notes(root, size) | new)
+
+
+def read_stale(root: Path, size: str) -> Notes:
+    """Read which runs their last replay refuted, why, and when (UTC) that was."""
+    return {key: note for key, note in _read_notes(root, size).items() if note["why"]}
 
 
 def is_known(root: Path) -> bool:
-    """Return whether all records were replayed with today's code: `keep_known` wrote so."""
+    """Return whether the whole book agreed with today's code: `keep_known` wrote so."""
     path = root / KNOWN
     if not path.is_file():
         return False
@@ -83,107 +118,40 @@ def keep_known(root: Path) -> None:
     write_whole(root / KNOWN, json.dumps(_describe_records(root), indent=1) + "\n")
 
 
-def _describe_records(root: Path) -> dict[str, str]:
-    files = sorted((root / "data" / "records").glob("*.jsonl"))
-    whole = hashlib.sha256()
-    for path in files:
-        whole.update(path.name.encode() + path.read_bytes())
-    return {"code": _hash_code(), "records": whole.hexdigest()[:16]}
-
-
-def read_verdict(root: Path, chosen: Sequence[Chapter], size: str) -> dict[str, Any] | None:
-    """Read the verdict of the last replay of these chapters, where nothing has changed since."""
-    kept = _read_verdicts(root, size)["verdicts"].get(_join_names(chosen))
-    if kept is not None and kept["digest"] == compute_digest(root, chosen, size, False):
-        return kept["verdict"]
-    return None
-
-
-def keep_verdict(
-    root: Path,
-    chosen: Sequence[Chapter],
-    size: str,
-    of: str,
-    verdict: dict[str, Any],
-    replayed: Collection[str],
-    agreed: Mapping[str, str],
-    cleared: Iterable[str],
-) -> None:
-    """Keep the verdict of a replay under the digest of what it depended on, and what agreed.
-
-    What is known of runs that were not replayed stays as it is.
-    """
-    with hold_lock(root / ".labkit" / "replays.lock"):
-        kept, at = _read_verdicts(root, size), datetime.now(UTC).isoformat(timespec="seconds")
-        kept["verdicts"][_join_names(chosen)] = {"digest": of, "verdict": verdict}
-        others = {key: one for key, one in kept["stale"].items() if key not in replayed}
-        new = {key: {"why": why, "at": at} for key, why in verdict["stale"].items()}
-        kept["stale"] = others | new
-        kept["agreed"] |= agreed
-        kept["cleared"] |= dict.fromkeys(cleared, hash_here())
-        write_whole(_path_of(root, size), json.dumps(kept, indent=1))
-
-
-def read_stale(root: Path, size: str) -> dict[str, dict[str, str]]:
-    """Read which runs their last replay refuted, why, and when (UTC) that was."""
-    return _read_verdicts(root, size)["stale"]
-
-
-def read_agreed(root: Path, size: str) -> dict[str, str]:
-    """Read which replays agreed, by kind and key, and with what."""
-    return _read_verdicts(root, size)["agreed"]
-
-
-def read_cleared(root: Path, size: str) -> set[str]:
-    """Read which traits runs had that agreed to their end with this code."""
-    here = hash_here()
-    return {trait for trait, of in _read_verdicts(root, size)["cleared"].items() if of == here}
-
-
-def count_stale(
-    root: Path, chosen: Sequence[Chapter], size: str, verdict: dict[str, Any]
-) -> list[tuple[str, int]]:
-    """Count the stale runs that each chapter asks for."""
-    stale = verdict["stale"]
-    return [
-        (c.number, sum(key in stale for key in asked.read_run_keys(root, size, c.name)))
-        for c in chosen
-    ]
-
-
-def describe_verdict(
-    verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]], *, kept: bool = False
-) -> str:
-    """Describe in one or two lines what the replays found; `kept`: an earlier build did."""
-    text = (
-        f"replays: {verdict['openings']} of {verdict['configurations']} configurations begin as "
-        f"recorded, {verdict['wholes']} runs trained in full agree; "
-        + ("nothing has changed since" if kept else f"{verdict['seconds']:.0f} s")
+def describe_stale(root: Path, size: str, chosen: Sequence[Chapter], stale: Notes) -> str:
+    """Count the stale runs that each chapter asks for, and say what helps."""
+    keys = {c.number: set(asked.read_run_keys(root, size, c.name)) for c in chosen}
+    where = ", ".join(
+        f"{number} ({len(own & stale.keys())})"
+        for number, own in keys.items()
+        if own & stale.keys()
     )
-    stale = verdict["stale"]
-    if not stale:
-        return f"{text}; 0 stale"
-    counts = [*by_chapter, (LADDER, verdict["ladder"])]
-    where = ", ".join(f"{name} ({count})" for name, count in counts if count)
-    first = next(iter(stale.values()))
     return (
         f"replays: RED: {len(stale)} recorded runs are stale, this code computes something else: "
-        f"{where}; the first: {first}\n    if that is meant, train them again: make runs "
-        f"(about {verdict['cost']:.0f} s)"
+        f"{where}\n    if that is meant, train them again: make runs"
     )
+
+
+def _describe_records(root: Path) -> dict[str, str]:
+    whole = hashlib.sha256()
+    for path in sorted((root / "data" / "records").glob("*.jsonl")):
+        whole.update(path.name.encode() + path.read_bytes())
+    return {"code": hash_code(), "records": whole.hexdigest()[:16]}
 
 
 def _path_of(root: Path, size: str) -> Path:
     return root / ".labkit" / f"replays-{size}.json"
 
 
-def _join_names(chosen: Sequence[Chapter]) -> str:
-    return " ".join(chapter.name for chapter in chosen)
-
-
-def _read_verdicts(root: Path, size: str) -> dict[str, Any]:
+def _read_notes(root: Path, size: str) -> Notes:
     try:
-        kept = json.loads(_path_of(root, size).read_text(encoding="utf-8"))
-        return {name: kept[name] for name in ("verdicts", "stale", "agreed", "cleared")}
-    except (OSError, ValueError, KeyError):
-        return {"verdicts": {}, "stale": {}, "agreed": {}, "cleared": {}}
+        notes = json.loads(_path_of(root, size).read_text(encoding="utf-8"))
+        return {
+            key: {name: note[name] for name in ("of", "why", "at")} for key, note in notes.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _write_notes(root: Path, size: str, notes: Notes) -> None:
+    write_whole(_path_of(root, size), json.dumps(notes, indent=1))

@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import Any
 
 from labkit.system.files import code_hash, write_whole
+from press.book.asked import LADDER
 from press.book.facts import format_table
 from press.book.files import Red, read_json
-from press.book.replays import LADDER
 
 INTRO = """# Every arm
 
