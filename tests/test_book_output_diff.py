@@ -3,7 +3,7 @@ import math
 import pytest
 from toy_book import card, claim_output
 
-from labkit.display import CLAIM
+from labkit.display import CLAIM, EXERCISE
 from press.book.compare import (
     describe_difference,
     is_within,
@@ -128,6 +128,31 @@ def test_pictures_that_nobody_described_are_compared_by_their_bytes():
         for text in ("abc1", "abc2")
     )
     assert same_output(old, old) and not same_output(old, new)
+
+
+@pytest.mark.parametrize("kind", ["figure", "slider"])
+def test_a_picture_is_new_when_its_numbers_are_and_not_when_its_bytes_are(kind):
+    def shows(picture, *numbers, caption="Falls.", alt="Line plot, from 1 to 3e-5."):
+        about = {"kind": kind, "caption": caption, "data": numbers}
+        data = {"image/png": picture, "text/plain": alt}
+        return {"output_type": "display_data", "data": data, "metadata": {"labkit": about}}
+
+    assert same_output(shows("abc1", 0.0, 1.0), shows("abc2", 0.0, 1.0 + 1e-9))
+    assert not same_output(shows("abc1", 0.0, 1.0), shows("abc1", 0.0, 2.0))
+    assert not same_output(shows("abc1", 0.0), shows("abc1", 0.0, caption="Rises."))
+    assert same_output(shows("abc1", 0.0), shows("abc1", 0.0, alt="Line plot, from 1 to 2e-5."))
+    assert not same_output(shows("abc1", 0.0), shows("abc1", 0.0, alt="Dots, from 1 to 3e-5."))
+
+
+def test_what_a_page_asks_is_new_when_its_numbers_differ_by_more_than_rounding():
+    def asks(wanted, hint="Mind the sign."):
+        data = {EXERCISE: {"cases": [{"wanted": wanted}], "hint": hint}, "text/plain": "not yet"}
+        return {"output_type": "execute_result", "data": data, "metadata": {}}
+
+    exact = "[0.4757656854799803, 1e-17]"
+    assert same_output(asks(exact), asks("[0.47576568547998044, -3e-17]"))
+    assert not same_output(asks(exact), asks("[0.4757756854799803, 1e-17]"))
+    assert not same_output(asks(exact), asks(exact, hint="Mind the scale."))
 
 
 def test_a_card_is_new_when_its_looks_are_and_not_when_its_digits_are():

@@ -4,16 +4,19 @@ A run on another day differs in the last digits, and so in every byte of a pictu
 news: numbers count as equal within a tolerance, everything else must be equal.
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.display import CLAIM
+from labkit.display import CLAIM, EXERCISE
 
 # Printed numbers: losses move by a per cent or so between CPU models.
 PRINTED_RTOL = 2e-2
+# What a page compares an answer with, which allows ten times as much or more.
+ASKED_RTOL = 1e-5
 # A figure's data: a twentieth of its range is about what an eye can tell.
 DRAWN_TOLERANCE = 5e-2
 # A number in a claim's sentence, beside its mean: a share of it.
@@ -49,16 +52,14 @@ NUMBER = re.compile(
 )
 
 
-def same_text(old: str, new: str) -> bool:
+def same_text(old: str, new: str, rtol: float = PRINTED_RTOL) -> bool:
     """Compare two texts, their numbers with a tolerance and their words exactly."""
     if old == new:
         return True
     if _mask_numbers(old) != _mask_numbers(new):
         return False
     pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
-    return all(
-        a == b or are_close(_parse_printed(a), _parse_printed(b), PRINTED_RTOL) for a, b in pairs
-    )
+    return all(a == b or are_close(_parse_printed(a), _parse_printed(b), rtol) for a, b in pairs)
 
 
 def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
@@ -123,14 +124,11 @@ def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     about, other_about = (out.get("metadata", {}).get("labkit", {}) for out in (old, new))
     if about.get("kind") != other_about.get("kind"):
         return False
-    if about.get("kind") == "figure":
-        texts = [
-            (data["text/plain"], other["text/plain"]),
-            (about["caption"], other_about["caption"]),
-        ]
-        return same_data(about.get("data", []), other_about.get("data", [])) and all(
-            same_text(before, after) for before, after in texts
-        )
+    if about.get("kind") in ("figure", "slider"):
+        # The numbers of an alternative text are the drawn ones, some of them invisibly small.
+        words, other_words = (_mask_numbers(each["text/plain"]) for each in (data, other))
+        same_words = words == other_words and same_text(about["caption"], other_about["caption"])
+        return same_words and same_data(about.get("data", []), other_about.get("data", []))
     return all(_same_value(mime, data[mime], other[mime]) for mime in data)
 
 
@@ -178,6 +176,9 @@ def _mask_numbers(text: str) -> str:
 
 
 def _same_value(mime: str, old: Any, new: Any) -> bool:
+    if mime == EXERCISE:
+        before, after = (json.dumps(asked, sort_keys=True) for asked in (old, new))
+        return same_text(before, after, ASKED_RTOL)
     return same_text(old, new) if mime.startswith("text/") else old == new
 
 
