@@ -16,6 +16,7 @@ from blocks import (
     build,
     config,
     depart,
+    rotate_first,
 )
 from torch import nn
 
@@ -126,10 +127,10 @@ def test_each_half_is_told_apart():
 
 def test_two_parts_that_differ_are_both_named():
     given = Block(config("qk"))
-    given.attention.sublayer.norm_v = nn.RMSNorm(8)
+    rotate_first(given)
     given.feed_forward.sublayer.activation = torch.relu
     cause = causes(block(given, "qk", config("qk")))[-1]
-    assert "(v) are normalized" in cause and "the activation is relu" in cause
+    assert "normalized after the rotation" in cause and "activation is relu" in cause
 
 
 def test_ngpts_faults_of_chapter_08_are_named():

@@ -3,35 +3,31 @@
     report = check.block(lambda x, f, norm: x + f(norm(x)), "pre")
     report = check.block(Block(config), "qk", config)
 
-The reference is labkit's block in float64 on the same weights; tests/recipe_equations.py has its
-equations once more, from the papers. This file has what is asked and the search for a cause;
-block_laws.py has the laws, block_subject.py runs what was handed in beside labkit's own,
-block_mistakes.py knows what may be wrong in a step and block_parts.py in a labkit Block.
+The reference is the recipe's steps in float64 on the same weights; tests/recipe_equations.py has
+its equations once more, from the papers. block_subject.py runs what was handed in beside them,
+block_mistakes.py knows what may be wrong. This file has what is asked, and the laws.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from labkit.check.block_laws import LAWS, RANDOM
-from labkit.check.block_mistakes import list_changes
+from labkit.check.block_mistakes import list_changes, list_declared
 from labkit.check.block_subject import (
-    RIGHT,
     SIDES,
     TAKES,
-    BlockSubject,
-    Change,
     FunctionSubject,
     ModuleSubject,
-    Outcome,
-    agree,
-    is_close,
+    Move,
+    Parts,
+    Subject,
 )
-from labkit.check.case import Broken, Case, describe, told
+from labkit.check.case import Broken, Case, Untested, describe, told
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, refuse_nothing, try_all, try_law
 from labkit.check.tasks import make_block_task
@@ -40,6 +36,10 @@ from labkit.norms import facts
 from labkit.placements import ALIASES
 from labkit.placements import recipe as look_up
 
+ALLOWED = 1e-4  # relative to the largest entry
+CUT = "part of the way is cut off (detach, no_grad, .data) or scaled"
+CONSTANT = "a constant does not follow the depth or the block's number"
+FUNCTIONS = ("step", "functions")  # forms that are no module
 DEPTH = 6  # blocks, where no config says it
 SMALL: dict[str, Any] = {"dim": 16, "heads": 2, "hidden": 20, "depth": DEPTH, "context": 16}
 
@@ -93,13 +93,13 @@ def block(
     title = f"check.block {recipe}"
     if refused := refuse_nothing(given, "a step, a block of functions or a module"):
         return Report(title, (refused,))
-    exam = BlockExam(given, form, recipe, config, index, part, seed)
+    asked = Asked(given, form, recipe, config, index, part, seed)
 
-    def attempt(name: str, law: Callable[..., None], exam: BlockExam) -> Law | None:
-        return try_law(name, law, exam) if exam.settled or name == "runs" else None
+    def attempt(name: str, law: Callable[..., None], trial: Trial) -> Law | None:
+        return try_law(name, law, trial) if trial.came or name == "runs" else None
 
-    report = try_all(title, exam.prepare, LAWS, BlockExam.list_notes, attempt)
-    return replace(report, ask=exam.make_task)
+    report = try_all(title, lambda: Trial(asked, asked.make_subject()), LAWS, _list_notes, attempt)
+    return replace(report, ask=asked.make_task)
 
 
 def _refuse_config(config: ModelConfig | None, recipe: str) -> None:
@@ -133,9 +133,9 @@ def find_form(given: Any) -> str:
     return "step" if len(positional) == 2 and not isinstance(given, type) else ""
 
 
-@dataclass
-class BlockExam:
-    """One check: what was handed in, the subject made of it, and one explanation for all laws."""
+@dataclass(frozen=True)
+class Asked:
+    """What was handed in, as what, and the place in the stack that it is held for."""
 
     given: Any
     form: str
@@ -144,27 +144,17 @@ class BlockExam:
     index: int | None
     part: str | None
     seed: int
-    settled = False  # it runs
-    off = False  # a value came out wrong; what follows proves little
-    subject: BlockSubject = field(init=False)
-    _cause: str | None = None
+    depth: int = 0  # 0: the config's, or DEPTH
 
-    # --- what is held against what ---
-
-    def prepare(self) -> "BlockExam":
-        """Make the subject."""
+    def make_subject(self) -> Subject:
+        """Put what was handed in beside the recipe's steps; raise Broken where that cannot be."""
         if not self.form:
             raise Broken(f"{TAKES}; got {getattr(self.given, '__name__', repr(self.given))}")
-        self.depth = DEPTH if self.config is None else self.config.depth
-        self.subject = self.make_subject()
-        return self
-
-    def make_subject(self) -> BlockSubject:
-        """Make the subject, for the depth and the block that were named."""
-        if self.form in ("step", "functions"):
+        depth = self.depth or (DEPTH if self.config is None else self.config.depth)
+        if self.form in FUNCTIONS:
             sides = SIDES if self.form == "functions" else (self.part or SIDES[1],)
-            place = self.depth - 1 if self.index is None else self.index
-            return FunctionSubject(self.given, sides, self.recipe, self.depth, place, self.seed)
+            place = depth - 1 if self.index is None else self.index
+            return FunctionSubject(self.given, sides, self.recipe, depth, place, self.seed)
         config = self.config or ModelConfig(self.recipe, **SMALL)
         if config.experts is not None:
             raise Broken("a block with experts cannot be checked; leave config.experts out")
@@ -175,17 +165,17 @@ class BlockExam:
             )
         module, place = self.given, self.index
         if self.form == "maker":
-            place = 0 if place is None and self.takes("block", "index") else place
+            place = 0 if place is None and self._takes("block", "index") else place
             module = self._make_module(config, place)
         elif self.config is None:
             raise Broken(f"{TAKES}; pass the config that it was made from as config=")
         if place is None:
             own = getattr(getattr(module, "attention", None), "place", None)
-            place = getattr(own, "block", self.depth - 1)
+            place = getattr(own, "block", depth - 1)
         return ModuleSubject(module, self.recipe, config, place, self.seed)
 
     def _make_module(self, config: ModelConfig, place: int | None) -> nn.Module:
-        numbered = self.takes("block", "index")
+        numbered = self._takes("block", "index")
         try:
             made = self.given(config, place) if numbered else self.given(config)
         except Exception as error:
@@ -194,110 +184,205 @@ class BlockExam:
             raise Broken(f"it made a {type(made).__name__}, where an nn.Module is wanted")
         return made
 
-    def takes(self, *names: str) -> bool:
-        """Return whether what was handed in takes an argument of one of these names."""
+    def _takes(self, *names: str) -> bool:
         return any(name in names for name in inspect.signature(self.given).parameters)
 
-    def list_other_places(self) -> Iterator[tuple[int, int]]:
+    def list_other_places(self, subject: Subject) -> Iterator["Asked"]:
         """List the depths and blocks for which the same code must hold too."""
-        by_depth = self.takes_depth() and self.form == "step"
-        numbered = self.form != "module" and self.takes("index", "number", "block")
-        if self.recipe == "lns" and self.form == "step":
-            numbered = True  # a step that takes no number holds for one block only
+        by_depth = self.form == "step" and self._takes("depth", "sublayers", "alpha")
+        numbered = self.form != "module" and self._takes("index", "number", "block")
+        # A step of this recipe that takes no number holds for one block only.
+        numbered = numbered or (self.recipe == "lns" and self.form == "step")
         numbered = numbered and self.index is None
         if not (by_depth or numbered):
             return
-        kinds = (self.subject.placement.attention, self.subject.placement.feed_forward)
-        for depth in (3, 12) if by_depth else (self.depth,):
-            for index in (0, 1, depth - 1) if numbered else (min(self.subject.index, depth - 1),):
-                placed = look_up(self.recipe).placement(index, depth)
+        for depth in (3, 12) if by_depth else (subject.depth,):
+            for index in (0, 1, depth - 1) if numbered else (min(subject.index, depth - 1),):
                 # A step is one equation; a block may be another one for each number.
-                same = (placed.attention, placed.feed_forward) == kinds
+                same = look_up(self.recipe).placement(index, depth) == subject.placement
                 if (self.form == "maker" or same) and index < depth:
-                    yield depth, index
-
-    def takes_depth(self) -> bool:
-        """Return whether a constant that depends on depth is left to what was handed in."""
-        return self.form != "module" and self.takes("depth", "sublayers", "alpha")
-
-    def move_to(self, depth: int, index: int) -> "BlockExam":
-        """Return the exam of the same code at another depth and block."""
-        config = None if self.config is None else replace(self.config, depth=depth)
-        other = replace(self, config=config, index=index)
-        other.depth = depth
-        other.subject = other.make_subject()
-        return other
-
-    def settle(self) -> None:
-        """Run it on two cases, on which causes are looked for."""
-        self.cases = [self.subject.draw_case("ordinary numbers", batch=1, time=t) for t in (4, 3)]
-        self.actual = [self.run(case) for case in self.cases]
-        self.settled = True
-
-    def run(self, case: Case) -> Outcome:
-        """Run what was handed in."""
-        with torch.no_grad():
-            return self.subject.run(case)
-
-    def compare(self, case: Case) -> None:
-        """Hold all that comes on a case against the reference."""
-        with torch.no_grad():
-            actual, expected = self.run(case), self.subject.find_truth(case)
-        for (name, came), (_, wanted) in zip(
-            actual.list_parts(), expected.list_parts(), strict=True
-        ):
-            if came is not None and wanted is not None and not is_close(came, wanted):
-                self.off = True
-                what = f", {name}" if name else ""
-                raise Broken(describe(case, came, wanted, what), self.find_cause())
+                    yield replace(self, index=index, depth=depth)
 
     def make_task(self) -> dict[str, Any] | None:
         """Make what a page asks; None of a module, or of what asks for more than a page has."""
-        if self.form not in ("step", "functions"):
+        if self.form not in FUNCTIONS:
             return None
-        places = [(self.subject.depth, self.subject.index), *self.list_other_places()]
-        exams = [self.move_to(*place) for place in dict.fromkeys(places)]
-        subjects = [one.subject for one in exams if isinstance(one.subject, FunctionSubject)]
-        return make_block_task(self.given, subjects)
+        subject = self.make_subject()
+        subjects = [subject, *(other.make_subject() for other in self.list_other_places(subject))]
+        places = {(one.depth, one.index): one for one in subjects}
+        functions = [one for one in places.values() if isinstance(one, FunctionSubject)]
+        return make_block_task(self.given, functions)
 
-    # --- why ---
 
-    def find_cause(self, usual: str = "") -> str:
-        """Return the mistake that gives what came, looked for once; else a usual one.
+@dataclass
+class Trial:
+    """One check: the subject, and what came on two cases, by which its mistake is named."""
 
-        A usual mistake explains no wrong value, so it is not told once a value was wrong.
-        """
-        if self._cause is None:
-            self._cause = "" if self._fits_all(RIGHT) else self._explain_difference()
-        return self._cause or ("" if self.off else usual)
+    asked: Asked
+    subject: Subject
+    cases: list[Case] = field(default_factory=list)
+    came: list[Parts] = field(default_factory=list)
 
-    def _explain_difference(self) -> str:
-        first: Tensor = self.actual[0].stream
-        if not is_close(self.run(self.cases[0]).stream, first, 1e-9) and first.isfinite().all():
-            return RANDOM
-        for change in list_changes(self.subject):
-            try:
-                if self._fits_all(change):
-                    return change.sentence
-            except (RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError):
-                continue  # shapes that do not fit: it is another mistake
-        return ""
+    def begin(self) -> None:
+        """Run it for the first time; raise Broken where nothing usable comes."""
+        self.cases = [self.subject.draw_case("ordinary numbers", batch=1, time=t) for t in (4, 3)]
+        self.came = [_run(self.subject, case) for case in self.cases]
 
     @torch.no_grad()
-    def _fits_all(self, change: Change) -> bool:
-        pairs = zip(self.cases, self.actual, strict=True)
-        return all(agree(actual, self.subject.find_truth(c, change)) for c, actual in pairs)
+    def fits(self, steps: Sequence[Move] | None = None) -> bool:
+        """Return whether the recipe's steps, or others, give what came."""
+        truths = [self.subject.find_truth(case, steps) for case in self.cases]
+        return all(_find_gap(*pair) is None for pair in zip(self.came, truths, strict=True))
 
-    def list_notes(self) -> tuple[str, ...]:
-        """Tell what the reader did not ask for in so many words."""
-        notes = []
-        row = look_up(self.recipe)
-        if row.first is not None and self.index is None and self.form in ("step", "functions"):
-            equations = "; ".join(step.equation for step in self.subject.steps)
-            notes.append(
-                "the recipe treats the first block(s) in another way: this was held against block "
-                f"{self.subject.index} (from 0), {equations}; name another one with index="
-            )
-        if self.off and not self._cause:
-            notes.append("no cause that labkit knows fits what came")
-        return tuple(notes)
+    @cached_property
+    def cause(self) -> str:
+        """The first mistake that gives what came, or else what a module declares; "" for none."""
+        if self.fits():
+            return ""
+        for sentence, steps in list_changes(self.subject):
+            try:
+                if self.fits(steps):
+                    return sentence
+            except (RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError):
+                continue  # shapes that do not fit: it is another mistake
+        return "; ".join(list_declared(self.subject))
+
+    def compare(self, subject: Subject, case: Case) -> None:
+        """Hold all that comes on a case against the recipe."""
+        with torch.no_grad():
+            came, wanted = _run(subject, case), subject.find_truth(case)
+        if (name := _find_gap(came, wanted)) is not None:
+            raise Broken(describe(case, came[name], wanted[name], name), self.cause)
+
+
+def _run(subject: Subject, case: Case) -> Parts:
+    """Run what was handed in on a copy."""
+    with torch.no_grad():
+        return subject.run(case.map(lambda _, t: t.clone()))
+
+
+def _find_gap(came: Parts, wanted: Parts, allowed: float = ALLOWED) -> str | None:
+    """Name the first part that is off by more than a share of its largest entry; None for none."""
+    for name in came.keys() & wanted.keys():
+        gap = (came[name].detach().double() - wanted[name].detach().double()).abs().max().item()
+        if not gap <= allowed * wanted[name].abs().max().item() + 1e-12:
+            return name
+    return None
+
+
+# --- laws: each takes a Trial, and raises Broken where it does not hold ---
+
+
+def hold_parameters(trial: Trial) -> None:
+    """Have the parameters of labkit's block, and no others."""
+    if not isinstance(trial.subject, ModuleSubject):
+        raise Untested()
+    if trial.subject.problems:
+        usual = "a norm or a matrix is missing, or two places share one"
+        raise Broken("; ".join(trial.subject.problems), trial.cause or usual)
+
+
+def hold_value(trial: Trial) -> None:
+    """Match the recipe's equations in float64: few and many tokens, a small and a large stream."""
+    subject = trial.subject
+    sizes = () if subject.row.sphere else (("a small stream", 0.3), ("a large stream", 100.0))
+    cases = [
+        subject.draw_case("ordinary numbers"),
+        subject.draw_case("many long sequences", batch=6, time=40),
+        subject.draw_case("one token", batch=1, time=1),
+        *(subject.draw_case(about, scale=scale) for about, scale in sizes),
+        *([subject.draw_padded()] if isinstance(subject, ModuleSubject) else []),
+    ]
+    for case in cases:
+        trial.compare(subject, case)
+
+
+def hold_attention_half(trial: Trial) -> None:
+    """Match the equations when the feed-forward writes nothing."""
+    _hold_half(trial, 0)
+
+
+def hold_feed_forward_half(trial: Trial) -> None:
+    """Match the equations when the attention writes nothing."""
+    _hold_half(trial, 1)
+
+
+def _hold_half(trial: Trial, half: int) -> None:
+    if trial.subject.row.sphere or trial.subject.sides != SIDES:
+        raise Untested()
+    silent = SIDES[1 - half]
+    case = trial.subject.draw_case(f"the {silent} writes nothing")
+    trial.compare(trial.subject.silence(1 - half), case)
+
+
+def hold_gradient(trial: Trial) -> None:
+    """Return the gradient of x, and of whatever else comes in."""
+    case = trial.subject.draw_case("ordinary numbers", batch=1, time=4)
+    weight = trial.subject.draw_normal(*case.x.shape)
+
+    def differentiate(run: Callable[[Case], Parts]) -> Parts:
+        leaves = case.map(lambda _, t: t.clone().requires_grad_())
+        parts = run(leaves.map(lambda _, t: t * 1)).values()
+        total = torch.stack([(part * weight).sum() for part in parts]).sum()
+        if not total.requires_grad:
+            raise Broken(f"on {case} the new stream has no gradient", CUT)
+        places = leaves.tensors()
+        grads = torch.autograd.grad(total, [*places.values()], materialize_grads=True)
+        return dict(zip(places, grads, strict=True))
+
+    came, wanted = differentiate(trial.subject.run), differentiate(trial.subject.find_truth)
+    if (name := _find_gap(came, wanted, 1e-3)) is not None:
+        cause = CUT if trial.fits() else trial.cause
+        raise Broken(describe(case, came[name], wanted[name], f", gradient of {name}"), cause)
+
+
+def hold_inputs_kept(trial: Trial) -> None:
+    """Leave x as it was."""
+    case = trial.subject.draw_case("ordinary numbers")
+    x = case.x.clone()
+    with torch.no_grad():
+        trial.subject.run(replace(case, x=x))
+    if not torch.equal(x, case.x):
+        cause = "an in-place operation (+=, add_, mul_) on the stream or a view of it"
+        raise Broken(f"on {case} x was overwritten", cause)
+
+
+def hold_constants(trial: Trial) -> None:
+    """Match the equations for other depths and other blocks of the stack."""
+    others = [*trial.asked.list_other_places(trial.subject)]
+    if not others:
+        raise Untested()
+    for asked in others:
+        other = Trial(asked, asked.make_subject())
+        other.begin()
+        about = f"depth {other.subject.depth}, block {other.subject.index} from 0"
+        try:
+            other.compare(other.subject, other.subject.draw_case(about))
+        except Broken as broken:
+            raise Broken(broken.message, CONSTANT if trial.fits() else trial.cause) from None
+
+
+LAWS: dict[str, Callable[[Trial], None]] = {
+    "runs": Trial.begin,
+    "parameters": hold_parameters,
+    "value": hold_value,
+    "attention half": hold_attention_half,
+    "feed-forward half": hold_feed_forward_half,
+    "gradient of x": hold_gradient,
+    "inputs kept": hold_inputs_kept,
+    "constants": hold_constants,
+}
+
+
+def _list_notes(trial: Trial) -> tuple[str, ...]:
+    """Tell what the reader did not ask for in so many words."""
+    notes, asked, subject = [], trial.asked, trial.subject
+    if subject.row.first is not None and asked.index is None and asked.form in FUNCTIONS:
+        equations = "; ".join(step.equation for step in subject.steps)
+        notes.append(
+            "the recipe treats the first block(s) in another way: this was held against block "
+            f"{subject.index} (from 0), {equations}; name another one with index="
+        )
+    if trial.came and not trial.fits() and not trial.cause:
+        notes.append("no cause that labkit knows fits what came")
+    return tuple(notes)

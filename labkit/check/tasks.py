@@ -13,7 +13,7 @@ from torch import Tensor
 
 import labkit.norms
 from labkit.check.block_mistakes import list_changes
-from labkit.check.block_subject import Called, FunctionSubject, remake_step
+from labkit.check.block_subject import NORMS, SUBLAYERS, FunctionSubject
 from labkit.check.calls import call, mark
 from labkit.check.case import Case
 from labkit.check.function import NAMES, write, write_result
@@ -21,7 +21,7 @@ from labkit.check.mistakes import known_mistakes
 from labkit.check.specs import Norm
 
 RTOL = 1e-4
-NOTE = "On these cases. In JupyterLab the check holds its laws, half precision and gradients too."
+NOTE = "On these cases. In JupyterLab the check holds its laws, with more inputs and gradients."
 IMPOSSIBLE = (  # what a mistake raises on inputs that it does not fit
     RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError, IndexError, KeyError,
 )  # fmt: skip
@@ -29,13 +29,6 @@ WITH_STATISTICS = (
     "lambda f, x, mean, var, **more: "
     '{"output": f(x, mean, var, **more), "running mean": mean, "running variance": var}'
 )
-SUBLAYERS = {
-    "attention": "lambda x: x.flip(-2) + torch.tanh(2 * x)",
-    "feed-forward": "lambda x: 2 * torch.tanh(x.flip(-1) - 0.5)",
-}
-NORM = "lambda x: {gain} * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()"
-GAINS = (0.8, 1.3, 0.6, 1.7)
-
 Marks = dict[str, list[float]]  # mistake: what it would return, case by case
 
 
@@ -150,23 +143,23 @@ def _add_slip(slips: Marks, cause: str, marks: list[float], right: list[float]) 
 def make_block_task(given: Any, subjects: list[FunctionSubject]) -> dict[str, Any] | None:
     """Make the task of a step or a block of functions, a case for each subject.
 
-    None where it asks for what has no text, such as a gate, or carries a second stream or scores.
+    None where it asks for what has no text, such as a gate, or is on a sphere, or carries a second
+    stream or scores.
     """
-    if not is_named(given) or subjects[0].row.second_stream or subjects[0].row.chain:
+    row = subjects[0].row
+    if not is_named(given) or row.sphere or row.second_stream or row.chain:
         return None
     cases: list[dict[str, Any]] = []
     right: list[float] = []
     found: Marks = {}
     for number, subject in enumerate(subjects):
-        norms = _speak_in_text(subject)
         case = subject.draw_case("", batch=1, time=3)
-        if not subject.row.sphere:
-            case = Case(case.x.round(decimals=2), "", case.given)
-        text = _write_arguments(given, subject, case, norms)
+        case = Case(case.x.round(decimals=2), "", case.given)
+        text = _write_arguments(subject, case)
         if text is None:
             return None
         with torch.no_grad():
-            truth = subject.find_truth(case).stream
+            truth = subject.find_truth(case)[""]
             label = f"{subject.depth} blocks" if len(subjects) > 1 else ""
             cases.append(
                 {
@@ -177,12 +170,12 @@ def make_block_task(given: Any, subjects: list[FunctionSubject]) -> dict[str, An
                 }
             )
             right.append(mark(truth))
-            for change in list_changes(subject):
+            for cause, steps in list_changes(subject):
                 try:
-                    came = mark(subject.find_truth(case, change).stream)
+                    came = mark(subject.find_truth(case, steps)[""])
                 except IMPOSSIBLE:
                     continue
-                marks = found.setdefault(change.sentence, [])
+                marks = found.setdefault(cause, [])
                 if len(marks) == number:  # the first of this name
                     marks.append(came)
     slips: Marks = {}
@@ -192,35 +185,18 @@ def make_block_task(given: Any, subjects: list[FunctionSubject]) -> dict[str, An
     return make_task(given, cases, slips)
 
 
-def _speak_in_text(subject: FunctionSubject) -> list[str]:
-    """Put sublayers and norms that have a text in the place of those that were drawn."""
-    texts = [NORM.format(gain=gain) for gain in GAINS]
-    norms = [Called(eval(text, dict(NAMES))) for text in texts]
-    left, steps = iter(norms), []
-    for side, step in zip(subject.sides, subject.steps, strict=True):
-        sublayer = eval(SUBLAYERS[side], dict(NAMES))
-        steps.append(remake_step(step, type(step), sublayer, [next(left) for _ in step.norms]))
-    subject.steps, subject.spare = steps, norms
-    return texts
-
-
-def _write_arguments(
-    given: Any, subject: FunctionSubject, case: Case, norms: list[str]
-) -> str | None:
+def _write_arguments(subject: FunctionSubject, case: Case) -> str | None:
     """Write the arguments of a call as source."""
     parts = [write(case.x), *(write(SUBLAYERS[side]) for side in subject.sides)]
     if len(subject.sides) > 1:
-        return ", ".join([*parts, *map(write, norms[: len(subject.norms)])])
+        return ", ".join([*parts, *map(write, NORMS[: len(subject.norms)])])
     offered = subject.offer_arguments(subject.make_context(case))
-    for p in list(inspect.signature(given).parameters.values())[2:]:
-        if p.name in ("norm", "norm_out"):
-            text = write(norms[p.name == "norm_out"])
-        elif p.name in offered and not callable(offered[p.name]):
-            value = offered[p.name]
+    offered |= {"norm": NORMS[0], "norm_out": NORMS[1]}
+    for p in list(inspect.signature(subject.given).parameters.values())[2:]:
+        value = offered.get(p.name)
+        if value is not None and not callable(value):
             text = write(value.detach() if isinstance(value, Tensor) else value)
-        elif p.default is not p.empty:
-            continue
-        else:
+            parts.append(f"{p.name}={text}")
+        elif p.default is p.empty:
             return None
-        parts.append(f"{p.name}={text}")
     return ", ".join(parts)
