@@ -194,7 +194,11 @@ def computed(
     if not isinstance(values, float | int | Sequence | np.ndarray):
         return Sample(values, unit=unit, tolerance=tolerance)
     numbers = tuple(map(float, np.atleast_1d(values)))
-    estimate = Seeds(numbers) if interval is None else Given(numbers, (float(interval[0]), float(interval[1])))
+    estimate = (
+        Seeds(numbers)
+        if interval is None
+        else Given(numbers, (float(interval[0]), float(interval[1])))
+    )
     return Sample(estimate, unit=unit, tolerance=tolerance)
 
 

@@ -261,12 +261,8 @@ def _mark_rows(
     marks: Marks, name: str, ax: Any, quantity: str, places: Sequence[float], rows: Rows
 ) -> str:
     """Take an arm's values, those of all its runs at each place; its line ends with the first."""
-    longest, mean = max(map(len, rows)), mean_run(rows)
-    runs = [[row[i] for row in rows if i < len(row)] for i in range(longest)]
-    # Where some runs have ended the mean is not drawn: a reader finds the others where it was.
-    ends = [mean_and_half(values)[0] for values in runs[len(mean) :]]
-    spots = [*zip(places, [*mean, *ends], strict=False)]
-    return marks.add(name, ax, quantity, [*places[:longest]], runs, places=spots)
+    runs = [[row[i] for row in rows if i < len(row)] for i in range(max(map(len, rows)))]
+    return marks.add(name, ax, quantity, [*places[: len(runs)]], runs)
 
 
 def _draw_arm(
