@@ -133,8 +133,8 @@ class View:
     found: dict[str, str]
     imported: list[str]
 
-    def show(self, *more: str) -> list[str]:
-        """List bubblewrap's arguments for a root that holds this, Python, and `more`.
+    def build_arguments(self, *more: str) -> list[str]:
+        """Build bubblewrap's arguments for a root that holds this, Python, and `more`.
 
         `more` are arguments of bubblewrap as well. Workers see less than that: Landlock lets them
         read nothing below /proc, and of `more` their own folder.
