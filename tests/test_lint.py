@@ -157,6 +157,25 @@ def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found():
     )
 
 
+def test_a_twin_older_than_the_records_is_found():
+    """Planted: one run fewer had reported when the card was written."""
+    recorded = load_recorded(ROOT, "book")["claims"]
+    one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
+    text = Text.read(one, recorded)
+    assert not list(ledger.match_the_cards(recorded, [text]))
+    cards = [
+        output["data"][display.CLAIM]
+        for cell in text.twin["cells"]
+        for output in cell.get("outputs", [])
+        if display.CLAIM in output.get("data", {})
+    ]
+    card = next(card for card in cards if card.get("rungs"))
+    freedom = card["rungs"]["S"]["scatter"][0][1]
+    card["rungs"]["S"]["scatter"][0][1] = freedom - 1
+    (fault,) = ledger.match_the_cards(recorded, [text])
+    assert f"{card['id']} on its card: rungs, S, scatter is {freedom - 1}" in fault
+
+
 def test_a_chapter_with_too_many_findings_is_found(monkeypatch):
     monkeypatch.setattr(ledger, "TOGETHER", 1)
     assert "findings together; at most 1" in next(

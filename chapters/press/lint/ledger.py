@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from press.book.chapters import is_letter, read_number
+from press.book.compare import EXACT, find_change
 from press.book.holm import (
     compute_p_values,
     judge_weakness,
     rebuild_estimate,
     verdict_of,
 )
-from press.book.ledger import collect_claims
+from press.book.ledger import collect_claims, join_claims
 from press.lint.chapter import Text
 
 Claims = Mapping[str, Mapping[str, Any]]
@@ -51,6 +52,16 @@ def match_the_chapters(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     yield from (f"{name} is made, and not recorded" for name in sorted(made - {*claims}))
 
 
+def match_the_cards(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
+    """A twin's cards have the recorded values and degrees of freedom, exactly."""
+    for text in texts:
+        for name, card in join_claims(collect_claims(text.twin, text.name)).items():
+            recorded = claims.get(name, card)
+            changes = (find_change(key, recorded.get(key), card.get(key)) for key in EXACT)
+            if change := next(filter(None, changes), ""):
+                yield f"{name} on its card: {change}; `make book` writes the twin anew"
+
+
 def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """A chapter tests at most thirty findings together, a shelf sixty."""
     for chapter, family in compute_p_values(claims).items():
@@ -77,6 +88,7 @@ LEDGER: tuple[Callable[[Claims, Sequence[Text]], Iterator[str]], ...] = (
     judge_again,
     refuse_width_zero,
     match_the_chapters,
+    match_the_cards,
     limit_families,
     refuse_markup,
     find_unsaid,
