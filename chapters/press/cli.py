@@ -5,9 +5,15 @@ import os
 import sys
 from typing import Annotated
 
-from typer import Context, Exit, Option, Typer, TyperException
-from typer.core import TyperGroup
-from typer.main import get_command
+try:
+    from typer import Context, Exit, Option, Typer, TyperException
+    from typer.core import TyperGroup
+    from typer.main import get_command
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        "labkit: the command needs the package typer, which is not installed; pip install typer, "
+        "or all that builds the book: pip install 'norm-lab-book[book]'"
+    ) from error
 
 from press.book.files import Red
 from press.commands import (

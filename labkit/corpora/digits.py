@@ -19,7 +19,13 @@ VALIDATION, TEST = 200, 400
 @cache
 def load_images() -> tuple[Tensor, Tensor]:
     """Load images and classes in the fixed order: validation, test, and those to train on."""
-    from sklearn.datasets import load_digits  # a second to import; only digits need it
+    try:
+        from sklearn.datasets import load_digits  # a second to import; only digits need it
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "the digits are those of scikit-learn, which is not installed; pip install "
+            "scikit-learn, or all that the book needs: pip install 'norm-lab-book[book]'"
+        ) from error
 
     pixels, classes = load_digits(return_X_y=True)
     images = torch.tensor(pixels, dtype=torch.float32).view(-1, 1, 8, 8) / 16

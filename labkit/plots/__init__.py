@@ -4,6 +4,26 @@ What there is stands in `__init__.pyi`. A module is imported when one of its fig
 for, so that a chapter is drawn anew only where a figure that it shows has changed.
 """
 
-import lazy_loader
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_HOMES = {
+    name.name: line.module
+    for line in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(line, ast.ImportFrom)
+    for name in line.names
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"labkit.plots has no {name!r}; it has {', '.join(__dir__())}")
+    figure = getattr(import_module(f"labkit.plots.{_HOMES[name]}"), name)
+    globals()[name] = figure  # importing a module of the same name has put that there
+    return figure
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

