@@ -16,6 +16,7 @@ from labkit.check.public import out_of_time
 from press.book.execute import manage_kernel
 from press.homework import leaks, notebook, source, variants
 from press.homework.release import write_release
+from tests.homework.release_toy import files_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "chapters" / "homework").glob("hw*.py"))
@@ -49,14 +50,6 @@ def with_canaries(path, folder):
     return copy
 
 
-def bytes_below(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 @pytest.mark.slow
 @HOMEWORK
 def test_no_byte_of_a_solution_or_hidden_test_reaches_a_student(path, tmp_path):
@@ -64,7 +57,7 @@ def test_no_byte_of_a_solution_or_hidden_test_reaches_a_student(path, tmp_path):
     assert done.different == len(STUDENTS)
     idle = [text for text in done.warnings if "ran out of time" not in text]
     assert idle == [], "no public check passes before anything is written"
-    given_out = bytes_below(tmp_path / "out" / "student")
+    given_out = files_of(tmp_path / "out" / "student")
     assert sorted(given_out) == sorted(
         f"{name}/{file}" for name in STUDENTS for file in (f"{path.stem}.ipynb", "AI_ASSISTANTS.md")
     ), "text files only: nothing that could hold more than a search sees"
@@ -102,14 +95,8 @@ def test_keys_run_in_jupyter_and_untouched_notebooks_stop_at_their_stubs_only():
         }
         for half in (notebook.write_key_notebook, notebook.write_student_notebook):
             cells = nbformat.reads(half(homework, values), as_version=4).cells
-            halves.append(
-                (
-                    path.stem,
-                    half is notebook.write_key_notebook,
-                    len(together.cells) + 1,
-                    len(cells),
-                )
-            )
+            key = half is notebook.write_key_notebook
+            halves.append((path.stem, key, len(together.cells) + 1, len(cells)))
             together.cells += [nbformat.v4.new_code_cell("%reset -f"), *cells]
     ran = run(together).cells
     for name, key, start, count in halves:
