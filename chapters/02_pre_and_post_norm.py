@@ -32,17 +32,16 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from scipy.stats import mannwhitneyu, spearmanr
+from scipy.stats import mannwhitneyu
 from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots, train  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.corpora.text import training_text
-from labkit.experiments import Experiment, Lab, Results, Run, claim, ladder, minus, proportion
+from labkit.experiments import Experiment, Lab, Run, computed, exact, ladder
 from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Departure
-from labkit.statistics.pooled import compare_samples
 
 # %%
 lab = Lab("02_pre_and_post_norm", size=size, seed=seed, memory={"kernel": "1000M", "run": "900M"})
@@ -363,24 +362,25 @@ plots.curves(
 ).named("constant-written")
 
 # %%
-halved = max(abs(angle / (90 / 2**s) - 1) for s, angle in enumerate(angles["Post-Norm"]))
-added = max(
-    abs(angle / np.rad2deg(np.arctan2(1, s)) - 1) for s, angle in enumerate(angles["Pre-Norm"])
-)
-claim(
+writes = np.arange(13)
+laws = {"Post-Norm": 90 / 2.0**writes, "Pre-Norm": np.rad2deg(np.arctan2(1, writes))}
+off = {name: exact(max(abs(angles[name] / law - 1)), tolerance=1e-4) for name, law in laws.items()}
+off["Post-Norm"].claim(
     "02-a-constant-write-halves-the-angle",
-    "Post-Norm: {end:.3f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
-    halved, end=angles["Post-Norm"][-1],
-    said="Each constant write of a token's own length halves Post-Norm's angle to it.",
-    source="derived above", criterion="< 1e-3", kind="exact", tolerance=1e-4,
-)  # fmt: skip
-claim(
+    "< 1e-3",
+    "Each constant write of a token's own length halves Post-Norm's angle to it.",
+    found="Post-Norm: {end:.3f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
+    source="derived above",
+    beside={"end": angles["Post-Norm"][-1]},
+)
+off["Pre-Norm"].claim(
     "02-a-constant-write-leaves-pre-norm-its-token",
-    "Pre-Norm: {end:.1f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
-    added, end=angles["Pre-Norm"][-1],
-    said="S constant writes leave Pre-Norm an angle whose tangent is 1/S.",
-    source="derived above", criterion="< 1e-3", kind="exact", tolerance=1e-4,
-)  # fmt: skip
+    "< 1e-3",
+    "S constant writes leave Pre-Norm an angle whose tangent is 1/S.",
+    found="Pre-Norm: {end:.1f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
+    source="derived above",
+    beside={"end": angles["Pre-Norm"][-1]},
+)
 
 # %% [markdown]
 r"""
@@ -432,26 +432,23 @@ def is_stuck(record, plateau=letters, cut=0.1):
 
 def count_stuck(results):
     """Count the stuck runs of an arm, by three cuts."""
-    row = {}
-    for cut in CUTS:
-        flags = [is_stuck(record, cut=cut) for _, record in results]
-        row[f"stuck, cut {cut:g}"] = f"{sum(flags)} of {len(flags)}"
-    return row
+    return {
+        f"stuck, cut {cut:g}": str(results.count(lambda record, cut=cut: is_stuck(record, cut=cut)))
+        for cut in CUTS
+    }
 
 
-stuck = {arm: part.values(is_stuck) for arm, part in arms.items()}
+stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 
 # %%
-claim(
+(stuck["Post-Norm"] - stuck["with warm-up"]).claim(
     "02-post-needs-warm-up",
-    "Without warm-up {k} of {n} Post-Norm runs are stuck, with it {other_k} of {other_n}; of Pre-Norm's, without warm-up, {pre:.0f}.",
-    proportion(stuck["Post-Norm"]) - proportion(stuck["with warm-up"]),
-    pre=sum(stuck["Pre-Norm"]),
-    said="Without warm-up Post-Norm gets stuck more often than with it.",
+    "> 0",
+    "Without warm-up Post-Norm gets stuck more often than with it.",
+    found="Without warm-up {k} of {n} Post-Norm runs are stuck, with it {other_k} of {other_n}; of Pre-Norm's, without warm-up, {pre:.0f}.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
-    criterion="> 0",
-    kind="at",
+    beside={"pre": stuck["Pre-Norm"].estimate.k},
 )
 
 # %%
@@ -474,36 +471,30 @@ def path(record, step):
     return record.probes["token-share"][step]["path"]
 
 
-def at(arm, measure, step):
-    """Read a measure of every run of an arm at a step."""
-    return [measure(record, step) for _, record in arms[arm]]
-
-
 def look(arm, step):
     """Sum up an arm at a step, in medians; a row of a table."""
-    shares = at(arm, share, step)
+    runs = arms[arm]
     return {
         "runs": arm,
         "step": step,
-        "share that tells tokens apart": float(np.median(shares)),
-        "runs below 0.001": f"{sum(value < 1e-3 for value in shares)} of {len(shares)}",
-        "identity path": "" if arm == "Pre-Norm" else float(np.median(at(arm, path, step))),
-        "gradient, first block / last": float(np.median(at(arm, first_over_last, step))),
+        "share that tells tokens apart": runs.measure(share, at=step).median,
+        "runs below 0.001": str(runs.count(lambda record, at: share(record, at) < 1e-3, at=step)),
+        "identity path": "" if arm == "Pre-Norm" else runs.measure(path, at=step).median,
+        "gradient, first block / last": runs.measure(first_over_last, at=step).median,
     }
 
 
 # %%
-claim(
+shares = {arm: part.measure(share, at=sizes.then) for arm, part in arms.items()}
+merged = shares["Post-Norm"].map(np.log10)
+merged.claim(
     "02-post-norm-merges-its-tokens",
-    "At step 20 the share that tells tokens apart is 10 to the power {mean:.1f} under Post-Norm, on average.",
-    [float(np.log10(value)) for value in at("Post-Norm", share, sizes.then)],
-    said="By step 20 less than a thousandth of Post-Norm's last stream tells tokens apart, in the geometric mean over runs.",
+    "< -3",
+    "By step 20 less than a thousandth of Post-Norm's last stream tells tokens apart, in the geometric mean over runs.",
+    found="At step 20 the share that tells tokens apart is 10 to the power {mean:.1f} under Post-Norm, on average.",
     source="predicted above; pilots",
-    criterion="< -3",
-    kind="at",
-    tried={
-        "last step": f"step {sizes.last}: 10 to the power "
-        f"{np.log10(at('Post-Norm', share, sizes.last)).mean():.1f}",
+    beside={
+        "last step": f"step {sizes.last}: 10 to the power {merged.at(sizes.last).mean:.1f}",
         "control": "warm-up, and Pre-Norm, with the same seeds",
     },
 )
@@ -526,18 +517,18 @@ compare the gradient of the last feed-forward matrix in the first block with tha
 
 
 # %%
-claim(
+arms["Post-Norm"].measure(first_over_last, at=0).claim(
     "02-step-zero-shows-nothing",
-    "At step 0 Post-Norm's first block has {mean:.2f} times the gradient of its last one, Pre-Norm's {pre:.2f} times; Post-Norm's "
+    "> 0.5",
+    "At initialization Post-Norm's first block has at least half the gradient of its last one.",
+    found="At step 0 Post-Norm's first block has {mean:.2f} times the gradient of its last one, Pre-Norm's {pre:.2f} times; Post-Norm's "
     "identity path alone would leave {path:.2f}.",
-    at("Post-Norm", first_over_last, "0"),
-    pre=float(np.mean(at("Pre-Norm", first_over_last, "0"))),
-    path=float(np.mean(at("Post-Norm", path, "0"))),
-    said="At initialization Post-Norm's first block has at least half the gradient of its last one.",
     source="against the law of the identity path, 2^(−S/2), as argued in arXiv 2601.19895",
     published="a factor of 1/64 for twelve sublayers",
-    criterion="> 0.5",
-    kind="at",
+    beside={
+        "pre": arms["Pre-Norm"].measure(first_over_last, at=0),
+        "path": arms["Post-Norm"].measure(path, at=0),
+    },
 )
 
 # %% [markdown]
@@ -557,15 +548,13 @@ block = PreNorm(lambda: LayerNorm(64), nn.Linear(64, 64, bias=False)).double()
 block.sublayer.weight.data = -(x.var(correction=0) + 1e-5).sqrt() * torch.eye(64).double()
 two = torch.stack([torch.ones(64).double(), x, torch.randn(64).double()], 1)
 gradient = torch.linalg.qr(two)[0][:, 2]  # at right angles to the two directions
-claim(
+length = (gradient @ torch.autograd.functional.jacobian(block, x)).norm()
+exact(length, tolerance=1e-9).claim(
     "02-pre-gradient-has-no-floor",
-    "One Pre-Norm block multiplies the length of this gradient by {mean:.1e}.",
-    (gradient @ torch.autograd.functional.jacobian(block, x)).norm().item(),
-    said="A Pre-Norm block can shrink a gradient to nothing.",
+    "< 1e-9",
+    "A Pre-Norm block can shrink a gradient to nothing.",
+    found="One Pre-Norm block multiplies the length of this gradient by {mean:.1e}.",
     source="against the 'theorem' that Pre-Norm gradients are bounded below",
-    criterion="< 1e-9",
-    kind="exact",
-    tolerance=1e-9,
 )
 
 # %% [markdown]
@@ -592,22 +581,19 @@ def begin(depth, seed, **changes):
 
 def powers_of_depth(**changes):
     """Say with which power of the depth it grows between six blocks and 24, seed by seed."""
-    return [
-        float(np.emath.logn(4, begin(24, seed, **changes) / begin(6, seed, **changes)))
-        for seed in lab.seeds(12)
-    ]
+    return computed(
+        [np.emath.logn(4, begin(24, n, **changes) / begin(6, n, **changes)) for n in lab.seeds(12)]
+    )
 
 
 corpus = base.data.load()
-claim(
+powers_of_depth(final_norm=False).claim(
     "02-without-its-final-norm-no-gradient-falls",
-    "From 6 to 24 blocks Pre-Norm's last gradient goes like L to the power {with_it:.2f} with the final norm, and {mean:.2f} without.",
-    powers_of_depth(final_norm=False),
-    with_it=float(np.mean(powers_of_depth())),
-    said="Without its final norm Pre-Norm's last gradient does not fall with the depth, at initialization.",
+    "> 0",
+    "Without its final norm Pre-Norm's last gradient does not fall with the depth, at initialization.",
+    found="From 6 to 24 blocks Pre-Norm's last gradient goes like L to the power {with_it:.2f} with the final norm, and {mean:.2f} without.",
     source="the proof of Theorem 1 in Xiong et al. 2020, arXiv 2002.04745 (power −1/2 with the norm)",
-    criterion="> 0",
-    kind="at",
+    beside={"with_it": powers_of_depth()},
 )
 
 # %% [markdown]
@@ -622,20 +608,18 @@ def last_gradient(record, step):
     return record.probes["gradient-by-steps"][step][-1]
 
 
-def ratio(measured):
-    """Post-Norm's values over Pre-Norm's, seed by seed."""
-    return [a / b for a, b in zip(measured("Post-Norm"), measured("Pre-Norm"), strict=True)]
+def compare_at_zero(measure, **at):
+    """Divide a measure of Post-Norm's runs by that of Pre-Norm's, seed by seed."""
+    return arms["Post-Norm"].measure(measure, **at) / arms["Pre-Norm"].measure(measure, **at)
 
 
 # %%
-claim(
+compare_at_zero(last_gradient, at=0).claim(
     "02-last-gradients-begin-alike",
-    "At step 0 Post-Norm's last gradient is {mean:.2f} times Pre-Norm's, at six blocks.",
-    ratio(lambda arm: at(arm, last_gradient, "0")),
-    said="Where Post-Norm fails, its last gradient at step 0 is less than one and a half times Pre-Norm's.",
+    "< 1.5",
+    "Where Post-Norm fails, its last gradient at step 0 is less than one and a half times Pre-Norm's.",
+    found="At step 0 Post-Norm's last gradient is {mean:.2f} times Pre-Norm's, at six blocks.",
     source="against the explanation of Xiong et al. 2020, arXiv 2002.04745, section 3, at this depth",
-    criterion="< 1.5",
-    kind="at",
 )
 
 # %% [markdown]
@@ -651,14 +635,12 @@ final vectors go.
 """
 
 # %%
-claim(
+compare_at_zero("step-response.adam").claim(
     "02-first-steps-go-equally-far",
-    "Adam's first step moves Post-Norm's final vectors {mean:.2f} times as far as Pre-Norm's.",
-    ratio(lambda arm: [record.probes["step-response"]["adam"] for _, record in arms[arm]]),
-    said="Adam's first step moves Post-Norm's output less than one and a half times as far as Pre-Norm's.",
+    "< 1.5",
+    "Adam's first step moves Post-Norm's output less than one and a half times as far as Pre-Norm's.",
+    found="Adam's first step moves Post-Norm's final vectors {mean:.2f} times as far as Pre-Norm's.",
     source="against Liu et al. 2020, arXiv 2004.08249, section 4, as the cause here",
-    criterion="< 1.5",
-    kind="at",
 )
 
 # %% [markdown]
@@ -729,50 +711,43 @@ same = {
 told = {"model": Departure(recipe="post", bias=tuple(known), **same)}
 given = lab.run(Experiment(base, {"arm": {"frequencies given": told}, "seed": sizes.seeds}))
 arms |= given.by("arm")
-stuck["frequencies given"] = given.values(is_stuck)
+shares["frequencies given"] = given.measure(share, at=sizes.then)
 
 # %%
 both = {"Post-Norm": post, "frequencies given": told}
 trial = replace(base, probes=("test", "token-share", "gradient-by-steps"))
 fresh = lab.run(Experiment(trial, {"arm": both, "seed": sizes.fresh}))
 few = sizes.fresh[:10]
-slower = lab.run(Experiment(trial, {"arm": both, "train.lr": [0.018], "seed": few}))
-longer = lab.run(Experiment(trial, {"arm": both, "train.steps": [sizes.longer], "seed": few}))
+slower = fresh.again(lr=0.018, seed=few)
+longer = fresh.again(steps=sizes.longer, seed=few)
 # The control: what do the frequencies, once given, save Pre-Norm?
 told_pre = {"model": replace(told["model"], recipe="pre")}
 control = lab.run(Experiment(trial, {"arm": {"Pre-Norm, given": told_pre}, "seed": sizes.seeds}))
 
 # %%
 # The step at which plain Post-Norm's norms have divided by as much as the other's have at the second look.
-left = np.median(at("frequencies given", path, sizes.then))
+left = given.measure(path, at=sizes.then).median
 looks = arms["Post-Norm"].rows[0][1].probes["token-share"]
-same_dose = next((n for n in looks if np.median(at("Post-Norm", path, n)) <= left), sizes.then)
-
-
-def powers(arm, measure):
-    """Powers of ten of a measure at the step of the second look."""
-    return [float(np.log10(value)) for value in at(arm, measure, sizes.then)]
+same_dose = next(
+    (n for n in looks if arms["Post-Norm"].measure(path, at=n).median <= left), sizes.then
+)
 
 
 # %%
-slower_shares = {
-    arm: float(np.median(part.values(lambda record: share(record, sizes.then))))
-    for arm, part in slower.by("arm").items()
-}
-claim(
+freed, plain = shares["frequencies given"], shares["Post-Norm"]
+at_lower_rate = {arm: part.measure(share, at=sizes.then) for arm, part in slower.by("arm").items()}
+(freed.map(np.log10) - plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
-    "Given the frequencies, the share at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than without.",
-    minus(powers("frequencies given", share), powers("Post-Norm", share)),
-    given=float(np.median(at("frequencies given", share, sizes.then))),
-    said="Spared the writing of letter frequencies, Post-Norm's tokens are at least a hundred times less merged at step 20.",
+    "> 2",
+    "Spared the writing of letter frequencies, Post-Norm's tokens are at least a hundred times less merged at step 20.",
+    found="Given the frequencies, the share at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than without.",
     source="predicted above; pilots",
-    criterion="> 2",
-    kind="at",
-    tried={
-        "second value": f"rate 0.018: {slower_shares['frequencies given']:.2f} against "
-        f"{slower_shares['Post-Norm']:.2g} (medians)",
-        "last step": f"step {sizes.last}: {np.median(at('frequencies given', share, sizes.last)):.2f} against "
-        f"{np.median(at('Post-Norm', share, sizes.last)):.0e} (medians)",
+    beside={
+        "given": freed.median,
+        "second value": f"rate 0.018: {at_lower_rate['frequencies given'].median:.2f} against "
+        f"{at_lower_rate['Post-Norm'].median:.2g} (medians)",
+        "last step": f"step {sizes.last}: {freed.at(sizes.last).median:.2f} against "
+        f"{plain.at(sizes.last).median:.0e} (medians)",
         "control": "the same seeds without the frequencies",
     },
 )
@@ -799,50 +774,45 @@ Does that help in the end? Twenty fresh seeds of each kind say it; beside them s
 
 
 # %%
-def end(results, arm="frequencies given"):
-    """Test losses of an arm."""
-    return results.where(arm=arm).values("test.loss")
-
-
-def gained(results):
-    """How many nats lower the runs end that were given the frequencies."""
-    return float(np.mean(end(results, "Post-Norm")) - np.mean(end(results)))
+def read_ends(results):
+    """Read the test losses of both sides of the trial: given the frequencies, and without."""
+    ends = {arm: part.measure("test.loss") for arm, part in results.by("arm").items()}
+    return ends["frequencies given"], ends["Post-Norm"]
 
 
 def compare_ends(name, results):
-    """Hold the two sides of the trial against each other by cuts and by ranks; a row of a table."""
-    plain, told_it = results.where(arm="Post-Norm"), results.where(arm="frequencies given")
-    without, given_it = count_stuck(plain), count_stuck(told_it)
+    """Compare the two sides of the trial by cuts and by ranks; a row of a table."""
+    by_arm = results.by("arm")
+    given_it, without = (count_stuck(by_arm[arm]) for arm in ("frequencies given", "Post-Norm"))
+    ends, plain_ends = read_ends(results)
     return {
         "runs": name,
         **{cut: f"{without[cut]}, given {given_it[cut]}" for cut in without},
-        "p of the rank test": mannwhitneyu(end(results, "Post-Norm"), end(results)).pvalue,
+        "p of the rank test": mannwhitneyu(plain_ends.values, ends.values).pvalue,
     }
 
 
 # %%
-saved = float(np.mean(arms["Pre-Norm"].values("test.loss")) - np.mean(control.values("test.loss")))
-claim(
+ends, plain_ends = read_ends(fresh)
+gained = ends.improvement_over(plain_ends)
+saved = control.measure("test.loss").improvement_over(arms["Pre-Norm"].measure("test.loss")).mean
+gained.after(given.measure("test.loss")).claim(
     "02-a-given-constant-prevents-the-plateau",
-    "Given the frequencies, runs end {mean:.2f} nats lower, at {given:.2f} in place of {plain:.2f}.",
-    compare_samples(end(fresh), end(fresh, "Post-Norm")),
-    given=float(np.mean(end(fresh))),
-    plain=float(np.mean(end(fresh, "Post-Norm"))),
-    said="Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
+    "> 0.1",
+    "Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
+    found="Given the frequencies, runs end {mean:.2f} nats lower, at {given:.2f} in place of {plain:.2f}.",
     source="predicted above",
-    criterion="> 0.1",
-    kind="at",
-    since=fresh.find_start(),
-    looked=given.find_start(),
-    tried={
-        "second value": f"rate 0.018: {gained(slower):.2f} nats lower",
-        "last step": f"{sizes.longer} steps: {gained(longer):.2f} nats lower",
+    beside={
+        "given": ends,
+        "plain": plain_ends,
+        "second value": f"rate 0.018: {gained.again(lr=0.018, seed=few).mean:.2f} nats lower",
+        "last step": f"{sizes.longer} steps: {gained.again(steps=sizes.longer, seed=few).mean:.2f} nats lower",
         "control": f"given them, Pre-Norm ends {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
     },
 )
 
 # %%
-seen = Results((*arms["Post-Norm"].rows, *given.rows))
+seen = arms["Post-Norm"] + given
 plots.table(
     [
         compare_ends("the ten seeds seen first", seen),
@@ -908,39 +878,27 @@ plots.table(
 
 
 # %%
-def ranks_ends(results, measure, step):
-    """Rank correlation of a measure with the final loss, among runs that were given the frequencies."""
-    values = results.where(arm="frequencies given").values(lambda record: measure(record, step))
-    return float(spearmanr(values, end(results)).statistic)
-
-
-def interval_of_ranks(r, n):
-    """Return the 95 % interval of a rank correlation (Fieller et al. 1957)."""
-    half = 1.96 * np.sqrt(1.06 / (n - 3))
-    middle = np.arctanh(np.clip(r, -0.999, 0.999))
-    return float(np.tanh(middle - half)), float(np.tanh(middle + half))
+def rank_ends(results, measure, step):
+    """Correlate a measure with the final loss by ranks, among runs that were given the frequencies."""
+    freed = results.where(arm="frequencies given")
+    return freed.measure(measure, at=step).correlate_ranks(freed.measure("test.loss"))
 
 
 # %%
-r = ranks_ends(fresh, path, sizes.then)
-claim(
+rank = rank_ends(fresh, path, sizes.then)
+rank.after(given.measure("test.loss")).claim(
     "02-the-path-foretells-the-end",
-    "Given the frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss, the share {share:.2f}.",
-    r,
-    share=ranks_ends(fresh, share, sizes.then),
-    interval=interval_of_ranks(r, len(sizes.fresh)),
-    said="Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
+    "< 0",
+    "Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
+    found="Given the frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss, the share {share:.2f}.",
     source="seen in the ten runs of the first look",
-    criterion="< 0",
-    kind="at",
-    since=fresh.find_start(),
-    looked=given.find_start(),
-    tried={
-        "second value": f"rate 0.018: {ranks_ends(slower, path, sizes.then):.2f}; "
-        f"{sizes.longer} steps: {ranks_ends(longer, path, sizes.then):.2f}",
-        "last step": f"step {sizes.last}: {ranks_ends(fresh, path, sizes.last):.2f}; "
-        f"step {sizes.last} of {sizes.longer}: {ranks_ends(longer, path, sizes.last):.2f}",
-        "control": f"how far tokens are apart: {ranks_ends(fresh, share, sizes.then):.2f}",
+    beside={
+        "share": rank_ends(fresh, share, sizes.then),
+        "second value": f"rate 0.018: {rank_ends(slower, path, sizes.then).mean:.2f}; "
+        f"{sizes.longer} steps: {rank_ends(longer, path, sizes.then).mean:.2f}",
+        "last step": f"step {sizes.last}: {rank_ends(fresh, path, sizes.last).mean:.2f}; "
+        f"step {sizes.last} of {sizes.longer}: {rank_ends(longer, path, sizes.last).mean:.2f}",
+        "control": f"how far tokens are apart: {rank_ends(fresh, share, sizes.then).mean:.2f}",
     },
 )
 
@@ -950,7 +908,7 @@ plots.table(
         {
             "correlation with the end": f"{name}, {of}",
             **{
-                f"step {step}": ranks_ends(results, measure, step)
+                f"step {step}": rank_ends(results, measure, step).mean
                 for step in (sizes.dip, sizes.then, sizes.later, sizes.last)
             },
         }
@@ -987,27 +945,20 @@ careful = lab.run(
 
 
 # %%
-rows = {
-    (0, 0.025): stuck["Post-Norm"],
-    **{(n, 0.025): part.values(is_stuck) for n, part in ramps.by("warmup").items()},
-    (sizes.warmup, 0.025): stuck["with warm-up"],
-    (0, 0.003): careful.values(is_stuck),
-}
-watched_arm = {0: "Post-Norm", sizes.warmup: "with warm-up"}
+rows = [
+    (0, 0.025, stuck["Post-Norm"], shares["Post-Norm"]),
+    *((n, 0.025, part.count(is_stuck), None) for n, part in ramps.by("warmup").items()),
+    (sizes.warmup, 0.025, stuck["with warm-up"], shares["with warm-up"]),
+    (0, 0.003, careful.count(is_stuck), None),
+]
 plots.table(
     [
-        {
-            "warm-up (steps)": n,
-            "rate": rate,
-            "Post-Norm runs stuck": f"{sum(flags)} of {len(flags)}",
-            **{
-                f"share at step {step}": float(np.median(at(watched_arm[n], share, step)))
-                if n in watched_arm and rate == 0.025
-                else ""
-                for step in (sizes.dip, sizes.later)
-            },
+        {"warm-up (steps)": n, "rate": rate, "Post-Norm runs stuck": str(count)}
+        | {
+            f"share at step {step}": apart.at(step).median if apart else ""
+            for step in (sizes.dip, sizes.later)
         }
-        for (n, rate), flags in rows.items()
+        for n, rate, count, apart in rows
     ]
 )
 
@@ -1079,16 +1030,14 @@ plateau, high = ngram_loss(ladder.build_text(rung), 1), {}
 for arm in ("post", "pre"):
     run = ladder.configure_run(ladder.build_base_run(rung, arm), 0.0316, 0)
     found = lab.run(Experiment(run, {"seed": list(ladder.SEEDS)}))
-    high[arm] = found.values(lambda record: is_stuck(record, plateau))
-claim(
+    high[arm] = found.count(lambda record: is_stuck(record, plateau))
+(high["post"] - high["pre"]).claim(
     "02-warm-up-is-not-always-enough",
-    "At rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs are stuck after 3,200 steps; of Pre-Norm's {other_k} of {other_n}.",
-    proportion(high["post"]) - proportion(high["pre"]),
-    said="At a rate at which Pre-Norm trains, Post-Norm gets stuck in spite of warm-up.",
+    "> 0",
+    "At a rate at which Pre-Norm trains, Post-Norm gets stuck in spite of warm-up.",
+    found="At rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs are stuck after 3,200 steps; of Pre-Norm's {other_k} of {other_n}.",
     source="the usual advice; against it Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
     published="Post-Norm from Xavier fails with 4,000 and 8,000 steps of warm-up, trains from a smaller start",
-    criterion="> 0",
-    kind="at",
 )
 
 # %% [markdown]
@@ -1103,24 +1052,21 @@ Now the second half of the question: at its own rate, does Post-Norm end lower?
 """
 
 # %%
-leads = ladder.improvement(climbed, "post")
-smallest = next(iter(leads.values()))
-top = ladder.shared_rung(climbed, ["pre", "post"])
-claim(
+post_norm = ladder.improvement(climbed, "post")
+small = ladder.improvement(climbed, "pre", over="post")[rung]
+post_norm.claim(
     "02-each-at-its-own-rate-they-tie",
-    "On rung {rung} Post-Norm ends {apart:.4f} nats {side} Pre-Norm; on the smallest the difference is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.)",
-    leads,
-    small=-smallest.mean,
-    low=-smallest.compute_interval()[1],
-    high=-smallest.compute_interval()[0],
-    worth=-ladder.improvement(climbed, "no attention")[top].mean,
-    said="Each at its own rate, the two placements end within 0.02 nats of each other.",
+    "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
+    "Each at its own rate, the two placements end within 0.02 nats of each other.",
+    found="On rung {rung} Post-Norm ends {apart:.4f} nats {side} Pre-Norm; on the smallest the difference is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.)",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
-    criterion="in [-0.02, 0.02]",
-    effect=0.8,  # nats: what a stuck run costs
-    kind="best",
-    lacking=ladder.lacking(climbed, "post"),
+    beside={
+        "small": small,
+        "low": small.compute_interval()[0],
+        "high": small.compute_interval()[1],
+        "worth": -ladder.improvement(climbed, "no attention")[post_norm.largest].mean,
+    },
 )
 
 # %% [markdown]
@@ -1132,19 +1078,13 @@ Does depth change it? The identity path is a product over all sublayers, so twic
 """
 
 # %%
-if "D" in leads:
-    claim(
-        "02-post-behind-at-twelve-blocks",
-        "At twelve blocks, each at its own rate, Post-Norm ends {apart:.4f} nats {side} Pre-Norm ({n} seeds each).",
-        leads,
-        said="At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
-        source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
-        criterion="< 0",
-        kind="best",
-        lacking=ladder.lacking_on(climbed, "D", "post"),
-    )
-else:
-    print("The runs with twelve blocks have not all reported yet; their claim is locked.")
+post_norm.claim(
+    "02-post-behind-at-twelve-blocks",
+    "< 0",
+    "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
+    found="At twelve blocks, each at its own rate, Post-Norm ends {apart:.4f} nats {side} Pre-Norm ({n} seeds each).",
+    source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
+)
 
 # %% [markdown]
 r"""
@@ -1158,12 +1098,6 @@ length of a late write, beside the stream's, falls like $1/\sqrt S$. So late Pre
 
 
 # %%
-def removed(arm, rung, blocks):
-    """What leaving out one of these blocks costs (nats), averaged over them, run by run."""
-    runs = climbed.where(arm=arm, stage="final", rung=rung).values("removal-cost")
-    return [float(np.mean(run[blocks(len(run))])) for run in runs]
-
-
 # The blocks that are asked: which slice, of so many.
 LATE = {
     "second half without the last": lambda n: slice(n // 2, max(n - 1, n // 2 + 1)),
@@ -1172,15 +1106,18 @@ LATE = {
 }
 
 
-def gaps(blocks):
-    """Post-Norm's cost minus Pre-Norm's on each rung that has both; two samples, not paired."""
-    return {
-        rung: compare_samples(removed("pre", rung, blocks), removed("post", rung, blocks))
-        for rung in leads
-    }
+def save(blocks):
+    """How much less leaving out one of these blocks costs Pre-Norm than Post-Norm, on average."""
+
+    def average_cost(record):
+        costs = record.probes["removal-cost"]
+        return np.mean(costs[blocks(len(costs))])
+
+    return ladder.improvement(climbed, "pre", over="post", of=average_cost)
 
 
 # %%
+top = post_norm.largest
 plots.by_depth(
     {
         name: climbed.where(arm=climbers[name], stage="final", rung=top).values("removal-cost")
@@ -1194,19 +1131,14 @@ plots.by_depth(
 ).named("price-of-a-block")
 
 # %%
-late_gaps = gaps(LATE["second half without the last"])
-whole = gaps(LATE["all blocks"])[top].mean
-claim(
+whole = save(LATE["all blocks"])[top].mean
+save(LATE["second half without the last"]).claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
-    "On rung {rung} removing a late Post-Norm block costs {mean:.2f} nats more than a late Pre-Norm one; over all blocks it costs {whole:.2f} nats {less}.",
-    late_gaps,
-    whole=abs(whole),
-    less="less" if whole < 0 else "more",
-    said="Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.",
+    "> 0",
+    "Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.",
+    found="On rung {rung} removing a late Post-Norm block costs {mean:.2f} nats more than a late Pre-Norm one; over all blocks it costs {whole:.2f} nats {less}.",
     source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "post"),
+    beside={"whole": abs(whole), "less": "less" if whole < 0 else "more"},
 )
 
 
@@ -1217,7 +1149,7 @@ plots.table(
             "blocks": name,
             **{
                 f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": f"{gap:+z.3f}"
-                for rung, gap in gaps(blocks).items()
+                for rung, gap in save(blocks).items()
             },
         }
         for name, blocks in LATE.items()
@@ -1275,15 +1207,12 @@ summed = norm()(skip)
 for _ in range(6):
     f = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32)).double()
     skip, summed = StreamNorm(norm, f)(skip), PostNorm(norm, f)(summed)
-claim(
+exact((norm()(skip) - summed).abs().max(), tolerance=1e-3).claim(
     "02-a-normed-skip-is-post-norm",
-    "Six sublayers of N(x) + f(N(x)) and a final norm differ from Post-Norm on a normed embedding by {mean:.0e}.",
-    (norm()(skip) - summed).abs().max().item(),
-    said="A Pre-Norm whose skip carries the norm is Post-Norm with a norm on the embedding.",
+    "< 1e-3",
+    "A Pre-Norm whose skip carries the norm is Post-Norm with a norm on the embedding.",
+    found="Six sublayers of N(x) + f(N(x)) and a final norm differ from Post-Norm on a normed embedding by {mean:.0e}.",
     source="derived above",
-    criterion="< 1e-3",
-    kind="exact",
-    tolerance=1e-3,
 )
 
 
@@ -1301,16 +1230,13 @@ def change_when_tripled(final_norm):
             return ((model(text) - plain).abs().max() / plain.abs().max()).item()
 
 
-claim(
+exact(change_when_tripled(None), tolerance=1e-3).claim(
     "02-tripling-finds-a-missing-final-norm",
-    "Tripling the last block's output changes logits by {mean:.0e} of the largest with a final norm, by {bare:.1f} without.",
-    change_when_tripled(None),
-    bare=change_when_tripled(False),
-    said="With a final norm logits are blind to the size of the last block's output.",
+    "< 1e-3",
+    "With a final norm logits are blind to the size of the last block's output.",
+    found="Tripling the last block's output changes logits by {mean:.0e} of the largest with a final norm, by {bare:.1f} without.",
     source="the norm's own scale invariance",
-    criterion="< 1e-3",
-    kind="exact",
-    tolerance=1e-3,
+    beside={"bare": change_when_tripled(False)},
 )
 
 # %% [markdown]
@@ -1404,7 +1330,7 @@ ideas = {
 }
 my_experiment = Experiment(brief, {"arm": ideas, "seed": sizes.seeds[:3]})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
-# {arm: part.values(is_stuck) for arm, part in results.by("arm").items()}
+# {arm: str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
 print(len(my_experiment.runs()), "runs")
 
 # %% [markdown]

@@ -18,6 +18,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from labkit.experiments.claims import Domain, Evidence, make_claim
 from labkit.statistics.criteria import Estimate, Interval
 from labkit.statistics.pooled import compare_samples
 from labkit.statistics.proportions import Proportion
-from labkit.statistics.seeds import Given, Seeds
+from labkit.statistics.seeds import Given, Seeds, correlate_ranks
 from labkit.training import Record
 
 T = TypeVar("T")
@@ -60,9 +61,20 @@ class Sample:
         return self.estimate.mean
 
     @property
+    def median(self) -> float:
+        """Return the median of the values."""
+        return median(self.list_values())
+
+    @property
     def interval(self) -> Interval:
         """Return its 95 % interval."""
         return self.estimate.compute_interval()
+
+    def __str__(self) -> str:
+        """Write a count as "3 of 10", anything else as mean and interval."""
+        if isinstance(self.estimate, Proportion):
+            return f"{self.estimate.k} of {self.estimate.n}"
+        return f"{self:.3g}"
 
     def __len__(self) -> int:
         return len(self.values)
@@ -94,6 +106,12 @@ class Sample:
         """Say how far these values lie below others, without pairs (Welch 1947)."""
         return _derive(
             lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
+        )
+
+    def correlate_ranks(self, other: "Sample") -> "Sample":
+        """Correlate with another measure of the same runs by ranks, with Fieller's interval."""
+        return _derive(
+            lambda one, two: correlate_ranks(one.list_values(), two.list_values()), self, other
         )
 
     def at(self, step: int | str) -> "Sample":
@@ -194,12 +212,10 @@ def computed(
     if not isinstance(values, float | int | Sequence | np.ndarray):
         return Sample(values, unit=unit, tolerance=tolerance)
     numbers = tuple(map(float, np.atleast_1d(values)))
-    estimate = (
-        Seeds(numbers)
-        if interval is None
-        else Given(numbers, (float(interval[0]), float(interval[1])))
-    )
-    return Sample(estimate, unit=unit, tolerance=tolerance)
+    if interval is None:
+        return Sample(Seeds(numbers), unit=unit, tolerance=tolerance)
+    given = Given(numbers, (float(interval[0]), float(interval[1])))
+    return Sample(given, unit=unit, tolerance=tolerance)
 
 
 def find_start(records: Iterable[Record]) -> str:

@@ -87,6 +87,19 @@ class Given:
         return []
 
 
+def correlate_ranks(one: Sequence[float], other: Sequence[float]) -> Given:
+    """Correlate two measures of the same runs by ranks (Spearman).
+
+    interval = tanh(atanh(r) ± 1.96 · sqrt(1.06 / (n − 3)))          Fieller et al. 1957
+    """
+    from scipy.stats import spearmanr  # importing takes a moment
+
+    r = float(np.asarray(spearmanr(one, other))[0])
+    half = 1.96 * np.sqrt(1.06 / (len(one) - 3))
+    middle = np.arctanh(np.clip(r, -0.999, 0.999))
+    return Given((r,), (float(np.tanh(middle - half)), float(np.tanh(middle + half))))
+
+
 def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Return Student's t interval of the mean; one value is taken as exact."""
     return Seeds(tuple(map(float, values))).compute_interval(level)

@@ -7,7 +7,7 @@ so there the interval seed by seed stands beside the one that judges.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Any
 
@@ -33,6 +33,7 @@ from labkit.experiments.ladder.rungs import (
     build_base_run,
     build_text,
 )
+from labkit.experiments.sample import find_start
 from labkit.statistics.pooled import Difference, Scatter, compare_samples
 from labkit.training import Record
 
@@ -74,14 +75,19 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
     return shared[-1]
 
 
-def improvement(found: Results, method: str, over: str = "pre") -> Comparison:
+def improvement(
+    found: Results, method: str, over: str = "pre", of: Callable[[Record], float] | None = None
+) -> Comparison:
     """Say how far a method's test loss lies below another's, in nats, on each rung and direction.
 
-    Only where both have reported; sizes come first, the smallest of them first.
+    Only where both have reported; sizes come first, the smallest of them first. `of` reads another
+    measure than the test loss from each run: then both methods have their own standard deviation.
     """
     there = {labels["rung"] for labels, _ in found}
     rungs = {
         rung: compare_on(found, rung, method, over)
+        if of is None
+        else compare_measure(found, rung, (method, over), of)
         for rung in ("smoke", *CLIMBED)
         if rung in there and has_reported(found, method, rung) and has_reported(found, over, rung)
     }
@@ -106,6 +112,16 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
         arms=(arm, over),
         pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
     )
+
+
+def compare_measure(
+    found: Results, rung: str, methods: tuple[str, str], of: Callable[[Record], float]
+) -> Difference:
+    """Say how far a measure of one method's evaluation runs lies below that of another's."""
+    runs = {name: found.where(arm=name, rung=rung, stage="final") for name in methods}
+    one, other = (runs[name].measure(of) for name in methods)
+    since = find_start((*one.records, *other.records))
+    return compare_samples(one.values, other.values, since=since)
 
 
 def _is_apart(arm: str, scatter: Scatter) -> bool:
