@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from labkit.experiments import Lab, Results, claim, ladder
 from labkit.experiments.claims import collect_claims
@@ -197,6 +198,28 @@ def test_a_cliff_is_left_to_the_best_three_rates():
     tuned = valley(0.01, (0.00562, 0.01, 0.0178), (3, 3, 3), noise=0.001)
     with_cliff = tuned | {0.0316: [2.9]}
     assert ladder.fit_valley(with_cliff) == ladder.fit_valley(tuned)
+
+
+@pytest.mark.parametrize(("p", "trusted"), [(0.051, True), (0.049, False)])
+def test_a_parabola_is_trusted_until_an_f_test_refutes_it_at_five_per_cent(p, trusted):
+    """Written here again: residuals of the means against the scatter of the seeds at one rate."""
+    seeds = np.array([-0.004, 0.001, 0.003])
+    places = np.arange(5)
+    rates = [0.00178, 0.00316, 0.00562, 0.01, 0.0178]
+    level = 1.3 + 0.01 * (places - 2.0) ** 2
+    odd = np.array([-1.0, 4.0, -6.0, 4.0, -1.0])  # a parabola has none of it
+    within = len(places) * (seeds**2).sum() / (len(places) * (len(seeds) - 1))
+    left, freedom = len(places) - 3, len(places) * (len(seeds) - 1)
+    wanted = stats.f.isf(p, left, freedom)
+    size = np.sqrt(wanted * within * left / (len(seeds) * (odd**2).sum()))
+    tuned = {
+        rate: list(mean + size * shift + seeds)
+        for rate, mean, shift in zip(rates, level, odd, strict=True)
+    }
+    whole = np.polyfit(places, level + size * odd, 2)
+    three = np.polyfit(places[1:4], (level + size * odd)[1:4], 2)
+    bend = whole if trusted else three
+    assert ladder.fit_valley(tuned).bend * 16 == pytest.approx(bend[0])
 
 
 def test_a_rate_at_which_a_seed_does_not_learn_is_no_part_of_a_parabola():

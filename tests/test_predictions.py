@@ -172,12 +172,13 @@ def test_a_question_that_nobody_measured_yet_is_asked_all_the_same():
     assert "**We predicted:** It *ends* low.\n" in markup and "Measured" not in markup
 
 
-def test_a_lock_is_told_with_its_probability():
+@pytest.mark.parametrize(("word", "told"), [(LOCKED, LOCKED), (None, "its runs are still to come")])
+def test_a_lock_is_told_with_its_probability_and_whether_its_runs_are_there(word, told):
     lock = {"at": "2026-01-01T00:00:00+00:00", "probability": 0.9, "sum": "x"}
     claims = fake_book.CLAIMS | {
-        "01-cnn-hides-it": fake_book.CLAIMS["01-cnn-hides-it"] | {"lock": lock, "word": LOCKED}
+        "01-cnn-hides-it": fake_book.CLAIMS["01-cnn-hides-it"] | {"lock": lock, "word": word}
     }
-    assert f"(criterion: more than 0 nats; p = 0.9, {LOCKED})" in draw_questions(TABLE, claims)
+    assert f"(criterion: more than 0 nats; p = 0.9, {told})" in draw_questions(TABLE, claims)
 
 
 # -- all of them ---------------------------------------------------------------------------------

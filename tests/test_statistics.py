@@ -9,7 +9,7 @@ from scipy import stats
 
 import labkit
 from labkit.statistics.criteria import parse_criterion
-from labkit.statistics.pooled import compare_samples, count_seeds
+from labkit.statistics.pooled import compare_samples, count_seeds, pool_scatter
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
 from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate
@@ -126,6 +126,19 @@ def test_two_samples_without_a_pooled_scatter_are_held_apart_by_welch():
     assert lead.compute_interval() == pytest.approx((low, high))
     assert lead.p_value(parse_criterion("> 0")) == pytest.approx(expected.pvalue)
     assert f"{lead:+.2f}" == f"{lead.mean:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+@pytest.mark.parametrize("wider", [True, False])
+@pytest.mark.parametrize(("p", "alone"), [(0.052, False), (0.048, True)])
+def test_an_arm_stands_alone_by_a_two_sided_f_test_with_holm_s_correction(p, alone, wider):
+    """Written here again for three arms of six runs: the level is a third of 5 %, two-sided."""
+    pattern = np.array([-1.2, -0.7, -0.1, 0.3, 0.6, 1.1])
+    test = stats.f.isf if wider else stats.f.ppf
+    ratio = test(p / 3 / 2, 5, 10)  # of its variance to that of the two others together
+    samples = {"odd": np.sqrt(ratio) * pattern, "b": 3 + pattern, "c": 5 + pattern}
+    found = pool_scatter(samples)
+    assert found.apart == (("odd",) if alone else ())
+    assert found.freedom == (10 if alone else 15)
 
 
 def test_shared_seeds_are_compared_in_pairs_beside_the_interval_that_judges():

@@ -163,7 +163,8 @@ def draw_forecast(row: Question, claims: Mapping[str, Json]) -> str:
         return ""
     words = f"criterion: {read_axis(row.axis).describe(read_criterion(claim))}"
     if lock := claim.get("lock"):
-        words += f"; p = {lock['probability']:g}, {claim['word']}"
+        word = claim["word"] or "its runs are still to come"
+        words += f"; p = {lock['probability']:g}, {word}"
     return f"({words})"
 
 
