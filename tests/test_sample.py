@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from labkit import Record
-from labkit.experiments import Results, computed, exact
+from labkit.experiments import Results, combine, computed, exact
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.locks import Lock, add_lock
 from labkit.statistics.pooled import Difference
@@ -42,6 +42,15 @@ def test_subtraction_pairs_each_run_with_that_of_its_own_seed():
     assert difference.values == (1.0, 1.5, 3.0) and difference.seeds == (5, 6, 7)
     assert (POST.measure("test.loss") / PRE.measure("test.loss")).values == (1.5, 4.0, 4.0)
     assert (difference - difference).values == (0.0, 0.0, 0.0)
+
+
+def test_several_samples_are_combined_by_seed():
+    post, pre = POST.measure("test.loss"), PRE.measure("test.loss")
+    largest = combine(max, pre, post, pre.map(lambda loss: 3 * loss))
+    assert largest.values == (4.0, 6.0, 2.0) and largest.seeds == (7, 5, 6)
+    assert len(largest.records) == 6, "it knows the runs of all"
+    with pytest.raises(ValueError, match="seeds 5, 6, 7 and seeds 8"):
+        combine(max, post, pre, runs({8: 1.0}).measure("test.loss"))
 
 
 def test_other_seeds_are_not_paired_but_compared():

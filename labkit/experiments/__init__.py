@@ -32,7 +32,7 @@ from labkit.experiments.old_claim import claim
 from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
 from labkit.experiments.run import Run, execute_run
-from labkit.experiments.sample import Sample, computed, exact
+from labkit.experiments.sample import Sample, combine, computed, exact
 from labkit.experiments.statistics import minus
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
@@ -46,6 +46,7 @@ __all__ = [
     "Run",
     "Sample",
     "claim",
+    "combine",
     "computed",
     "exact",
     "execute_run",

@@ -6,6 +6,7 @@
     losses.again(lr=0.018)                              the same runs with other fields
     losses - other.losses, losses / other.losses        seed by seed
     losses.improvement_over(other)                      how far they lie below others, not paired
+    combine(max, slow, middle, fast)                    one value a seed, of several samples
     runs["Post-Norm"].count(is_stuck)                   k of n runs; minus another count
     exact(0.0), computed([1.2, 1.3], unit="draws")      what no run made
     losses.claim("02-name", "< 1.5", "A sentence.")     judged, shown, held in the ledger
@@ -100,7 +101,7 @@ class Sample:
 
     def __truediv__(self, other: "Sample") -> "Sample":
         """Divide seed by seed; see `__sub__`."""
-        return _derive(lambda one, two: _pair(one, two, operator.truediv), self, other)
+        return combine(operator.truediv, self, other)
 
     def improvement_over(self, other: "Sample") -> "Sample":
         """Say how far these values lie below others, without pairs (Welch 1947)."""
@@ -218,6 +219,17 @@ def computed(
     return Sample(given, unit=unit, tolerance=tolerance)
 
 
+def combine(operate: Callable[..., float], *samples: Sample) -> Sample:
+    """Compute one value a seed from the values that several samples have of it.
+
+    combine(max, a, b, c) is the largest of three, seed by seed; the order of seeds is that of `a`.
+
+    Raises:
+        ValueError: the seeds or the model sizes differ.
+    """
+    return _derive(lambda *parts: _join(operate, *parts), *samples)
+
+
 def find_start(records: Iterable[Record]) -> str:
     """Find when the first of these runs began (UTC); nothing where one does not say."""
     starts = []
@@ -231,23 +243,29 @@ def find_start(records: Iterable[Record]) -> str:
 def _subtract(one: Sample, two: Sample) -> Estimate:
     if isinstance(one.estimate, Proportion) and isinstance(two.estimate, Proportion):
         return one.estimate - two.estimate
-    return _pair(one, two, operator.sub)
+    return _join(operator.sub, one, two)
 
 
-def _pair(one: Sample, two: Sample, operate: Callable[[float, float], float]) -> Seeds:
-    """Join two samples value by value, each with that of the same seed."""
-    mine, theirs, order = one.list_values(), two.list_values(), list(range(len(one)))
-    same = len(mine) == len(theirs)
+def _join(operate: Callable[..., float], *samples: Sample) -> Seeds:
+    """Join samples value by value, each with those of the same seed."""
+    columns = [_list_in_order(samples[0], sample) for sample in samples]
+    return Seeds(tuple(float(operate(*row)) for row in zip(*columns, strict=True)))
+
+
+def _list_in_order(one: Sample, two: Sample) -> tuple[float, ...]:
+    """List the second sample's values in the order of the first one's seeds."""
+    values = two.list_values()
+    same = len(one.list_values()) == len(values)
     if same and one.seeds and two.seeds and one.seeds != two.seeds:
-        same = len({*one.seeds}) == len(mine) and {*one.seeds} == {*two.seeds}
-        order = [two.seeds.index(seed) for seed in one.seeds] if same else []
+        same = len({*one.seeds}) == len(values) and {*one.seeds} == {*two.seeds}
+        values = tuple(values[two.seeds.index(seed)] for seed in one.seeds) if same else ()
     if not same:
         raise ValueError(
             "two samples are joined seed by seed where they have the same seeds, got "
             f"{_name_seeds(one)} and {_name_seeds(two)}; take the same runs of both, or compare "
             "them without pairs: one.improvement_over(other)"
         )
-    return Seeds(tuple(operate(mine[i], theirs[j]) for i, j in enumerate(order)))
+    return values
 
 
 def _name_seeds(sample: Sample) -> str:
