@@ -201,8 +201,7 @@ def test_settings_can_be_named_where_they_cannot_be_passed():
 
 
 # What one law says of itself, not of the norm: untrue where the value is wrong already.
-STOCK = ("another way", "another one", "half precision", "contiguous", "0 divided by 0", "cancel",
-         "E[x²]", "cut off", "slope")  # fmt: skip
+STOCK = ("another way", "another one", "half precision", "cancel", "E[x²]", "slope")
 
 
 def wave(x, weight=None, bias=None, eps=1e-5):

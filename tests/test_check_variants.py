@@ -1,6 +1,6 @@
 """The mutation gate: labkit.check rejects wrong norms with their cause, and accepts right ones.
 
-A whole report looks at some forty laws and searches a mistake that explains each. The quick run
+A whole report looks at some twenty laws and searches a mistake that explains each. The quick run
 holds a sample against all of it. The slow run has all variants, and asks only whether one law is
 broken and one names the cause: after that the rest may rest.
 """
@@ -63,7 +63,7 @@ def test_a_right_variant_is_accepted(norm, name, seed):
 
 @pytest.mark.parametrize("norm", GATES)
 def test_the_gate_is_large_enough(norm):
-    assert len(GATES[norm].wrong) >= 15 and len(GATES[norm].right) >= 3
+    assert len(GATES[norm].wrong) >= 8 and len(GATES[norm].right) >= 3
 
 
 def test_every_check_has_a_gate_and_is_named_as_its_norm():

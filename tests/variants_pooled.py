@@ -56,14 +56,14 @@ def lerp(mean, var, new_mean, new_var, momentum, n):
 
 def batch(
     root=inside, statistics=taken, affine=affine, widen=wide, eps=1e-5, mode=lambda training:
-    training, momentum_of=lambda m: m, last=False, join=lambda y, x, eta: y, eta=1.0,
+    training, momentum_of=lambda m: m, join=lambda y, x, eta: y, eta=1.0,
 ):  # fmt: skip
     def norm(x, running_mean=None, running_var=None, weight=None, bias=None, eta=eta,
              training=False, momentum=0.1, eps=eps):  # fmt: skip
         h = widen(x)
         mean, var = statistics(h, running_mean, running_var, mode(training), momentum_of(momentum))
-        w, b = (weight, bias) if last else (along(weight, x), along(bias, x))
-        return join(affine((h - mean) / root(var, eps), w, b), h, eta).to(x.dtype)
+        y = affine((h - mean) / root(var, eps), along(weight, x), along(bias, x))
+        return join(y, h, eta).to(x.dtype)
 
     return norm
 
@@ -74,16 +74,6 @@ def pooled(axes, correction=0):
 
 def moved(how):
     return partial(taken, move=how)
-
-
-def in_training(change):
-    """Change what a batch is normalized with, where the running statistics are not."""
-
-    def statistics(x, mean, var, training, momentum):
-        found = taken(x, mean, var, training, momentum)
-        return change(x, *found) if training or mean is None else found
-
-    return statistics
 
 
 def graph_kept(x, mean, var, training, momentum):
@@ -149,14 +139,8 @@ MODES = {"batch in evaluation": (lambda training: True, ""),
          "running in training": (lambda training: False, "")}  # fmt: skip
 POOLS = {
     "unbiased": (pooled(lambda n: (0, *range(2, n)), 1), "divides by n − 1"),
-    "each position": (pooled(lambda n: (0,)), ""),
-    "each sample": (pooled(lambda n: every(n)[2:]), ""),
     "whole tensor": (pooled(every), "whole tensor"),
     "channel axis": (pooled(lambda n: (1,)), "over the channel axis"),
-    "last axis kept": (pooled(lambda n: every(n - 1)), ""),
-    "E[x²] − E[x]²": (in_training(lambda x, m, v: (m, (
-        x.square().mean(of_batch(x), True) - m.square()).clamp(min=0))), "E[x²] − E[x]²"),
-    "detached": (in_training(lambda x, m, v: (m.detach(), v.detach())), "detached"),
 }  # fmt: skip
 
 
@@ -180,14 +164,11 @@ class PlainStatistics(nn.Module):
 
 BATCH_WRONG = {
     **vary(batch, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, **INSIDE),
-    "gain on the last axis": (batch(last=True), ""),
     "layer norm": (lambda x, running_mean=None, running_var=None, eps=1e-5: F.layer_norm(
         x, x.shape[-1:], None, None, eps), "over the last axis"),
     "variance from 0": (VarianceFromZero, "it starts at 1"),
     "statistics are no buffers": (PlainStatistics, "register_buffer"),
     "momentum ignored": (batch(momentum_of=lambda m: 0.1), "momentum is not used"),
-    "instance norm": (nn.InstanceNorm1d(8), ""),
-    "batch of layer norm": (nn.LayerNorm(8), ""),
 }  # fmt: skip
 
 
@@ -263,11 +244,6 @@ class RepBN(nn.Module):
         return (self.bn(turned) + self.alpha * turned).transpose(1, 2)
 
 
-class EtaAtZero(RepBN):
-    def __init__(self, channels):
-        super().__init__(channels, (0.0,))
-
-
 class EtaForEach(nn.Module):
     def __init__(self, dim, eps=1e-5):
         super().__init__()
@@ -281,10 +257,8 @@ SKIPS = {
     "no skip": (lambda y, x, eta: y, "eta · x is missing"),
     "eta ignored": (lambda y, x, eta: y + x, "eta is ignored"),
     "subtracted": (lambda y, x, eta: y - eta * x, "eta · x is subtracted"),
-    "eta on the norm": (lambda y, x, eta: eta * y + x, ""),
     "eta on both": (lambda y, x, eta: eta * (y + x), "eta multiplies the norm as well"),
     "mixed": (lambda y, x, eta: (1 - eta) * y + eta * x, "multiplied by 1 − eta"),
-    "|eta|": (lambda y, x, eta: y + abs(eta) * x, ""),
     "detached eta": (lambda y, x, eta: y + float(eta) * x, "graph is cut"),
     "detached skip": (lambda y, x, eta: y + eta * x.detach(), ""),
 }
@@ -293,10 +267,7 @@ REP_WRONG = {
            eps=DEFAULTS),
     "skip before gain and shift": (skip_first, "before gain and shift"),
     "no skip in evaluation": (not_in_evaluation, "eta · x is missing (in evaluation)"),
-    "default eta 0": (rep(eta=0.0), ""),
     "eta for each channel": (EtaForEach, "one number for all features"),
-    "eta starts at 0": (EtaAtZero, ""),
-    "batch norm": (nn.BatchNorm1d(8), ""),
 }  # fmt: skip
 REP_RIGHT = {
     "from pieces": rep(),
@@ -309,19 +280,14 @@ REP_RIGHT = {
 # --- group and instance norm: statistics of the last axis of what `split` gives ---
 
 
-def variance(x, mean):
-    return (x - mean).square().mean(-1, keepdim=True)
-
-
-def channels(split, root=inside, moment=variance, affine=affine, widen=wide, centre=lambda x, m:
-             x - m, eps=1e-5, last=False, join=lambda y, g, shape: y.reshape(shape)):  # fmt: skip
+def channels(split, root=inside, affine=affine, widen=wide, eps=1e-5, join=lambda y, g, shape:
+             y.reshape(shape)):  # fmt: skip
     def norm(x, num_groups=1, weight=None, bias=None, eps=eps):
         h = widen(x)
         rows = split(h, num_groups)
-        mean = rows.mean(-1, keepdim=True)
-        y = join(centre(rows, mean) / root(moment(rows, mean), eps), num_groups, h.shape)
-        w, b = (weight, bias) if last else (along(weight, x), along(bias, x))
-        return affine(y, w, b).to(x.dtype)
+        var, mean = torch.var_mean(rows, -1, correction=0, keepdim=True)
+        y = join((rows - mean) / root(var, eps), num_groups, h.shape)
+        return affine(y, along(weight, x), along(bias, x)).to(x.dtype)
 
     return norm
 
@@ -341,49 +307,6 @@ def by_groups(h, groups):
 
 
 group = partial(channels, by_groups)
-OF_CHANNELS = {
-    **INSIDE,
-    "affine": GAINS | SHIFTS,
-    "moment": {
-        "unbiased": (lambda x, m: variance(x, m) * x.shape[-1] / max(1, x.shape[-1] - 1),
-                     "divides by n − 1"),
-        "mean of x²": (lambda x, m: x.square().mean(-1, True), "mean of x²"),
-        "E[x²] − E[x]²": (lambda x, m: (x.square().mean(-1, True) - m.square()).clamp(min=0),
-                          "E[x²] − E[x]²"),
-        "detached": (lambda x, m: variance(x, m).detach(), "detached"),
-    },
-    "centre": {
-        "not centred": (lambda x, m: x, "not subtracted from x"),
-        "mean detached": (lambda x, m: x - m.detach(), "mean is detached"),
-        "sign lost": (lambda x, m: (x - m).abs(), ""),
-    },
-    "last": {"gain on the last axis": (True, "")},
-}  # fmt: skip
-
-
-def over(axes):
-    """Share statistics over other axes of (sample, group, channel in it, …)."""
-
-    def norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-        rows = wide(x).unflatten(1, (num_groups, -1))
-        dims = axes(rows.ndim)
-        var, mean = torch.var_mean(rows, dims, correction=0, keepdim=True)
-        y = (rows - mean) / (var + eps).sqrt()
-        return affine(y.reshape(x.shape), along(weight, x), along(bias, x)).to(x.dtype)
-
-    return norm
-
-
-def torch_groups(count):
-    """Hand another number of groups to torch."""
-    return lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.group_norm(
-        x, count(x.shape[1], num_groups), weight, bias, eps)  # fmt: skip
-
-
-def for_each_group(x, num_groups, weight=None, bias=None, eps=1e-5):
-    if weight is not None:
-        weight = weight.view(num_groups, -1).mean(1).repeat_interleave(len(weight) // num_groups)
-    return group()(x, num_groups, weight, bias, eps)
 
 
 def skipped_where_alone(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -398,15 +321,9 @@ STRIDED = {
         shape),
 }  # fmt: skip
 GROUP_WRONG = {
-    **vary(group, **OF_CHANNELS),
-    "one group": (channels(lambda h, g: h.flatten(1).unsqueeze(1)), ""),
-    "each channel": (torch_groups(lambda c, g: c), ""),
-    "groups are sizes": (torch_groups(lambda c, g: c // g), ""),
+    **vary(group, affine=GAINS | SHIFTS, **INSIDE),
     "strided": (channels(**STRIDED), "every G-th channel"),
-    "gain for each group": (for_each_group, ""),
     "skipped for one in a group": (skipped_where_alone, "nothing is normalized"),
-    "over the batch": (over(lambda n: (0, *range(2, n))), ""),
-    "channels only": (over(lambda n: 2), ""),
     "layer norm": (lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.layer_norm(
         x, x.shape[-1:], None, None, eps), "over the last axis"),
 }  # fmt: skip
@@ -418,21 +335,18 @@ GROUP_RIGHT = {
 }  # fmt: skip
 
 
-def torch_instance(count):
-    """Hand the instances to torch as so many groups."""
-    return lambda x, weight=None, bias=None, eps=1e-5: F.group_norm(x, count(x), weight, bias, eps)
+def by_group_norm(x, weight=None, bias=None, eps=1e-5):
+    return F.group_norm(x, x.shape[1], weight, bias, eps)
 
 
 INSTANCE_WRONG = {
-    **vary(instance, **OF_CHANNELS),
+    **vary(instance, affine=GAINS | SHIFTS, **INSIDE),
     "batch norm": (lambda x, weight=None, bias=None, eps=1e-5: F.batch_norm(
         x, None, None, weight, bias, True, eps=eps), "shared by the batch"),
     "layer norm": (instance(lambda h, g: h.flatten(1).unsqueeze(1)), "all axes but the first"),
     "last axis only": (instance(lambda h, g: h), "over the last axis"),
     "channel axis": (instance(lambda h, g: h.movedim(1, -1),
                               join=lambda y, g, shape: y.movedim(-1, 1)), "over the channel axis"),
-    "two groups": (torch_instance(lambda x: 2), ""),
-    "four axes": (torch_instance(lambda x: x.shape[1] if x.ndim == 3 else 1), ""),
 }  # fmt: skip
 
 
@@ -443,11 +357,11 @@ class Instance(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        return torch_instance(lambda x: x.shape[1])(x, self.gamma, self.beta, self.eps)
+        return by_group_norm(x, self.gamma, self.beta, self.eps)
 
 
 INSTANCE_RIGHT = {
-    "by group norm": torch_instance(lambda x: x.shape[1]), "from pieces": instance(),
+    "by group norm": by_group_norm, "from pieces": instance(),
     "in float64": instance(widen=double), "a class": Instance,
     "torch 1d": nn.InstanceNorm1d(8), "torch 2d": nn.InstanceNorm2d(8, affine=True),
     "torch class": nn.InstanceNorm3d,
@@ -465,10 +379,10 @@ def square(x, mask):
     return real(x, mask).square().mean(0)
 
 
-def power(moment=square, root=inside, affine=affine, widen=wide, centre=lambda x: x, eps=1e-5):
+def power(moment=square, root=inside, affine=affine, widen=wide, eps=1e-5):
     def norm(x, weight=None, bias=None, eps=eps, mask=None):
         h = widen(x)
-        return affine(centre(h) / root(moment(h, mask), eps), weight, bias).to(x.dtype)
+        return affine(h / root(moment(h, mask), eps), weight, bias).to(x.dtype)
 
     return norm
 
@@ -481,17 +395,11 @@ POWER_WRONG = {
     **vary(power, affine=GAINS | SHIFTS, **INSIDE),
     "each token": (power(lambda x, m: x.square().mean(-1, True)), "over the last axis"),
     "whole tensor": (power(lambda x, m: x.square().mean()), "over the whole tensor"),
-    "each sample": (power(lambda x, m: x.square().mean(every(x.ndim - 1)[1:], True)), ""),
     "first axis only": (power(lambda x, m: x.square().mean(0)), "over the first axis"),
     "mask ignored": (power(lambda x, m: square(x, None)), "mask is ignored"),
     "mask inverted": (power(lambda x, m: square(x, m if m is None or bool(m.all()) else ~m)),
                       "mask is inverted"),
     "padding counted": (power(lambda x, m: square(zeroed(x, m), None)), "their divisor counts it"),
-    "variance": (power(lambda x, m: real(x, m).var(0, correction=0)), "standard deviation divides"),
-    "n − 1": (power(lambda x, m: real(x, m).square().sum(0) / max(1, len(real(x, m)) - 1)),
-              "divides by n − 1"),
-    "sum": (power(lambda x, m: real(x, m).square().sum(0)), "sum of squares"),
-    "centred": (power(centre=lambda x: x - x.mean(-1, True)), ""),
 }  # fmt: skip
 
 

@@ -17,10 +17,10 @@ no laws of its own there is held to those of every norm: check.any_norm.
 To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
 turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
 laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them, in
-bounded time. any_norm.py needs no formula. block.py and its parts check the block of a recipe: a
-step, a block of functions, or a module under the parameter names of labkit.model.Block. answer.py
-and function.py check what an exercise asks; compare.py and calls.py, which they stand on, run in
-the site's pages too, on the cases that tasks.py makes of a norm or a block.
+bounded time. any_norm.py needs no formula. block.py checks the block of a recipe: a step, a block
+of functions, or a module under the parameter names of labkit.model.Block. answer.py and function.py
+check what an exercise asks; compare.py and calls.py, which they stand on, run in the site's pages
+too, on the cases that tasks.py makes of a norm or a block.
 """
 
 from collections.abc import Callable

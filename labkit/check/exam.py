@@ -200,12 +200,8 @@ class Exam:
         atol: float,
         cause: str = "",
         settings: Sequence[Explanation] = (),
-        again: Callable[[Case], Tensor] | None = None,
     ) -> None:
-        """Compare outcomes with the formula; `cause` is said where no known mistake fits.
-
-        `again` runs a further case as these were run: a mistake must fit on others, too.
-        """
+        """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
             expected = self.find_truth(case)
@@ -213,9 +209,7 @@ class Exam:
                 continue
             pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
-            explains = self._make_explainer(
-                pairs, rtol, atol, Probes(self, case, again or self.run)
-            )
+            explains = self._make_explainer(pairs, rtol, atol, Probes(self, case))
             found = self._find_state(case) or self.diagnose(explains, cases, settings)
             y, expected = self.take_real(case, y), self.take_real(case, expected)
             raise Broken(describe(case, y, expected), found or self.offer_cause(cause, case))

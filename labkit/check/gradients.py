@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy, told
 from labkit.check.exam import Exam
 from labkit.check.formula import Formula
-from labkit.check.laws import Law, transpose_all
+from labkit.check.laws import Law
 
 CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
 NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
@@ -51,6 +51,11 @@ def make_gradient_law(role: str) -> Law:
     name = role if role == "x" else "a parameter"
     law.__doc__ = f"Give the formula's gradient with respect to {name}."
     return law
+
+
+def transpose_all(x: Tensor) -> Tensor:
+    """View a tensor with its axes reversed."""
+    return x.permute(*range(x.ndim - 1, -1, -1))
 
 
 def _find_ignored(exam: Exam, role: str) -> str:
@@ -164,28 +169,3 @@ def _judge_gradients(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: 
         expected = find_gradient(exam, case, top, role, exam.norm.formula)
         what = f", gradient of {_name_role(exam, role)}"
         raise Broken(describe(case, grad.reshape(expected.shape), expected, what), cause)
-
-
-def hold_constant_gradient(exam: Exam, draw: Generator) -> None:
-    """Keep the gradient finite where all values are equal, and right beside them."""
-    if exam.norm.formula.eps_at != "outside":
-        raise Untested()  # the other laws hold these against the formula
-    for dtype in (torch.float64, torch.float32):
-        for level in (0.0, 1.5):
-            about = f"all values of one {exam.norm.unit_name} are {level:g}"
-            plain = exam.draw_case(draw, about=about, learned=exam.learned, dtype=dtype)
-            unit = exam.norm.unit(plain.x, exam.groups)
-            case = replace(plain, x=torch.where(unit, level, plain.x))
-            top = torch.randn(case.x.shape, generator=draw, dtype=dtype)
-            runner, x = exam.open_runner(case), same_layout_copy(case.x).requires_grad_()
-            y = exam.call(runner, x, case)
-            if not y.requires_grad:
-                raise Untested()  # said by the gradient law
-            (grad,) = torch.autograd.grad(y, x, top)
-            if not grad.isfinite().all():
-                raise Broken(f"on {case} the gradient of x is not finite", NO_SLOPE)
-            # Only beside the unit: in it the formula has a corner.
-            grad = grad.masked_fill(unit, 0).double()
-            wanted = find_gradient(exam, plain, top, "x", exam.norm.formula).masked_fill(unit, 0)
-            if not is_gradient_close(case, grad, wanted):
-                raise Broken(describe(case, grad, wanted, ", gradient of x"))

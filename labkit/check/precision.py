@@ -31,10 +31,9 @@ def hold_large_offset(exam: Exam, draw: Generator) -> None:
     """Keep its digits when the mean is far larger than the spread."""
     cases = []
     for shape in exam.shapes[:2] if len(exam.shapes[0]) > 1 else exam.shapes[:1]:
-        x = torch.randn(shape, generator=draw, dtype=torch.float64)
-        for dtype, offset, about in ((torch.float32, 1e4, "10,000"), (torch.float64, 1e8, "10⁸")):
-            plain = exam.draw_case(draw, shape, f"spread 1, offset {about}", dtype=dtype)
-            cases.append(replace(plain, x=(x + offset).to(dtype)))
+        x = torch.randn(shape, generator=draw)
+        plain = exam.draw_case(draw, shape, "spread 1, offset 10,000")
+        cases.append(replace(plain, x=x + 1e4))
     # A mean in float32 may be off by a few units in the last place, 0.001 at ten thousand.
     exam.compare(cases, 0.02, 0.02, CANCELLATION if exam.norm.centred else "")
 

@@ -6,7 +6,7 @@ numbers, and a result that is off by little looks as if one value less had been 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ WORST = 2.0**-6  # how far half precision may put a statistic of many values
 class Probes:
     """Draw inputs of the same kind as a case, and run them once each, when a cause asks."""
 
-    def __init__(self, exam: Exam, case: Case, run: Callable[[Case], Tensor]):
-        self.exam, self.case, self.run = exam, case, run
+    def __init__(self, exam: Exam, case: Case):
+        self.exam, self.case = exam, case
         self.draws = exam.make_generator("probes")
         self.seen: dict[float, tuple[Case, Tensor] | None] = {}  # by size; None: it raised
 
@@ -59,7 +59,7 @@ class Probes:
         x = size * torch.randn(self.case.x.shape, generator=self.draws, dtype=torch.float64)
         case = replace(self.case, x=x.to(self.case.x.dtype))
         try:
-            return case, self.run(case).detach()
+            return case, self.exam.run(case).detach()
         except Broken:  # another law says it
             return None
 

@@ -48,30 +48,15 @@ def list_laws(norm: Norm) -> dict[str, Check]:
         "inputs kept": laws.hold_inputs_kept,
         "same result twice": laws.hold_repeatable,
     }
-    scale_free = bool(formula.pool) and not formula.f and not formula.skip
-    if scale_free and formula.part == "all":
-        name = "mean 0 and mean square 1" if norm.centred else "mean square"
-        listed[name] = laws.hold_standardized
     for role in norm.settings:
         listed[_EPS_LAW[formula.eps_at] if role == "eps" else role] = laws.make_setting_law(role)
         listed[f"default {role}"] = laws.make_default_law(role)
     for role, learned in norm.learned.items():
         listed[learned.law] = laws.make_parameter_law(role)
-    if len(norm.learned) > 1:
-        short = [learned.law for learned in norm.learned.values()]
-        name = f"{short[0]} first, then {short[1]}" if len(short) == 2 else "all parameters"
-        listed[name] = laws.hold_every_parameter
     listed["shapes"] = laws.hold_shapes
-    listed["without autograd"] = laws.hold_without_autograd
-    if scale_free:
-        listed["blind to scale"] = laws.hold_scale_invariance
-        if norm.centred:
-            listed["blind to a constant"] = laws.hold_shift_invariance
     if norm.pools_batch:
-        listed["batch shared"] = laws.hold_batch_coupling
         listed["padding left out"] = running.hold_padding
     if norm.runs:
-        listed["training uses the batch"] = running.hold_training_uses_batch
         listed["running statistics"] = running.hold_running_update
         listed["evaluation uses running statistics"] = running.hold_evaluation_uses_running
     for role in ("x", *norm.learned):
@@ -79,11 +64,8 @@ def list_laws(norm: Norm) -> dict[str, Check]:
         listed[f"gradient of {name}"] = gradients.make_gradient_law(role)
     if formula.pool:
         listed["large offset"] = precision.hold_large_offset
-        listed["constant values"] = laws.hold_constant
-        listed["gradient of constant values"] = gradients.hold_constant_gradient
     return {
         **listed,
-        "outliers": laws.hold_outliers,
         "digits of small numbers": laws.hold_small_arguments,
         "all magnitudes": precision.hold_magnitudes,
         "half precision": precision.hold_half_precision,
@@ -91,9 +73,6 @@ def list_laws(norm: Norm) -> dict[str, Check]:
         "float32 gain": precision.hold_wide_gain,
         "dtype kept": precision.hold_dtype_kept,
         "float64 kept": precision.hold_float64_kept,
-        "views": laws.hold_views,
-        "neighbours apart": laws.hold_independence,
-        "NaN and infinity contained": laws.hold_containment,
     }
 
 

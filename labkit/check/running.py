@@ -40,15 +40,6 @@ def hold_padding(exam: Exam, draw: Generator) -> None:
                 raise Broken(describe(case, grad, wanted, ", gradient of x"))
 
 
-def hold_training_uses_batch(exam: Exam, draw: Generator) -> None:
-    """Normalize with the batch's own statistics in training, whatever the running ones are."""
-    _need_running(exam)
-    case = exam.draw_case(draw, about="training, running statistics far from the batch's")
-    far = tuple(t.float() + 4 for t in _draw_statistics(draw, exam.dim))
-    y = exam.run(case, exam.open_runner(case, running=far))
-    exam.judge([case], [y], 2e-5, 2e-5, "the running statistics take part in training")
-
-
 def hold_running_update(exam: Exam, draw: Generator) -> None:
     """Move the running statistics towards the batch's: (1 − m)·running + m·batch, var unbiased."""
     _need_running(exam)

@@ -39,7 +39,7 @@ UNITS: dict[str, Callable[[Tensor, int], tuple]] = {
 
 def _row_shapes(dim: int) -> tuple[Shape, ...]:
     square = (dim, dim) if dim <= 64 else (1, dim)
-    return (5, dim), (dim,), (3, 4, dim), (2, 3, 2, dim), square, (1, dim), (1, 1, dim)
+    return (5, dim), (3, 4, dim), (dim,), (2, 3, 2, dim), square, (1, dim), (1, 1, dim)
 
 
 @dataclass(frozen=True)

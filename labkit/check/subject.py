@@ -394,7 +394,7 @@ def find_parameters(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Name the parameter that plays each role, and those that play none.
 
-    Names decide where they are usual; else the size, first with the value that it starts with.
+    Names decide where they are usual; else the size, in the order of the roles: gain, then shift.
     """
     own = dict(module.named_parameters())
     found: dict[str, str] = {}
@@ -403,19 +403,11 @@ def find_parameters(
         usual = [name for name in own if name.split(".")[-1] in names]
         if usual:
             found[role] = min(usual, key=lambda name: names.index(name.split(".")[-1]))
-    # Two parameters of one size are told apart by where they start: gains at 1, shifts at 0.
-    for by_value in (True, False):
-        for role, one in norm.learned.items():
-            fits = [
-                name
-                for name, p in own.items()
-                if role not in found
-                and name not in found.values()
-                and p.numel() == (dim if one.each else 1)
-                and not (by_value and bool((p != one.start(dim)).any()))
-            ]
-            if len(fits) == 1 or (fits and by_value):
-                found[role] = fits[0]
+    for role, one in norm.learned.items():
+        size = dim if one.each else 1
+        left = [n for n, p in own.items() if n not in found.values() and p.numel() == size]
+        if role not in found and left:
+            found[role] = left[0]
     rest = tuple(name for name in own if name not in found.values())
     return found, rest if norm.learned else ()
 
