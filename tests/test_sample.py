@@ -1,9 +1,11 @@
 """A sample knows its runs: seeds pair, dates are those of its own runs, sizes do not mix."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import pytest
+import torch
 
 from labkit import Record
 from labkit.experiments import Results, combine, computed, exact
@@ -139,6 +141,12 @@ def test_what_stands_beside_is_a_number_a_result_or_a_trial():
         computed([1.0, 1.1]).claim(
             "x-bad", "> 0", "s", found="{other}", source="here", beside={"other": [1.0]}
         )
+
+
+def test_an_exact_number_may_be_a_tensor_with_a_gradient():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert exact(torch.tensor([0.5], requires_grad=True)).mean == 0.5
 
 
 def test_an_effect_stands_in_the_criterion():

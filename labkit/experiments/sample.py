@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from labkit.experiments.cards import Claim
 from labkit.experiments.claims import Domain, Evidence, make_claim
@@ -191,12 +192,14 @@ class Sample:
         return self.reread(changes)
 
 
-def exact(value: float, *, tolerance: float | None = None) -> Sample:
+def exact(value: float | torch.Tensor, *, tolerance: float | None = None) -> Sample:
     """Take a number of algebra, or a count of what code does: it has no interval.
 
     `tolerance` is how far it may lie on another machine; by default 5 %.
     """
-    return Sample(Seeds((float(value),)), kind="exact", tolerance=tolerance)
+    # PyTorch warns where float() takes a tensor that has a gradient.
+    number = value.item() if isinstance(value, torch.Tensor) else float(value)
+    return Sample(Seeds((number,)), kind="exact", tolerance=tolerance)
 
 
 def computed(
