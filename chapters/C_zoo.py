@@ -51,7 +51,7 @@ from torch import nn
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention.logits import soft_cap
 from labkit.describe import list_extras
-from labkit.experiments import Experiment, Lab, claim, ladder, minus
+from labkit.experiments import Domain, Experiment, Lab, claim, ladder, minus
 from labkit.experiments.locked import claim_locked
 from labkit.model import Perturbed
 from labkit.model.feed_forward import FeedForward
@@ -1033,9 +1033,7 @@ race(
 race(
     "C-keel-below-pre",
     "Chen and Wei 2026, arXiv 2601.19895",
-    domain="64 layers and more, of width 1,024",
-    ours="six blocks of width 32",
-    in_range=False,
+    domain=Domain("64 layers and more, of width 1,024", "six blocks of width 32", inside=False),
 )
 
 # %%

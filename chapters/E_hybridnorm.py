@@ -55,7 +55,7 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.attention import rotary_angles
 from labkit.attention.jacobians import attention_jacobians
 from labkit.context import Context
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, proportion, published
+from labkit.experiments import Domain, Experiment, Lab, Run, claim, ladder, proportion, published
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.regime import parameters
@@ -132,8 +132,9 @@ def name_arm(arm):
 def answer(name, where, numbers=None):
     """Answer a locked question about two arms, or say that its runs are still to come."""
     named = {arm: name_arm(arm) for arm in locks[name].arms}
-    about = {"domain": THEIRS[where], "ours": describe_ours(*locks[name].rungs, arm=locks[name].arms[-1])}  # fmt: skip
-    claim_locked(climbed, name, f"{PAPER}, {where}", names=named, published=numbers, **about)
+    ours = describe_ours(*locks[name].rungs, arm=locks[name].arms[-1])
+    domain = Domain(THEIRS[where], ours)
+    claim_locked(climbed, name, f"{PAPER}, {where}", names=named, published=numbers, domain=domain)
 
 
 # %% [markdown]

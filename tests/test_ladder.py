@@ -515,3 +515,13 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
     assert "On S QK-Norm ends" in str(shown) and "below pre" in str(shown)
     with pytest.raises(ValueError, match=r"'10-none' has no such lock; `labkit claims lock`"):
         claim_locked(found, "10-none", "a test")
+
+
+def test_a_claim_on_rungs_that_nobody_reported_waits_for_its_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    lead = ladder.improvement(ladder.read_ladder(["S"], [*LOSSES], read), "qk")
+    assert [*lead.only("S", "D")] == ["S"] and not lead.only("D")
+    with collect_claims() as made:
+        assert lead.only("D").claim("10-deep", "> 0", "QK-Norm ends lower.") is None
+    assert capsys.readouterr().out == "10-deep waits for its runs. Asked: QK-Norm ends lower.\n"
+    assert not made

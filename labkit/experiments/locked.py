@@ -6,7 +6,6 @@ from typing import Any
 from labkit.experiments import ladder
 from labkit.experiments.cards import Claim
 from labkit.experiments.locks import find_lock
-from labkit.experiments.old_claim import claim
 from labkit.system.root import project_root
 
 
@@ -16,12 +15,14 @@ def claim_locked(
     source: str,
     *,
     names: Mapping[str, str] | None = None,
+    effect: float | None = None,
     **more: Any,
 ) -> Claim | None:
     """Show the card of a locked comparison on the ladder; where its runs are missing, say so.
 
     Sentence, criterion, arms and rungs are the lock's. `names` says what an arm is called on the
-    card; `more` goes to `claim`, such as `published` or `domain` and `ours`.
+    card; `effect` is what the margin of a criterion with two bounds is a share of; `more` goes to
+    the comparison's `claim`, such as `published` or `domain`.
 
     Raises:
         ValueError: no lock of two arms has this id.
@@ -32,21 +33,13 @@ def claim_locked(
             f"a locked comparison has two arms, and {id!r} has no such lock; "
             "`labkit claims lock` writes one, `labkit claims locks` lists them"
         )
-    leads = ladder.improvement(found, *lock.arms)
-    if not {*lock.rungs} <= {*leads}:
-        print(f"{id} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
-        return None
     one, other = ((names or {}).get(arm, arm) for arm in lock.arms)
-    return claim(
+    return ladder.improvement(found, *lock.arms).claim(
         id,
-        "On {rung} {one} ends {apart:.4f} nats {side} {other}.",
-        {rung: leads[rung] for rung in lock.rungs},
-        said=lock.said,
-        one=one,
-        other=other,
+        lock.criterion if effect is None else f"{lock.criterion} of {effect}",
+        lock.said,
+        found="On {rung} {one} ends {apart:.4f} nats {side} {other}.",
         source=source,
-        criterion=lock.criterion,
-        kind="best",
-        lacking=ladder.lacking_on(found, lock.rungs[-1], *lock.arms),
+        beside={"one": one, "other": other},
         **more,
     )

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 from labkit.experiments.cards import Claim
 from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.experiments.locks import find_lock
 from labkit.statistics.pooled import Difference
 from labkit.statistics.verdicts import split_rungs
+from labkit.system.root import project_root
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +34,8 @@ class Comparison(Mapping[str, Difference]):
         return [*sizes][-1] if sizes else next(iter(directions))
 
     def only(self, *rungs: str) -> "Comparison":
-        """Keep these rungs."""
-        return replace(self, rungs={rung: self.rungs[rung] for rung in rungs})
+        """Keep these rungs, as far as both methods have reported on them."""
+        return replace(self, rungs={name: of for name, of in self.rungs.items() if name in rungs})
 
     def list_lacking(self) -> list[str]:
         """List what the comparison lacks on its largest size (labkit.experiments.regime)."""
@@ -51,9 +53,19 @@ class Comparison(Mapping[str, Difference]):
         beside: Mapping[str, object] | None = None,
         domain: Domain | None = None,
         predicted: float | None = None,
-    ) -> Claim:
-        """Judge and show a claim, on every rung; see labkit.experiments.claims.make_claim."""
-        evidence = Evidence(rungs=self.rungs, kind="best", find_lacking=self.find_lacking)
+    ) -> Claim | None:
+        """Judge and show a claim, on every rung; see labkit.experiments.claims.make_claim.
+
+        A claim that was locked is judged on the rungs of its lock alone. Where both methods have
+        reported on none of the rungs, this prints that the claim waits for its runs.
+        """
+        lock = find_lock(project_root(), id)
+        judged = self.only(*lock.rungs) if lock and lock.rungs else self
+        if not judged:
+            forecast = f" We give it {lock.probability:.0%}." if lock else ""
+            print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
+            return None
+        evidence = Evidence(rungs=judged.rungs, kind="best", find_lacking=self.find_lacking)
         return make_claim(
             evidence,
             id,
