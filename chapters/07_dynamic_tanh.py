@@ -27,7 +27,7 @@ seed = 0
 
 # %%
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from torch import nn
 
 from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.experiments import Domain, Experiment, Lab, Run, exact, ladder, regime
 from labkit.model import Perturbed
 from labkit.model.vit import ViTConfig
 from labkit.norms import bounded_tanh, dynamic_erf, dynamic_tanh, layer_norm, rms_norm
@@ -138,28 +138,23 @@ x = mixture(8)
 y = layer_norm(x, eps=0.0)
 slope = (y * x).sum(-1) / (x * (x - x.mean(-1, keepdim=True))).sum(-1)
 off = y - slope[:, None] * (x - x.mean(-1, keepdim=True))
-claim(
+exact(off.abs().max(), tolerance=1e-10).claim(
     "07-one-token-is-a-line",
-    "For each single token, layer norm's output is off a straight line by {mean:.0e} at most.",
-    off.abs().max().item(),
-    said="For one token layer norm is a straight line.",
+    "< 1e-10",
+    "For one token layer norm is a straight line.",
+    found="For each single token, layer norm's output is off a straight line by {mean:.0e} at most.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 3; the definition of LayerNorm",
     published="linear for each token; the S is seen over tokens and channels",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 # %%
 bends = {s: bend(mixture(s), layer_norm(mixture(s))) for s in (1, 8)}
-claim(
+exact(bends[8]).claim(
     "07-spread-makes-the-s",
-    "Layer norm's bend is {one:.2f} over tokens of one spread and {mean:.2f} where a tenth has spread 8.",
-    bends[8],
-    one=bends[1],
-    said="Tokens of different spread make layer norm's map an S.",
+    "< 0.3",
+    "Tokens of different spread make layer norm's map an S.",
+    found="Layer norm's bend is {one:.2f} over tokens of one spread and {mean:.2f} where a tenth has spread 8.",
     source="the average above: for spread 8 about 1/8 over the slope of the middle",
-    criterion="< 0.3",
-    kind="exact",
+    beside={"one": bends[1]},
 )
 
 # %% [markdown]
@@ -183,15 +178,12 @@ others = torch.randn(63, dtype=torch.float64, generator=torch.Generator().manual
 moving = torch.linspace(-60, 60, 121, dtype=torch.float64)
 rows = torch.cat([moving[:, None], others.expand(121, 63)], dim=1)
 isru = 8 * moving / (moving.square() + others.square().sum()).sqrt()
-claim(
+exact((rms_norm(rows, eps=0.0)[:, 0] - isru).abs().max(), tolerance=1e-10).claim(
     "07-one-entry-is-an-s",
-    "RMSNorm's output for one moving entry differs from √d x/√(x² + C) by {mean:.0e} at most.",
-    (rms_norm(rows, eps=0.0)[:, 0] - isru).abs().max().item(),
-    said="Along one entry RMSNorm is an S-shaped curve.",
+    "< 1e-10",
+    "Along one entry RMSNorm is an S-shaped curve.",
+    found="RMSNorm's output for one moving entry differs from √d x/√(x² + C) by {mean:.0e} at most.",
     source="algebra above; compare Stollenwerk 2026, arXiv 2503.21708",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %% [markdown]
@@ -266,29 +258,23 @@ torch.manual_seed(seed)
 x = torch.randn(5, 16, dtype=torch.float64)
 alpha, gain = torch.tensor([0.7], dtype=torch.float64), torch.rand(16, dtype=torch.float64)
 shifted = dynamic_tanh(10 * x, alpha / 10) - dynamic_tanh(x, alpha)
-claim(
+exact(shifted.abs().max(), tolerance=1e-12).claim(
     "07-scale-and-alpha-are-one-knob",
-    "Ten times the input at a tenth of α changes DyT's output by {mean:.0e} at most.",
-    shifted.abs().max().item(),
-    said="The scale of the input and α are one knob.",
+    "< 1e-12",
+    "The scale of the input and α are one knob.",
+    found="Ten times the input at a tenth of α changes DyT's output by {mean:.0e} at most.",
     source="DyT's definition",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %%
 jacobian = torch.autograd.functional.jacobian(lambda v: dynamic_tanh(v, alpha, gain), x[0])
 formula = torch.diag(gain * alpha / torch.cosh(alpha * x[0]).square())
-claim(
+exact((jacobian - formula).abs().max(), tolerance=1e-12).claim(
     "07-jacobian-is-diagonal",
-    "DyT's Jacobian by autograd and γ α sech²(α x) on the diagonal differ by {mean:.0e} at most.",
-    (jacobian - formula).abs().max().item(),
-    said="DyT's Jacobian is diagonal: no channel hears another.",
+    "< 1e-12",
+    "DyT's Jacobian is diagonal: no channel hears another.",
+    found="DyT's Jacobian by autograd and γ α sech²(α x) on the diagonal differ by {mean:.0e} at most.",
     source="the derivative of tanh",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %%
@@ -297,18 +283,13 @@ first_rms = {
     alpha: float(np.sqrt(weights @ np.tanh(alpha * nodes) ** 2 / weights.sum()))
     for alpha in (0.25, 0.5, 1.0, 4.0)
 }
-claim(
+exact(first_rms[1.0], tolerance=0.001).claim(
     "07-dyt-shrinks-what-a-branch-reads",
-    "Of normal input DyT makes RMS {quarter:.2f} for α = 1/4, {half:.2f} for 1/2, {mean:.2f} for 1 and {four:.2f} for 4.",
-    first_rms[1.0],
-    quarter=first_rms[0.25],
-    half=first_rms[0.5],
-    four=first_rms[4.0],
-    said="With α = 1 a branch under DyT reads numbers a third smaller than under a norm.",
+    "in [0.6, 0.7]",
+    "With α = 1 a branch under DyT reads numbers a third smaller than under a norm.",
+    found="Of normal input DyT makes RMS {quarter:.2f} for α = 1/4, {half:.2f} for 1/2, {mean:.2f} for 1 and {four:.2f} for 4.",
     source="DyT's definition, summed over a normal distribution",
-    criterion="in [0.6, 0.7]",
-    kind="exact",
-    tolerance=0.001,
+    beside={"quarter": first_rms[0.25], "half": first_rms[0.5], "four": first_rms[4.0]},
 )
 
 # %% [markdown]
@@ -330,28 +311,24 @@ grid = torch.linspace(-4, 4, 4001, dtype=torch.float64)
 widths = torch.linspace(1.0, 1.4, 401, dtype=torch.float64)
 gaps = torch.tanh(widths[:, None] * grid) - torch.erf(grid)
 closest = int(gaps.square().sum(1).argmin())
-claim(
+exact(widths[closest], tolerance=0.005).claim(
     "07-erf-is-nearly-a-tanh",
-    f"The tanh(c x) closest to erf(x) has c = {{mean:.3f}} and is off by {gaps[closest].abs().max():.3f} at most.",
-    widths[closest].item(),
-    said="The error function is nearly a tanh with c = 1.205.",
+    "in [1.19, 1.22]",
+    "The error function is nearly a tanh with c = 1.205.",
+    found=f"The tanh(c x) closest to erf(x) has c = {{mean:.3f}} and is off by {gaps[closest].abs().max():.3f} at most.",
     source="Chen et al. 2025, arXiv 2512.10938",
     published="c = 1.205",
-    criterion="in [1.19, 1.22]",
-    kind="exact",
-    tolerance=0.005,
 )
 
 # %%
 normal = torch.randn(2000, 64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-claim(
+away = bounded_tanh(normal) - rms_norm(normal) / 10
+exact(away.square().mean().sqrt() / 0.1).claim(
     "07-bhyt-is-a-small-rms-norm",
-    "With λ = 1, BHyT's output on normal tokens differs from a tenth of RMSNorm's by {mean:.1%} in root mean square.",
-    ((bounded_tanh(normal) - rms_norm(normal) / 10).square().mean().sqrt() / 0.1).item(),
-    said="With λ = 1, BHyT is a tenth of RMSNorm on normal tokens.",
+    "< 0.03",
+    "With λ = 1, BHyT is a tenth of RMSNorm on normal tokens.",
+    found="With λ = 1, BHyT's output on normal tokens differs from a tenth of RMSNorm's by {mean:.1%} in root mean square.",
     source="Byun et al. 2026, arXiv 2601.09719, and its code (κ = 10)",
-    criterion="< 0.03",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -485,7 +462,7 @@ young = Run(
     data=Text(batch=16, time=32, held_out=sizes.held_out),
     train=TrainConfig(steps=sizes.steps, lr=0.01, warmup=min(20, sizes.steps), schedule="linear"),
     probes=looks,
-)  # fmt: skip
+)
 calm = lab.run(Experiment(young, {"seed": five}))
 planted = lab.run(Experiment(young, {"model.embedding_outlier": [30.0], "seed": five}))
 
@@ -514,29 +491,25 @@ to others: their lines lie flatter.
 
 
 # %%
-def read_norms(results, key):
-    """Read one number of each norm, for each seed."""
-    return [[row[key] for row in rows] for rows in results.values("norm-maps")]
+def measure_change(record):
+    """Subtract the bend of the first norm's map from the last one's."""
+    maps = record.probes["norm-maps"]
+    return maps[-1]["bend"] - maps[0]["bend"]
 
 
-def change(results):
-    """Subtract the bend of the first norm's map from the last one's, for each seed."""
-    return [run[-1] - run[0] for run in read_norms(results, "bend")]
-
-
-claim(
+calm.measure(measure_change).claim(
     "07-deeper-maps-bend-more",
-    "From the first norm to the last the bend changes by {mean:+.2f} on young text, and by {vit:+.2f} on digits.",
-    change(calm),
-    vit=fmean(change(seen["layer norm"])),
-    said="The last norm's map bends more than the first one's.",
+    "< 0",
+    "The last norm's map bends more than the first one's.",
+    found="From the first norm to the last the bend changes by {mean:+.2f} on young text, and by {vit:+.2f} on digits.",
     source="Zhu et al. 2025, arXiv 2503.10622, Figure 2 (ViT-B, wav2vec 2.0, DiT-XL)",
     published="early layers are nearly linear, deeper ones S-shaped",
-    criterion="< 0",
-    kind="at",
-    domain="trained models of full size, ViT-B, wav2vec 2.0, DiT-XL",
-    ours="four blocks of width 32 after 180 steps on text; three on digits",
-    in_range=False,
+    beside={"vit": seen["layer norm"].measure(measure_change)},
+    domain=Domain(
+        "trained models of full size, ViT-B, wav2vec 2.0, DiT-XL",
+        "four blocks of width 32 after 180 steps on text; three on digits",
+        inside=False,
+    ),
 )
 
 # %% [markdown]
@@ -572,47 +545,34 @@ plots.curves(
 
 # %%
 ours = "six blocks of width 32, 20 characters a parameter (the shared ladder)"
-claim(
+ladder.improvement(climbed, "dyt").claim(
     "07-ladder-dyt-against-rms-norm",
-    "On rung {rung}, each at its own rate, DyT's lead over RMSNorm is {mean:+.3f} nats.",
-    ladder.improvement(climbed, "dyt"),
-    said="With each at its own rate, DyT ends level with RMSNorm on text.",
+    "> -0.02",
+    "With each at its own rate, DyT ends level with RMSNorm on text.",
+    found="On rung {rung}, each at its own rate, DyT's lead over RMSNorm is {mean:+.3f} nats.",
     source="Zhu et al. 2025, arXiv 2503.10622, language models",
     published="LLaMA 7B to 70B: the same loss as RMSNorm",
-    criterion="> -0.02",
-    kind="best",
-    lacking=ladder.lacking(climbed, "dyt"),
-    domain="LLaMA, 7B to 70B parameters",
-    ours=ours,
-    in_range=False,
+    domain=Domain("LLaMA, 7B to 70B parameters", ours, inside=False),
 )
 
 # %%
-claim(
+ladder.improvement(climbed, "dyt", "none").claim(
     "07-dyt-beats-no-norm",
-    "On rung {rung}, each at its own rate, DyT ends {apart:.3f} nats {side} no norm at all.",
-    ladder.improvement(climbed, "dyt", "none"),
-    said="With each at its own rate, DyT ends below no norm at all.",
+    "> 0",
+    "With each at its own rate, DyT ends below no norm at all.",
+    found="On rung {rung}, each at its own rate, DyT ends {apart:.3f} nats {side} no norm at all.",
     source="this book's control for Zhu et al. 2025, arXiv 2503.10622",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "dyt", "none"),
 )
 
 # %%
-claim(
+ladder.improvement(climbed, "derf", "dyt").claim(
     "07-derf-is-ahead-of-dyt",
-    "On rung {rung}, each at its own rate, Derf's lead over DyT is {mean:+.3f} nats.",
-    ladder.improvement(climbed, "derf", "dyt"),
-    said="With each at its own rate, Derf ends below DyT.",
+    "> 0",
+    "With each at its own rate, Derf ends below DyT.",
+    found="On rung {rung}, each at its own rate, Derf's lead over DyT is {mean:+.3f} nats.",
     source="Chen et al. 2025, arXiv 2512.10938, GPT-2 of 124M parameters",
     published="2.97 − 2.94 nats (LayerNorm: 2.94)",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "derf", "dyt"),
-    domain="GPT-2 with 124M parameters",
-    ours=ours,
-    in_range=False,
+    domain=Domain("GPT-2 with 124M parameters", ours, inside=False),
 )
 
 # %% [markdown]
@@ -657,54 +617,48 @@ draw_maps(
 
 
 # %%
-def average_flat(results):
-    """Average the share of flat entries over all norms but the first, for each seed."""
-    return [fmean(run[1:]) for run in read_norms(results, "flat")]
+def average_flat(record):
+    """Average the share of flat entries over all norms but the first."""
+    return fmean(row["flat"] for row in record.probes["norm-maps"][1:])
 
 
-def share_above(results, cut):
+def share_above(record, cut):
     """Average the share of entries with |tanh| above a cut, from 80 of each norm at equal steps of rank."""
-    maps = [row["points"][1][:80] for run in results.values("norm-maps") for row in run[1:]]
-    return fmean(fmean(abs(y) > cut for y in of_norm) for of_norm in maps)
+    maps = record.probes["norm-maps"][1:]
+    return fmean(fmean(abs(y) > cut for y in row["points"][1][:80]) for row in maps)
 
 
-claim(
+inside.measure(average_flat).claim(
     "07-trained-dyt-is-saturated",
-    "In all norms but the first {mean:.0%} of the entries are flat (|tanh| > 0.95); {lower:.0%} at a cut of 0.9, {higher:.0%} at 0.99.",
-    average_flat(inside),
-    lower=share_above(inside, 0.9),
-    higher=share_above(inside, 0.99),
-    said="Most entries of a trained DyT are flat.",
+    "> 0.5",
+    "Most entries of a trained DyT are flat.",
+    found="In all norms but the first {mean:.0%} of the entries are flat (|tanh| > 0.95); {lower:.0%} at a cut of 0.9, {higher:.0%} at 0.99.",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
     published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
-    criterion="> 0.5",
-    kind="at",
+    beside={
+        "lower": inside.measure(lambda record: share_above(record, 0.9)),
+        "higher": inside.measure(lambda record: share_above(record, 0.99)),
+    },
 )
 
 
 # %%
-def follow(results):
-    """Correlate log |α| with log 1/RMS over the norms of a model, for each seed."""
-    found = []
-    for run in results.values("norm-maps"):
-        alphas = np.log([abs(row["alpha"]) for row in run])
-        scales = np.log([1 / row["rms"] for row in run])
-        found.append(np.corrcoef(alphas, scales)[0, 1])
-    return found
+def follow(record):
+    """Correlate log |α| with log 1/RMS over the norms of a model."""
+    maps = record.probes["norm-maps"]
+    alphas = np.log([abs(row["alpha"]) for row in maps])
+    scales = np.log([1 / row["rms"] for row in maps])
+    return np.corrcoef(alphas, scales)[0, 1]
 
 
-claim(
+inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
-    "Over all norms of a model, log |α| and log 1/RMS have the correlation {mean:+.2f}.",
-    follow(inside),
-    said="The learned α follows one over the spread of what enters.",
+    "> 0.5",
+    "The learned α follows one over the spread of what enters.",
+    found="Over all norms of a model, log |α| and log 1/RMS have the correlation {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
-    criterion="> 0.5",
-    kind="at",
-    domain="models of full size, trained to the end",
-    ours=ours,
-    in_range=False,
+    domain=Domain("models of full size, trained to the end", ours, inside=False),
 )
 
 # %% [markdown]
@@ -721,7 +675,9 @@ starts = {"first α ¼": quarter, "first α 1": inside, "first α 4": four}
 plots.panels(
     {
         title: {
-            name: [dict(enumerate(run, 1)) for run in read_norms(of, key)]
+            name: [
+                {i: row[key] for i, row in enumerate(maps, 1)} for maps in of.values("norm-maps")
+            ]
             for name, of in starts.items()
         }
         for title, key in (
@@ -739,33 +695,34 @@ plots.panels(
 
 
 # %%
-def read_last(results, key):
-    """Average a number of the last norm over the seeds."""
-    return fmean(run[-1] for run in read_norms(results, key))
+def read_last(record):
+    """Read the RMS of what enters the last norm."""
+    return record.probes["norm-maps"][-1]["rms"]
 
 
-claim(
+many, few = (of.measure(average_flat) for of in (inside, quarter))
+(many - few).claim(
     "07-smaller-first-alpha-leaves-fewer-flat",
-    "From a first α of ¼ {few:.0%} are flat, not {many:.0%}: {mean:.2f} less. The last norm reads {times:.1f} times the stream; the loss moves {loss:+.3f}.",
-    minus(average_flat(inside), average_flat(quarter)),
-    few=fmean(average_flat(quarter)),
-    many=fmean(average_flat(inside)),
-    times=read_last(quarter, "rms") / read_last(inside, "rms"),
-    loss=fmean(minus(quarter.values("test.loss"), inside.values("test.loss"))),
-    said="A quarter of the first α leaves fewer entries flat, by a tenth of all at least.",
+    "> 0.1",
+    "A quarter of the first α leaves fewer entries flat, by a tenth of all at least.",
+    found="From a first α of ¼ {few:.0%} are flat, not {many:.0%}: {mean:.2f} less. The last norm reads {times:.1f} times the stream; the loss moves {loss:+.3f}.",
     source="this chapter: α times the stream decides, if the stream stays as it was",
-    criterion="> 0.1",
-    kind="at",
+    beside={
+        "few": few,
+        "many": many,
+        "times": quarter.measure(read_last).mean / inside.measure(read_last).mean,
+        "loss": quarter.measure("test.loss") - inside.measure("test.loss"),
+    },
 )
 # %%
 plots.table(
     [
         {
             "model": title,
-            "test loss": f"{fmean(of.values('test.loss')):.3f}",
-            "flat entries": f"{fmean(average_flat(of)):.0%}",
-            "last norm reads RMS": f"{read_last(of, 'rms'):.1f}",
-            "correlation of log α and log 1/RMS": f"{fmean(follow(of)):+.2f}",
+            "test loss": f"{of.measure('test.loss').mean:.3f}",
+            "flat entries": f"{of.measure(average_flat).mean:.0%}",
+            "last norm reads RMS": f"{of.measure(read_last).mean:.1f}",
+            "correlation of log α and log 1/RMS": f"{of.measure(follow).mean:+.2f}",
         }
         for title, of in starts.items()
     ]
@@ -798,51 +755,42 @@ gelu = {
 
 # %%
 normless = climbed.where(arm="none", rung=rung, stage="first")
-bare = normless.values("test.loss")
-gaps = {
-    "SwiGLU": minus(inside.values("test.loss"), bare),
-    "GELU": minus(*(gelu[name].values("test.loss") for name in ("DyT", "no norm"))),
+ends = {
+    act: {name: of.measure("test.loss") for name, of in models.items()}
+    for act, models in (("SwiGLU", {"DyT": inside, "no norm": normless}), ("GELU", gelu))
 }
+gaps = {act: of["DyT"] - of["no norm"] for act, of in ends.items()}
 tested = {
-    "source": "Verma 2026, arXiv 2604.23434, on SwiGLU",
-    "kind": "at",
-    "since": (gelu["DyT"] + gelu["no norm"]).find_start(),
-    "tried": {
-        "last step": "the test loss at the end",
-        "control": "the same rates and seeds with SwiGLU",
-    },
+    "last step": "the test loss at the end",
+    "control": "the same rates and seeds with SwiGLU",
 }
 
 # %%
 plots.table(
     [
-        {"model": f"{name}, {act}"} | {f"seed {seed}": loss for seed, loss in enumerate(of)}
-        for act, models in (
-            ("SwiGLU", {"DyT": inside.values("test.loss"), "no norm": bare}),
-            ("GELU", {name: of.values("test.loss") for name, of in gelu.items()}),
-        )
+        {"model": f"{name}, {act}"} | {f"seed {seed}": loss for seed, loss in enumerate(of.values)}
+        for act, models in ends.items()
         for name, of in models.items()
     ],
     digits=3,
 )
 
 # %%
-claim(
+gaps["GELU"].claim(
     "07-dyt-is-behind-without-swiglu-too",
-    "With GELU DyT ends {mean:.3f} nats above no norm at all; with SwiGLU, on the same seeds, {with_swiglu:.3f}.",
-    gaps["GELU"],
-    with_swiglu=fmean(gaps["SwiGLU"]),
-    said="With GELU in place of SwiGLU DyT ends above no norm at all, too.",
-    criterion="> 0",
-    **tested,
+    "> 0",
+    "With GELU in place of SwiGLU DyT ends above no norm at all, too.",
+    found="With GELU DyT ends {mean:.3f} nats above no norm at all; with SwiGLU, on the same seeds, {with_swiglu:.3f}.",
+    source="Verma 2026, arXiv 2604.23434, on SwiGLU",
+    beside={"with_swiglu": gaps["SwiGLU"], **tested},
 )
-claim(
+(gaps["SwiGLU"] - gaps["GELU"]).claim(
     "07-swiglu-makes-half-of-the-gap",
-    "GELU in place of SwiGLU makes DyT's distance to no norm at all {mean:+.3f} nats smaller.",
-    minus(gaps["SwiGLU"], gaps["GELU"]),
-    said="GELU in place of SwiGLU takes away half of DyT's distance to no norm at all, or more.",
-    criterion="> 0.045",
-    **{**tested, "since": (gelu["DyT"] + gelu["no norm"] + inside + normless).find_start()},
+    "> 0.045",
+    "GELU in place of SwiGLU takes away half of DyT's distance to no norm at all, or more.",
+    found="GELU in place of SwiGLU makes DyT's distance to no norm at all {mean:+.3f} nats smaller.",
+    source="Verma 2026, arXiv 2604.23434, on SwiGLU",
+    beside=tested,
 )
 
 # %% [markdown]
@@ -857,10 +805,10 @@ published there.
 """
 
 # %%
-right = {arm: of.values("test.accuracy") for arm, of in seen.items()}
-burnt = {arm: of.values("test.accuracy") for arm, of in hot.items()}
+right = {arm: of.measure("test.accuracy") for arm, of in seen.items()}
+burnt = {arm: of.measure("test.accuracy") for arm, of in hot.items()}
 beyond = {
-    arm: of.where(lr=ladder.COARSE[4]).values("test.accuracy")
+    arm: of.where(lr=ladder.COARSE[4]).measure("test.accuracy")
     for arm, of in tried.by("arm").items()
 }
 plots.table(
@@ -869,9 +817,9 @@ plots.table(
             "arm": arm,
             "rate": rate or f"{tuned[arm]['train.lr']:g}, its own",
             "runs": len(of[arm]),
-            "lowest": f"{min(of[arm]):.1%}",
-            "middle": f"{median(of[arm]):.1%}",
-            "highest": f"{max(of[arm]):.1%}",
+            "lowest": f"{min(of[arm].values):.1%}",
+            "middle": f"{of[arm].median:.1%}",
+            "highest": f"{max(of[arm].values):.1%}",
         }
         for rate, of in (("", right), (f"{high:g}", burnt), (f"{ladder.COARSE[4]:g}", beyond))
         for arm in eyes
@@ -884,31 +832,26 @@ Test accuracy of a small ViT on digits, first with each arm at its own rate, the
 """
 
 # %%
-claim(
+(right["DyT"] - right["layer norm"]).tuned(regime.untuned(tried, five)).claim(
     "07-vit-parity",
-    "Each at its own rate, DyT's accuracy on digits minus layer norm's is {mean:+.3f}.",
-    minus(right["DyT"], right["layer norm"]),
-    said="With each at its own rate, DyT is as accurate as layer norm on images.",
+    "> -0.015",
+    "With each at its own rate, DyT is as accurate as layer norm on images.",
+    found="Each at its own rate, DyT's accuracy on digits minus layer norm's is {mean:+.3f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, ViT-B on ImageNet",
     published="82.5 − 82.3 %",
-    criterion="> -0.015",
-    kind="best",
-    lacking=regime.untuned(tried, five),
-    domain="ViT-B on ImageNet",
-    ours="three blocks of width 32 on digits of 8 × 8 pixels",
-    in_range=False,
+    domain=Domain(
+        "ViT-B on ImageNet", "three blocks of width 32 on digits of 8 × 8 pixels", inside=False
+    ),
 )
 
 # %%
-claim(
+(burnt["DyT"] - burnt["no norm"]).claim(
     "07-dyt-survives-a-high-rate",
-    f"At the rate {high:g} DyT's accuracy on digits is {{mean:.2f}} above that of blocks without norms.",
-    minus(burnt["DyT"], burnt["no norm"]),
-    said="At a high rate DyT trains where blocks without norms do not.",
+    "> 0.2",
+    "At a high rate DyT trains where blocks without norms do not.",
+    found=f"At the rate {high:g} DyT's accuracy on digits is {{mean:.2f}} above that of blocks without norms.",
     source="DyT is bounded; this chapter's expectation",
-    criterion="> 0.2",
-    kind="at",
-    tried={
+    beside={
         "second value": "at the next rate both fail (table)",
         "last step": "the accuracy at the end",
         "control": "layer norm, and each arm at its own rate (table)",
@@ -955,21 +898,23 @@ plots.curves(
 ).named("little-text")
 
 # %%
-lead = {how: minus(*(of[arm].values("test.loss") for arm in pair)) for how, of in scarce.items()}
-claim(
+lead = {
+    how: of["layer norm"].measure("test.loss") - of["DyT"].measure("test.loss")
+    for how, of in scarce.items()
+}
+lead["own rate"].tuned(regime.untuned(searched, five)).claim(
     "07-scarce-data-each-tuned",
-    "On 2,048 characters, each at its own rate, DyT's lead over layer norm is {mean:+.3f} nats; with both at the rate 0.01 it is {same:+.3f}.",
-    lead["own rate"],
-    same=fmean(lead["one rate"]),
-    said="On scarce text, with each at its own rate, DyT ends below a norm.",
+    "> 0",
+    "On scarce text, with each at its own rate, DyT ends below a norm.",
+    found="On 2,048 characters, each at its own rate, DyT's lead over layer norm is {mean:+.3f} nats; with both at the rate 0.01 it is {same:+.3f}.",
     source="Verma 2026, arXiv 2604.23434, 64M parameters on 1M tokens",
     published="DyT's validation loss is 27.3 % lower",
-    criterion="> 0",
-    kind="best",
-    lacking=regime.untuned(searched, five),
-    domain="64M parameters, 1M tokens",
-    ours="four blocks of width 32, 2,048 characters, 180 steps",
-    in_range=False,
+    beside={"same": lead["one rate"]},
+    domain=Domain(
+        "64M parameters, 1M tokens",
+        "four blocks of width 32, 2,048 characters, 180 steps",
+        inside=False,
+    ),
 )
 
 # %% [markdown]
