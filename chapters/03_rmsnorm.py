@@ -37,19 +37,24 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, regime
+from labkit.experiments import (
+    Experiment,
+    Lab,
+    Run,
+    combine,
+    computed,
+    exact,
+    ladder,
+    proportion,
+    regime,
+)
 from labkit.model import Perturbed
 from labkit.norms import layer_norm, rms_norm, rms_norm_llama, rms_norm_outside, rms_norm_t5
 from labkit.norms.arithmetic import variance_in
 from labkit.source import show
 
 # %%
-lab = Lab(
-    "03_rmsnorm",
-    size=size,
-    seed=seed,
-    memory={"kernel": "1050M", "run": "850M"},
-)
+lab = Lab("03_rmsnorm", size=size, seed=seed, memory={"kernel": "1050M", "run": "850M"})
 sizes = lab.sizes(
     # smoke, book, gpu
     rung=("smoke", "S"),
@@ -120,15 +125,14 @@ forgets where it stands along $\mathbf 1$.
 torch.manual_seed(seed)
 x = 3 * torch.randn(1000, 60, dtype=torch.float64) + 5
 projection = torch.eye(60).double() - 1 / 60
-claim(
+exact(
+    (layer_norm(x, eps=1e-6) - rms_norm(x @ projection, eps=1e-6)).abs().max(), tolerance=1e-12
+).claim(
     "03-layer-is-rms-of-projection",
-    "LN(x) and RMSNorm(Px) differ by at most {mean:.1e}.",
-    (layer_norm(x, eps=1e-6) - rms_norm(x @ projection, eps=1e-6)).abs().max().item(),
-    said="LayerNorm is RMSNorm after the projection off the line of ones.",
+    "< 1e-12",
+    "LayerNorm is RMSNorm after the projection off the line of ones.",
+    found="LN(x) and RMSNorm(Px) differ by at most {mean:.1e}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Gupta et al. 2024, arXiv 2409.12951",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %%
@@ -145,16 +149,13 @@ keeps = {
     for norm in (layer_norm, rms_norm)
 }
 differ = [what for what in changed if (what in keeps[layer_norm]) != (what in keeps[rms_norm])]
-claim(
+exact(len(differ)).claim(
     "03-only-recentring-is-lost",
-    "Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the norms treat {mean:.0f} differently: {which}.",
-    len(differ),
-    said="Of LayerNorm's invariances RMSNorm loses re-centring alone.",
-    rows=len(changed),
-    which=", ".join(differ),
+    "in [1, 1]",
+    "Of LayerNorm's invariances RMSNorm loses re-centring alone.",
+    found="Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the norms treat {mean:.0f} differently: {which}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (invariance analysis)",
-    criterion="in [1, 1]",
-    kind="exact",
+    beside={"rows": len(changed), "which": ", ".join(differ)},
 )
 
 # %% [markdown]
@@ -266,16 +267,13 @@ unshifted = ModelConfig("pre", "layer", 64, 4, context=32, norm_kw=(("bias", Fal
 model = unshifted.build().double()
 for gain in [p for name, p in model.named_parameters() if "norm" in name]:
     nn.init.normal_(gain, 1.0, 0.3)  # as if trained
-claim(
+exact((with_rms_norm(model)(text) - model(text)).abs().max(), tolerance=1e-10).claim(
     "03-pre-layer-becomes-pre-rms",
-    "After centring the weights, the logits differ by at most {mean:.1e}.",
-    (with_rms_norm(model)(text) - model(text)).abs().max().item(),
-    said="Every Pre-Norm model whose LayerNorms have no shift is one with RMSNorm.",
+    "< 1e-10",
+    "Every Pre-Norm model whose LayerNorms have no shift is one with RMSNorm.",
+    found="After centring the weights, the logits differ by at most {mean:.1e}.",
     source="Jiang et al. 2023, arXiv 2305.14858",
     published="equal in exact arithmetic",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %% [markdown]
@@ -298,15 +296,13 @@ two formulas it computes, so it makes them equally fast. Without a fused kernel 
 
 # %%
 saved, matrices = 2 * 2 * 8192 * 80, 2 * 70.6e9  # mean and subtraction, 80 layers of two norms
-claim(
+exact(100 * saved / matrices).claim(
     "03-saved-operations-are-few",
-    "Sum and subtraction, the shift not counted, are {mean:.4f} % of the {matrices:.0f} billion operations that a token costs Llama 3 70B.",
-    100 * saved / matrices,
-    said="The operations that RMSNorm saves are few.",
-    matrices=matrices / 1e9,
+    "< 0.01",
+    "The operations that RMSNorm saves are few.",
+    found="Sum and subtraction, the shift not counted, are {mean:.4f} % of the {matrices:.0f} billion operations that a token costs Llama 3 70B.",
     source="counted from the model's sizes; two operations a parameter and token",
-    criterion="< 0.01",
-    kind="exact",
+    beside={"matrices": matrices / 1e9},
 )
 
 # %%
@@ -321,17 +317,13 @@ def step_of(norm, x, top):
 shape = (sizes.timed_rows, 1024)
 x, top = torch.randn(shape, requires_grad=True), torch.randn(shape)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=20)
-claim(
+computed(proportion([rms > layer for rms, layer in pairs]), unit="turns", tolerance=0.3).claim(
     "03-torch-rms-is-no-faster-on-a-cpu",
-    "In {mean:.0%} of {n} pairs of timings on this machine's CPU, PyTorch's RMSNorm module took longer than its LayerNorm module.",
-    proportion([rms > layer for rms, layer in pairs]),
-    unit="turns",
-    said="On a CPU, PyTorch's RMSNorm is slower than its LayerNorm.",
+    "> 0.5",
+    "On a CPU, PyTorch's RMSNorm is slower than its LayerNorm.",
+    found="In {mean:.0%} of {n} pairs of timings on this machine's CPU, PyTorch's RMSNorm module took longer than its LayerNorm module.",
     source="against 'RMSNorm is faster', said without hardware or kernel",
     published="7 % to 64 % less running time of whole models (Zhang and Sennrich 2019)",
-    criterion="> 0.5",
-    kind="at",
-    tolerance=0.3,
 )
 
 # %% [markdown]
@@ -362,10 +354,12 @@ We call two norms equal if they differ by less than 0.009 nats, less than a quar
 
 # %%
 found = lab.ladder(["pre", "pre, layer", "none", "no attention"])
-tuned = {
-    arm: {rate: at.values("validation.loss") for rate, at in part.by("lr").items()}
-    for arm, part in found.where(stage="tuning", rung=sizes.rung).by("arm").items()
-}
+tuned = found.where(stage="tuning", rung=sizes.rung).by("arm")
+
+
+def at_rates(results):
+    """List every seed's validation loss, by rate."""
+    return {rate: at.values("validation.loss") for rate, at in results.by("lr").items()}
 
 
 def rate_is_worth(losses):
@@ -376,7 +370,7 @@ def rate_is_worth(losses):
 
 
 ahead = {arm: ladder.improvement(found, "pre, layer", over=arm) for arm in ("pre", "none")}
-effect = rate_is_worth(tuned["pre"])
+effect = rate_is_worth(at_rates(tuned["pre"]))
 
 # %%
 plots.dots(
@@ -392,18 +386,14 @@ plots.dots(
 ).named("five-seeds")
 
 # %%
-claim(
+ahead["pre"].claim(
     "03-rms-equals-layer-on-text",
-    "RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats; a rate off by a factor √10 costs {effect_of_a_rate:.3f}.",
-    ahead["pre"],
-    said="Each at its own rate, RMSNorm and LayerNorm end at the same loss.",
-    effect_of_a_rate=effect,
+    f"in [-0.009, 0.009] of {effect}",
+    "Each at its own rate, RMSNorm and LayerNorm end at the same loss.",
+    found="RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats; a rate off by a factor √10 costs {effect_of_a_rate:.3f}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Zhuo et al. 2025, arXiv 2503.04598 v4, Table 8",
     published="2.7631 (RMS) against 2.7639 (LN) at 550M parameters",
-    criterion="in [-0.009, 0.009]",
-    kind="best",
-    effect=effect,
-    lacking=ladder.lacking(found, "pre, layer"),
+    beside={"effect_of_a_rate": effect},
 )
 
 # %% [markdown]
@@ -435,21 +425,21 @@ short = lab.run(Experiment(bench, {"model.norm": ["layer", "rms"], "seed": five}
 
 # %%
 shares = {
-    norm: [fmean(run) for run in part.values("mean-share")]
+    norm: part.measure(lambda record: fmean(record.probes["mean-share"]))
     for norm, part in short.by("norm").items()
 }
-claim(
+shares["rms"].claim(
     "03-token-mean-is-small-rms",
-    "Trained with RMSNorm, the mean holds {mean:.1%} of the stream's energy, with LayerNorm {layer:.1%}; a random "
+    "< 0.05",
+    "In language models the mean holds hardly any of a hidden vector's energy.",
+    found="Trained with RMSNorm, the mean holds {mean:.1%} of the stream's energy, with LayerNorm {layer:.1%}; a random "
     "direction would hold {random:.1%}.",
-    shares["rms"],
-    said="In language models the mean holds hardly any of a hidden vector's energy.",
-    layer=fmean(shares["layer"]),
-    random=1 / sizes.dim,
     source="Gupta et al. 2024, arXiv 2409.12951",
-    criterion="< 0.05",
-    kind="at",
-    tried={"second value": "rung S after 3,200 steps: the last column of a table below"},
+    beside={
+        "layer": shares["layer"],
+        "random": 1 / sizes.dim,
+        "second value": "rung S after 3,200 steps: the last column of a table below",
+    },
 )
 
 # %% [markdown]
@@ -496,14 +486,9 @@ lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm
 
 
 # %%
-def at_rates(results, what="validation.loss"):
-    """List what every seed measured, by rate."""
-    return {rate: at.values(what) for rate, at in results.by("lr").items()}
-
-
 plots.curves(
     {
-        "layer": tuned["pre, layer"],
+        "layer": at_rates(tuned["pre, layer"]),
         "rms": at_rates(of_plain.where(stage="tuning") + without),
         "rms, offset 10": at_rates(tuning + final),
     },
@@ -520,34 +505,37 @@ plots.curves(
 from labkit.statistics.pooled import compare_samples
 
 scatter = ladder.measure_scatter(found, sizes.rung)
-left = [ladder.measure_left(of, scatter.sd) for of in (tuned["pre"], at_rates(tuning))]
-test = at_rates(final, "test.loss")
-plain_test = of_plain.where(stage="first").values("test.loss")
+left = [ladder.measure_left(at_rates(of), scatter.sd) for of in (tuned["pre"], tuning)]
+test = {rate: at.measure("test.loss") for rate, at in final.by("lr").items()}
+plain_test = of_plain.where(stage="first").measure("test.loss")
 half_step = between[-2:][0]  # one rate below the one that was chosen
-cost = compare_samples(plain_test, test[its_rate], scatter, tuned=float(np.hypot(*left)))
+cost = compare_samples(
+    plain_test.values, test[its_rate].values, scatter, tuned=float(np.hypot(*left))
+)
 
 # %%
-claim(
-    "03-an-offset-hurts-rms",
-    "With the offset RMSNorm ends {mean:.3f} nats higher, each at its best rate ({its_rate:g} with, {plain_rate:g} without); with it at {half:g}, {at_half:.3f} higher.",
-    cost,
-    said="RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
-    plain_rate=plain_rate,
-    its_rate=its_rate,
-    half=half_step,
-    at_half=fmean(test[half_step]) - fmean(plain_test),
-    source="this book: RMSNorm is not re-centring invariant",
-    criterion="> 0",
-    kind="best",
-    tried={"second value": "of the rate, the next lower one; of the offset, none"},
-    lacking=regime.too_young(
+replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
+    regime.too_young(
         raised,
         of_plain.where(stage="tuning") + tuning,
         of_plain.where(stage="first") + final.where(lr=its_rate),
         trigram=ladder.references(sizes.rung)["trigram counts"],
         worth=-ladder.improvement(found, "no attention")[sizes.rung].mean,
         claimed=cost.mean,
-    ),
+    )
+).claim(
+    "03-an-offset-hurts-rms",
+    "> 0",
+    "RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
+    found="With the offset RMSNorm ends {mean:.3f} nats higher, each at its best rate ({its_rate:g} with, {plain_rate:g} without); with it at {half:g}, {at_half:.3f} higher.",
+    source="this book: RMSNorm is not re-centring invariant",
+    beside={
+        "plain_rate": plain_rate,
+        "its_rate": its_rate,
+        "half": half_step,
+        "at_half": test[half_step].mean - plain_test.mean,
+        "second value": "of the rate, the next lower one; of the offset, none",
+    },
 )
 
 # %% [markdown]
@@ -564,24 +552,26 @@ a share can fall in two ways: the mean can shrink (*subtract*), or everything el
 
 
 # %%
-def take_apart(results):
-    """Split each run's stream, by depth: the size of its mean, and of the rest."""
-    means, rests = [], []  # from shares averaged over tokens: exact where all have one size
-    for sizes_of, shares_of in zip(
-        results.values("residual-rms"), results.values("mean-share"), strict=True
-    ):
-        parts = list(zip(sizes_of, shares_of, strict=True))
-        means.append([size * share**0.5 for size, share in parts])
-        rests.append([size * (1 - share) ** 0.5 for size, share in parts])
-    return means, rests
+def split_stream(record):
+    """Split a run's stream, by depth: the size of its mean, and of the rest."""
+    size, share = (np.array(record.probes[name]) for name in ("residual-rms", "mean-share"))
+    return size * share**0.5, size * (1 - share) ** 0.5  # exact where all tokens have one size
+
+
+def follow_mean(record):
+    return split_stream(record)[0]
+
+
+def follow_rest(record):
+    return split_stream(record)[1]
 
 
 # %%
-with_it = {rate: take_apart(at) for rate, at in final.by("lr").items()}
-without_it = {rate: take_apart(at) for rate, at in without.by("lr").items()}
+with_it, without_it = final.by("lr"), without.by("lr")
 plots.by_depth(
-    {f"the mean, rate {rate:g}": means for rate, (means, _) in with_it.items()}
-    | {"the rest": with_it[its_rate][1], "the rest, no offset": without_it[its_rate][1]},
+    {f"the mean, rate {rate:g}": at.values(follow_mean) for rate, at in with_it.items()}
+    | {"the rest": with_it[its_rate].values(follow_rest)}
+    | {"the rest, no offset": without_it[its_rate].values(follow_rest)},
     ylabel="size (RMS over channels and tokens)",
     xlabel="block (0: the embedding)",
     start=0,
@@ -591,20 +581,27 @@ plots.by_depth(
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
+
 # %%
-kept = {rate: [min(run) / run[0] for run in means] for rate, (means, _) in with_it.items()}
-claim(
+def keep_least(record):
+    mean = follow_mean(record)
+    return min(mean) / mean[0]
+
+
+kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
+kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
-    "At its lowest the mean is {first:.0%} of what the embedding brought at the rate {low:g}, and {mean:.0%} at {high:g}.",
-    kept[its_rate],
-    said="RMSNorm's blocks learn to take half of the mean out of the stream, or more, at every rate.",
-    first=fmean(kept[between[0]]),
-    low=between[0],
-    high=its_rate,
+    "< 0.5",
+    "RMSNorm's blocks learn to take half of the mean out of the stream, or more, at every rate.",
+    found="At its lowest the mean is {first:.0%} of what the embedding brought at the rate {low:g}, and {mean:.0%} at {high:g}.",
     source="this book, a prediction",
-    criterion="< 0.5",
-    kind="best",
-    tried={"second value": "of the rate, and it turns", "last step": "the trained model"},
+    beside={
+        "first": kept[between[0]],
+        "low": between[0],
+        "high": its_rate,
+        "second value": "of the rate, and it turns",
+        "last step": "the trained model",
+    },
 )
 
 # %% [markdown]
@@ -617,41 +614,38 @@ offset does, compare with a model without it at the same rate:
 
 # %%
 rest_at, stream_at = (
-    {rate: [run[-1] for run in rests] for rate, (_, rests) in of.items()}
+    {rate: at.measure(lambda record: follow_rest(record)[-1]) for rate, at in of.items()}
     for of in (with_it, without_it)
 )
 plots.table(
     [
         {
             "rate": f"{rate:g}",
-            "with the offset: mean left at its lowest": f"{fmean(kept[rate]):.0%}",
-            "with: rest at the end": f"{fmean(rest_at[rate]):.0f}",
-            "without: rest at the end": f"{fmean(stream_at[rate]):.0f}",
-            "without: share of the mean": f"{fmean(run[-1] for run in shares):.1%}",
+            "with the offset: mean left at its lowest": f"{kept[rate].mean:.0%}",
+            "with: rest at the end": f"{rest_at[rate].mean:.0f}",
+            "without: rest at the end": f"{stream_at[rate].mean:.0f}",
+            "without: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
         }
-        for rate, shares in at_rates(without, "mean-share").items()
-    ],
+        for rate, at in without_it.items()
+    ]
 )
 
 # %%
-claim(
+combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
-    "The rest is {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; a seed's largest ratio averages {mean:.2f}.",
-    [max(rest_at[r][i] / stream_at[r][i] for r in between) for i in range(len(ladder.SEEDS))],
-    said="At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    first=fmean(rest_at[between[0]]) / fmean(stream_at[between[0]]),
-    last=fmean(rest_at[its_rate]) / fmean(stream_at[its_rate]),
-    low=between[0],
-    high=its_rate,
+    "< 1",
+    "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
+    found="The rest is {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; a seed's largest ratio averages {mean:.2f}.",
     source="this book, a prediction",
-    criterion="< 1",
-    kind="at",
-    tried={
+    beside={
+        "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
+        "last": rest_at[its_rate].mean / stream_at[its_rate].mean,
+        "low": between[0],
+        "high": its_rate,
         "second value": "of the rate; of the offset, none",
         "last step": "the trained model",
         "control": "the same rate without the offset",
     },
-    since=(final + without).find_start(),
 )
 
 # %% [markdown]
@@ -757,20 +751,22 @@ plots.explore(
 near_30 = [29 + tenth / 10 for tenth in range(12)]
 drawn = [measure(mean, "bfloat16 one-pass", count=500) for mean in near_30]
 below = [(got <= 0).double().mean().item() for got, _ in drawn]
-claim(
-    "03-one-pass-loses-the-variance",
-    "At {means} means from {first:.0f} to {last:.1f} deviations {k} of {n} one-pass variances miss by 100 % or more; {least:.0%} to {most:.0%} are not positive.",
+computed(
     proportion([wrong for got, true in drawn for wrong in ((got / true - 1).abs() >= 1).flatten()]),
     unit="tokens",
-    said="Near a mean of 30 standard deviations no one-pass variance in bfloat16 is near the true one.",
-    means=len(near_30),
-    first=near_30[0],
-    last=near_30[-1],
-    least=min(below),
-    most=max(below),
+).claim(
+    "03-one-pass-loses-the-variance",
+    "> 0.99",
+    "Near a mean of 30 standard deviations no one-pass variance in bfloat16 is near the true one.",
+    found="At {means} means from {first:.0f} to {last:.1f} deviations {k} of {n} one-pass variances miss by 100 % or more; {least:.0%} to {most:.0%} are not positive.",
     source="rounding analysis above: multiples of 4",
-    criterion="> 0.99",
-    kind="at",
+    beside={
+        "means": len(near_30),
+        "first": near_30[0],
+        "last": near_30[-1],
+        "least": min(below),
+        "most": max(below),
+    },
 )
 
 # %% [markdown]
@@ -798,18 +794,13 @@ def worst(means, seed):
     )
 
 
-claim(
+computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).claim(
     "03-two-passes-and-rms-are-safe",
-    "At five means up to {most:.0f} the relative errors of two passes and RMSNorm's mean square are at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
-    [worst(half_way, s) for s in draws],
-    unit="draws",
-    said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
-    most=max(means),
-    on_grid=fmean(worst(means, s) for s in draws),
+    "< 0.01",
+    "Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
+    found="At five means up to {most:.0f} the relative errors of two passes and RMSNorm's mean square are at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
     source="rounding analysis above",
-    criterion="< 0.01",
-    kind="at",
-    tolerance=8e-4,
+    beside={"most": max(means), "on_grid": fmean(worst(means, s) for s in draws)},
 )
 
 # %% [markdown]
@@ -851,14 +842,12 @@ plots.curves(
 # %%
 line = errors["one-pass, float32"]
 xs = [m for m in line if 3 <= m <= 300]
-claim(
+computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
     "03-one-pass-error-grows-as-the-square",
-    "In float32 the error of the one-pass variance grows as the mean to the power {mean:.2f}.",
-    [float(np.polyfit(np.log(xs), np.log([line[m][s] for m in xs]), 1)[0]) for s in draws],
-    said="The error of a one-pass variance grows as the square of the mean.",
+    "in [1.8, 2.2]",
+    "The error of a one-pass variance grows as the square of the mean.",
+    found="In float32 the error of the one-pass variance grows as the mean to the power {mean:.2f}.",
     source="rounding analysis above",
-    criterion="in [1.8, 2.2]",
-    kind="at",
     predicted=2.0,
 )
 
@@ -934,21 +923,19 @@ plots.loss_curves(
 ).named("over-the-cliff")
 
 # %%
-harm, calm = (
-    {arm: part.values("test.loss") for arm, part in runs.by("arm").items()}
-    for runs in (above, below)
+harm, calm, float32 = (
+    {name: part.measure("test.loss") for name, part in of.items()}
+    for of in (above.by("arm"), below.by("arm"), short.by("norm"))
 )
-float32 = {norm: part.values("test.loss") for norm, part in short.by("norm").items()}
-claim(
+price = harm["one-pass, bf16"] - harm["two-pass, bf16"]
+price.claim(
     "03-one-pass-bf16-breaks-training",
-    "With an offset of 10, the one-pass variance in bfloat16 costs {mean:.2f} nats after {steps} steps against two passes.",
-    minus(harm["one-pass, bf16"], harm["two-pass, bf16"]),
-    said="Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
-    steps=sizes.steps,
+    "> 0.2",
+    "Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
+    found="With an offset of 10, the one-pass variance in bfloat16 costs {mean:.2f} nats after {steps} steps against two passes.",
     source="Transformer Anatomy, part 7: normalization must always run in float32",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
-    criterion="> 0.2",
-    kind="at",
+    beside={"steps": sizes.steps},
 )
 
 # %% [markdown]
@@ -959,18 +946,14 @@ And without the offset? The formula that has just failed, on ordinary tokens:
 """
 
 # %%
-claim(
+(calm["one-pass, bf16"] - float32["layer"]).claim(
     "03-bf16-layer-is-harmless-on-ordinary-activations",
-    "Without the offset, bfloat16's test loss minus float32's after {steps} steps is {mean:+.4f} nats with the one-pass variance, "
+    f"in [-0.02, 0.02] of {price.mean}",
+    "On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
+    found="Without the offset, bfloat16's test loss minus float32's after {steps} steps is {mean:+.4f} nats with the one-pass variance, "
     "{rms:+.4f} with RMSNorm.",
-    minus(calm["one-pass, bf16"], float32["layer"]),
-    said="On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
-    rms=fmean(minus(calm["rms, bf16"], float32["rms"])),
-    steps=sizes.steps,
     source="against Transformer Anatomy, part 7: a norm that runs in bfloat16 is a bug",
-    criterion="in [-0.02, 0.02]",
-    kind="at",
-    effect=fmean(minus(harm["one-pass, bf16"], harm["two-pass, bf16"])),
+    beside={"rms": calm["rms, bf16"] - float32["rms"], "steps": sizes.steps},
 )
 
 # %% [markdown]
@@ -1020,9 +1003,7 @@ def jacobian_of(x, eps):
 x = 3 * torch.randn(64).double() + 1
 faint = 1e-3 * rms_norm(x, eps=0.0)  # its RMS is the root of ε
 along = jacobian(rms_norm, faint) @ faint * (2e-6) ** 0.5
-claim(
-    "03-rms-jacobian",
-    "Formula and autograd differ by at most {mean:.1e}; at RMS = √ε the share {share:.3f} passes along the token.",
+exact(
     max(
         ((jacobian(rms_norm, t) - jacobian_of(t, 1e-6)) * t.square().mean().sqrt())
         .abs()
@@ -1030,43 +1011,43 @@ claim(
         .item()
         for t in (x, faint)
     ),
-    said="RMSNorm's Jacobian deletes one direction, up to ε.",
-    share=(along.norm() / faint.norm()).item(),
-    source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
-    criterion="< 1e-12",
-    kind="exact",
     tolerance=1e-12,
+).claim(
+    "03-rms-jacobian",
+    "< 1e-12",
+    "RMSNorm's Jacobian deletes one direction, up to ε.",
+    found="Formula and autograd differ by at most {mean:.1e}; at RMS = √ε the share {share:.3f} passes along the token.",
+    source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
+    beside={"share": along.norm() / faint.norm()},
 )
 
 # %%
 tiny = 1e-12 * x
 slopes = [norm(tiny, eps=1e-6).norm() / tiny.norm() for norm in (rms_norm, rms_norm_outside)]
-claim(
+exact(slopes[1] / slopes[0]).claim(
     "03-eps-outside-is-steeper",
-    "At x → 0 and ε = 1e-6, outside is {mean:.0f} times as steep as inside.",
-    (slopes[1] / slopes[0]).item(),
-    said="An ε outside the root makes the norm of a silent token a thousand times steeper.",
+    "in [999, 1001]",
+    "An ε outside the root makes the norm of a silent token a thousand times steeper.",
+    found="At x → 0 and ε = 1e-6, outside is {mean:.0f} times as steep as inside.",
     source="Zhang and Sennrich's torch code against PyTorch, Llama, T5, Gemma",
-    criterion="in [999, 1001]",
-    kind="exact",
 )
 
 # %%
 x, g = torch.randn(512, 4096).bfloat16(), (1 + 0.3 * torch.randn(4096)).bfloat16()
-exact = rms_norm(x.double(), g.double())
+unrounded = rms_norm(x.double(), g.double())
 once, twice = (norm(x, g).double() for norm in (rms_norm, rms_norm_llama))
-ulp = 2.0 ** (exact.abs().log2().floor() - 7)  # how far apart bfloat16's numbers are there
-claim(
+ulp = 2.0 ** (unrounded.abs().log2().floor() - 7)  # how far apart bfloat16's numbers are there
+exact(((twice - unrounded).abs() / ulp).max()).claim(
     "03-cast-first-rounds-twice",
-    "Llama's order changes {share:.0%} of the entries; its largest error is {mean:.2f} units in the last place, "
+    "in [1, 1.5]",
+    "To round before the gain is to round twice.",
+    found="Llama's order changes {share:.0%} of the entries; its largest error is {mean:.2f} units in the last place, "
     "that of one rounding {once:.2f}.",
-    ((twice - exact).abs() / ulp).max().item(),
-    said="To round before the gain is to round twice.",
-    share=(once != twice).double().mean().item(),
-    once=((once - exact).abs() / ulp).max().item(),
     source="transformers, pull request 29402 (Gemma against Llama)",
-    criterion="in [1, 1.5]",
-    kind="exact",
+    beside={
+        "share": (once != twice).double().mean(),
+        "once": ((once - unrounded).abs() / ulp).max(),
+    },
 )
 
 # %% [markdown]
@@ -1085,15 +1066,12 @@ def order_casts(x, gain):
 
 half, full = order_casts(x, g), order_casts(x, g.float())
 alike = all(torch.equal(of[0], of[1]) for of in (half, full)) and torch.equal(half[0], half[2])
-claim(
+exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0.1).claim(
     "03-t5-keeps-float32-with-wide-gains",
-    "Llama's two versions agree in every bit, and T5's with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
-    (full[0] != full[2]).double().mean().item() if alike else 0.0,
-    said="Both versions of Llama's norm are one, and T5's is another where gains are in float32.",
+    "> 0",
+    "Both versions of Llama's norm are one, and T5's is another where gains are in float32.",
+    found="Llama's two versions agree in every bit, and T5's with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
     source="transformers, modeling_llama.py and modeling_t5.py; Meta's Llama 3, model.py",
-    criterion="> 0",
-    kind="exact",
-    tolerance=0.1,
 )
 
 # %% [markdown]
@@ -1153,15 +1131,13 @@ causes = {
 plots.table([{"slip": name, "what the check says": "; ".join(why)} for name, why in causes.items()])
 
 # %%
-claim(
+exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items())).claim(
     "03-checks-name-every-slip",
-    "Of {n_slips} slips {mean:.0f} are caught with their cause.",
-    sum(not report.ok and bool(causes[name]) for name, report in reports.items()),
-    said="The check of exercise 1 names each of these slips.",
-    n_slips=len(reports),
+    "in [6, 6]",
+    "The check of exercise 1 names each of these slips.",
+    found="Of {n_slips} slips {mean:.0f} are caught with their cause.",
     source="labkit.check.rms_norm",
-    criterion="in [6, 6]",
-    kind="exact",
+    beside={"n_slips": len(reports)},
 )
 
 # %% [markdown]
