@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stored_runs import record
 
-from labkit.experiments import ladder
+from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.records import Records
 from labkit.experiments.store import Store, read_file
 from labkit.statistics.seeds import t_interval
@@ -190,7 +190,7 @@ def test_the_picture_shows_what_is_recorded_and_nothing_that_was_trained_here(tm
     made = replace(record(), probes={"test": {"loss": 1.4}, "validation": {"loss": 1.4}})
 
     def train_first_looks(*arms: str) -> None:
-        while lacking := list(ladder.list_next_runs(store.read_record, [("first", arms)])):
+        while lacking := list(list_next_runs(store.read_record, [("first", arms)])):
             for run in chain(*lacking):
                 store.write_record(run, made)
 

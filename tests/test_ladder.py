@@ -15,6 +15,10 @@ from scipy import stats
 from labkit.experiments import Lab, Results, claim, ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.filling import MissingRuns
+from labkit.experiments.ladder.method import MethodRuns, list_strict_seeds
+from labkit.experiments.ladder.plan import list_next_runs
+from labkit.experiments.ladder.rates import choose_rate, fit_valley, measure_left
+from labkit.experiments.ladder.reading import list_progress, read_results
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
@@ -52,12 +56,12 @@ def read(run):
 
 
 def results(*rungs, of=read):
-    return ladder.read_results(rungs, [*LOSSES], of)
+    return read_results(rungs, [*LOSSES], of)
 
 
 # -- which runs -------------------------------------------------------------------------------
 def test_a_first_look_tunes_with_one_seed_that_never_reports():
-    runs = ladder.list_wanted_runs("S", ["pre"], read_first)
+    runs = MethodRuns("S", "pre", read_first).wanted
     tuning, final = runs[:-5], runs[-5:]
     assert sorted(run.train.lr for run in tuning) == [
         *(0.001, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.1)
@@ -68,10 +72,10 @@ def test_a_first_look_tunes_with_one_seed_that_never_reports():
 
 
 def test_a_strict_report_takes_the_place_of_the_first_look_when_it_is_whole():
-    seeds = ladder.list_strict_seeds("S", "pre")
+    seeds = list_strict_seeds("S", "pre")
     assert len(seeds) == 20 and not {*seeds} & {*ladder.SEEDS, *ladder.TUNING_SEEDS}
-    assert {run.seed for run in ladder.list_final_runs("S", "pre", read)} == {*seeds}
-    tuning = ladder.list_tuning_runs("S", "pre", read)
+    assert {run.seed for run in MethodRuns("S", "pre", read).finals} == {*seeds}
+    tuning = MethodRuns("S", "pre", read).tuning
     by_rate = Counter(run.train.lr for run in tuning)
     assert by_rate[0.01] == by_rate[0.00562] == by_rate[0.0178] == 3 and by_rate[0.001] == 1
     last = max(seeds)
@@ -79,20 +83,20 @@ def test_a_strict_report_takes_the_place_of_the_first_look_when_it_is_whole():
     def read_all_but_one(run):
         return None if run.seed == last else read(run)
 
-    first = ladder.list_final_runs("S", "pre", read_all_but_one)
+    first = MethodRuns("S", "pre", read_all_but_one).finals
     assert {run.seed for run in first} == {*ladder.SEEDS}, "19 of 20 report nothing"
-    assert not ladder.is_strict("S", "pre", read_all_but_one)
+    assert not MethodRuns("S", "pre", read_all_but_one).is_strict
 
 
 def test_nothing_reports_before_the_rates_are_there():
-    assert len(ladder.list_wanted_runs("S", ["pre"], lambda run: None)) == len(ladder.COARSE)
-    assert ladder.list_final_runs("S", "pre", lambda run: None) == []
-    assert ladder.list_strict_finals("S", "pre", read_first) == []
+    assert len(MethodRuns("S", "pre", lambda run: None).wanted) == len(ladder.COARSE)
+    assert MethodRuns("S", "pre", lambda run: None).finals == []
+    assert MethodRuns("S", "pre", read_first).strict_finals == []
 
 
 def test_a_larger_rung_is_searched_a_little_below_the_best_rate_of_s():
-    assert ladder.list_wanted_runs("M", ["pre"], lambda run: None) == []
-    fine = ladder.list_fine_runs("M", "pre", read_first)
+    assert MethodRuns("M", "pre", lambda run: None).wanted == []
+    fine = MethodRuns("M", "pre", read_first).fine
     assert {run.train.lr for run in fine} == {0.00316, 0.00562, 0.01}
     assert {run.model.dim for run in fine} == {64}
 
@@ -101,12 +105,12 @@ def test_a_larger_rung_is_searched_a_little_below_the_best_rate_of_s():
             read(run) if run.model.dim == 32 else record(run.seed, 1.4 + lies(run, to))
         )
 
-    assert {run.train.lr for run in ladder.list_fine_runs("M", "pre", moved(0.00178))} == {
+    assert {run.train.lr for run in MethodRuns("M", "pre", moved(0.00178)).fine} == {
         *(0.001, 0.00178, 0.00316, 0.00562, 0.01)
     }
-    grown = {run.train.lr for run in ladder.list_fine_runs("M", "pre", moved(0.0001))}
+    grown = {run.train.lr for run in MethodRuns("M", "pre", moved(0.0001)).fine}
     assert min(grown) == 0.0001, "the grid grows where the best is an end"
-    assert {run.train.lr for run in ladder.list_strict_finals("M", "pre", moved(0.00178))} == {
+    assert {run.train.lr for run in MethodRuns("M", "pre", moved(0.00178)).strict_finals} == {
         0.00178
     }
 
@@ -139,37 +143,37 @@ def test_it_asks_for_every_run_that_is_recorded():
         run.key()
         for rung in ladder.CLIMBED
         for arm in ladder.ARMS
-        for run in ladder.list_all_runs(rung, arm, read_recorded)
+        for run in MethodRuns(rung, arm, read_recorded).every
     }
     assert rows and rows.keys() <= wanted
 
 
 def test_the_plan_goes_arm_by_arm_and_ends():
-    steps = list(ladder.list_next_runs(lambda run: None))
+    steps = list(list_next_runs(lambda run: None))
     assert all(run.seed in (ladder.TUNING_SEED, *ladder.SEEDS) for run in steps[0])
-    assert list(ladder.list_next_runs(read)) == []
-    first = next(ladder.list_next_runs(read_first))
+    assert list(list_next_runs(read)) == []
+    first = next(list_next_runs(read_first))
     assert {(run.model.recipe, run.model.depth) for run in first} == {("hybrid", 12)}
 
 
 def test_a_whole_strict_report_needs_no_first_look():
-    looks = {run.key() for run in ladder.list_first_finals("S", "pre", read)}
-    strict = list(ladder.list_next_runs(lambda run: None if run.key() in looks else read(run)))
+    looks = {run.key() for run in MethodRuns("S", "pre", read).first_finals}
+    strict = list(list_next_runs(lambda run: None if run.key() in looks else read(run)))
     assert looks and strict == []
 
 
 @pytest.mark.slow
 def test_progress_leaves_nothing_in_a_drawer():
-    progress = {(one.rung, one.arm): one for one in ladder.list_progress(read_first)}
+    progress = {(one.rung, one.arm): one for one in list_progress(read_first)}
     assert len(progress) == len(ladder.CLIMBED) * len(ladder.ARMS)
     assert progress["S", "lns"].state == "first look" and progress["S", "lns"].seeds == 5
     assert progress["D", "pre"].state == "nothing" and progress["D", "pre"].left
-    assert {one.state for one in ladder.list_progress(read, ["S", "D"])} == {"strict"}
+    assert {one.state for one in list_progress(read, ["S", "D"])} == {"strict"}
 
     def read_begun(run):
         return read(run) if run.model.depth == 6 or run.seed == 1000 else None
 
-    begun = {one.arm: one.state for one in ladder.list_progress(read_begun, ["D"])}
+    begun = {one.arm: one.state for one in list_progress(read_begun, ["D"])}
     assert begun["pre"] == "half-way"
 
 
@@ -185,19 +189,19 @@ def valley(vertex, rates, seeds, bend=0.0003, noise=0.0, seed=0):
 
 def test_the_vertex_of_a_parabola_is_chosen_between_two_rates():
     tuned = valley(0.0075, (0.00316, 0.00562, 0.01, 0.0178), (3, 3, 3, 1))
-    assert ladder.choose_rate(tuned) == 0.0075
-    assert ladder.choose_rate(valley(0.0115, (0.00562, 0.01, 0.0178), (3, 3, 3))) == 0.0115
+    assert choose_rate(tuned) == 0.0075
+    assert choose_rate(valley(0.0115, (0.00562, 0.01, 0.0178), (3, 3, 3))) == 0.0115
 
 
 def test_a_rate_where_a_run_diverged_is_not_fitted_and_not_chosen():
     tuned = valley(0.01, (0.00316, 0.00562, 0.01), (3, 3, 3)) | {0.0178: [1.3, math.inf, 1.3]}
-    assert ladder.choose_rate(tuned) == 0.01
+    assert choose_rate(tuned) == 0.01
 
 
 def test_a_cliff_is_left_to_the_best_three_rates():
     tuned = valley(0.01, (0.00562, 0.01, 0.0178), (3, 3, 3), noise=0.001)
     with_cliff = tuned | {0.0316: [2.9]}
-    assert ladder.fit_valley(with_cliff) == ladder.fit_valley(tuned)
+    assert fit_valley(with_cliff) == fit_valley(tuned)
 
 
 @pytest.mark.parametrize(("p", "trusted"), [(0.051, True), (0.049, False)])
@@ -219,7 +223,7 @@ def test_a_parabola_is_trusted_until_an_f_test_refutes_it_at_five_per_cent(p, tr
     whole = np.polyfit(places, level + size * odd, 2)
     three = np.polyfit(places[1:4], (level + size * odd)[1:4], 2)
     bend = whole if trusted else three
-    assert ladder.fit_valley(tuned).bend * 16 == pytest.approx(bend[0])
+    assert fit_valley(tuned).bend * 16 == pytest.approx(bend[0])
 
 
 def test_a_rate_at_which_a_seed_does_not_learn_is_no_part_of_a_parabola():
@@ -227,14 +231,14 @@ def test_a_rate_at_which_a_seed_does_not_learn_is_no_part_of_a_parabola():
     tuned = valley(0.0049, (0.00178, 0.00316, 0.00422), (3, 3, 3))
     for failed in ([1.5, 1.7, 3.0], [3.0, 3.0, 3.0], [1.5, math.inf, 1.4]):
         with_it = tuned | {0.00562: failed}
-        assert ladder.fit_valley(with_it) == ladder.fit_valley(tuned)
-        assert ladder.choose_rate(with_it) == 0.00487
-        assert ladder.measure_left(with_it, 0.003) < 0.01
+        assert fit_valley(with_it) == fit_valley(tuned)
+        assert choose_rate(with_it) == 0.00487
+        assert measure_left(with_it, 0.003) < 0.01
 
 
 def test_the_vertex_stays_below_a_rate_at_which_a_seed_does_not_learn():
     falling = valley(0.01, (0.00178, 0.00316, 0.00422), (3, 3, 3)) | {0.00562: [3.0, 3.0, 3.0]}
-    assert ladder.choose_rate(falling) == 0.00487
+    assert choose_rate(falling) == 0.00487
 
 
 def test_three_seeds_try_the_rate_half_way_to_one_at_which_a_seed_does_not_learn():
@@ -248,27 +252,23 @@ def test_three_seeds_try_the_rate_half_way_to_one_at_which_a_seed_does_not_learn
         return read_below
 
     for failed in ((3.0, 1.5, 1.5), (math.inf,) * 3):
-        asked = {
-            run.train.lr for run in ladder.list_fine_runs("S", "pre", make_read(0.0178, failed))
-        }
+        asked = {run.train.lr for run in MethodRuns("S", "pre", make_read(0.0178, failed)).fine}
         assert asked == {0.00562, 0.01, 0.0133, 0.0178}
-    steep = {
-        run.train.lr for run in ladder.list_fine_runs("S", "pre", make_read(0.0178, (1.9,) * 3))
-    }
+    steep = {run.train.lr for run in MethodRuns("S", "pre", make_read(0.0178, (1.9,) * 3)).fine}
     assert steep == {0.00562, 0.01, 0.0178}, "a steep wall is part of the valley"
 
 
 def test_where_means_make_no_parabola_the_best_rate_stays():
     flat = {0.00562: [1.4], 0.01: [1.39], 0.0178: [math.inf]}
-    assert ladder.fit_valley(flat) is None and ladder.choose_rate(flat) == 0.01
+    assert fit_valley(flat) is None and choose_rate(flat) == 0.01
 
 
 def test_what_tuning_leaves_falls_with_seeds_and_with_the_vertex():
     rates, sd = (0.00316, 0.00562, 0.01, 0.0178, 0.0316), 0.0057
-    one = ladder.measure_left(valley(0.0085, rates, (1,) * 5), sd, by_vertex=False)
+    one = measure_left(valley(0.0085, rates, (1,) * 5), sd, by_vertex=False)
     strict = valley(0.0085, rates, (1, 3, 3, 3, 1), noise=0.001)
-    assert 0 < ladder.measure_left(strict, sd) < one < 0.01
-    assert ladder.measure_left(strict, 1e-6) < 1e-3, "rounding to a sixteenth of a decade is left"
+    assert 0 < measure_left(strict, sd) < one < 0.01
+    assert measure_left(strict, 1e-6) < 1e-3, "rounding to a sixteenth of a decade is left"
 
 
 def test_a_rate_is_chosen_by_validation_never_by_test():
@@ -276,7 +276,7 @@ def test_a_rate_is_chosen_by_validation_never_by_test():
         probes = {"validation": {"loss": 1.4 + lies(run)}, "test": {"loss": 1.4 - lies(run)}}
         return Record([], 1, probes=probes, provenance={"seed": run.seed})
 
-    assert {run.train.lr for run in ladder.list_strict_finals("S", "pre", read_split)} == {0.01}
+    assert {run.train.lr for run in MethodRuns("S", "pre", read_split).strict_finals} == {0.01}
 
 
 # -- what is read -----------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_what_tuning_leaves_is_read_off_the_runs_that_tuned():
     by_rate = found.where(arm="qk", stage="tuning").by("lr")
     tuned = {lr: of.values("validation.loss") for lr, of in by_rate.items()}
     left = ladder.measure_tuning_left(found, "S", "qk", 0.003)
-    assert left == ladder.measure_left(tuned, 0.003, by_vertex=False) > 0
+    assert left == measure_left(tuned, 0.003, by_vertex=False) > 0
 
 
 def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
@@ -316,8 +316,8 @@ def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
 def test_other_arms_give_their_scatter_as_they_are_recorded():
     """A chapter must not change because this machine trained an arm that it did not ask for."""
     of_post = [
-        *ladder.list_tuning_runs("S", "post", read),
-        *ladder.list_final_runs("S", "post", read),
+        *MethodRuns("S", "post", read).tuning,
+        *MethodRuns("S", "post", read).finals,
     ]
     recorded = {run.key() for run in of_post}
 
@@ -326,7 +326,7 @@ def test_other_arms_give_their_scatter_as_they_are_recorded():
 
     found = ladder.read_ladder(["S"], ["pre", "qk"], read, read_recorded)
     own = ladder.read_ladder(["S"], ["pre", "qk"], read, lambda run: None)
-    seeds = len(ladder.list_final_runs("S", "post", read))
+    seeds = len(MethodRuns("S", "post", read).finals)
     assert found.scatters["S"].freedom == own.scatters["S"].freedom + seeds - 1
 
 

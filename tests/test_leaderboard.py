@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.experiments import ladder
+from labkit.experiments.ladder.reading import read_results
 from labkit.leaderboard import starter
 from labkit.leaderboard.entries import entries, entry
 from labkit.leaderboard.footprint import count_footprint
@@ -82,7 +83,7 @@ def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
         loss = 1.0 + off + worse - 0.3 * tuned + 0.01 * (run.seed % 3) * (1 + worse)
         return Record([], 1, probes={kind: {"loss": loss} for kind in ("test", "validation")})
 
-    found = ladder.read_results(["smoke"], ["pre", "post"], read)
+    found = read_results(["smoke"], ["pre", "post"], read)
     board = rank_ladder(found, {"Post-Norm": "post", "Pre-Norm": "pre"}, "smoke")
     assert [(one.name, one.rate, one.edge) for one in board.rows] == [
         ("Pre-Norm", 0.01, False),

@@ -323,8 +323,8 @@ def test_forecasts_are_scored_by_forecaster_and_sort():
     ],
 )
 def test_a_lock_says_at_once_what_its_card_will_say(book, monkeypatch, there, said):
-    monkeypatch.setattr(ladder, "list_strict_finals", lambda *_: ["report"])
-    monkeypatch.setattr(ladder, "list_all_runs", lambda *_: ["tuning", "report"])
+    monkeypatch.setattr(ladder.MethodRuns, "strict_finals", ["report"])
+    monkeypatch.setattr(ladder.MethodRuns, "every", ["tuning", "report"])
     read = dict.fromkeys(there, 1).get
     monkeypatch.setattr(Store, "read_record", lambda self, run: read(run))
     assert locking._warn(book, lock(arms=("pre", "qk"))) == said

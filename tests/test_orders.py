@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from labkit.experiments import ladder
 from labkit.experiments.ladder.orders import compare_all
+from labkit.experiments.ladder.reading import read_results
 from tests.test_ladder import read
 
 LEVEL = {"pre": 0.0, "qk": -0.03, "post": 0.02, "hybrid": 0.021}
@@ -20,7 +21,7 @@ def shift(at_m=None):
         probes = {kind: {"loss": at["loss"] + up} for kind, at in found.probes.items()}
         return replace(found, probes=probes)
 
-    return ladder.read_results(("S", "M"), [*LEVEL], read_shifted)
+    return read_results(("S", "M"), [*LEVEL], read_shifted)
 
 
 def test_rungs_that_agree_have_every_pair_in_the_same_order():
@@ -59,11 +60,11 @@ def test_pairs_are_of_one_seed():
         probes = {kind: {"loss": at["loss"] + up} for kind, at in found.probes.items()}
         return replace(found, probes=probes)
 
-    found = ladder.read_results(("S",), [*LEVEL], read_seeded)
+    found = read_results(("S",), [*LEVEL], read_seeded)
     counted = ladder.count_told_apart(found, "S", [*LEVEL])
     assert counted["paired"] >= 5 and counted["Welch"] == 0, "a seed weighs ten times an arm"
 
 
 def test_two_rungs_without_a_shared_arm_have_no_pair():
-    none = ladder.compare_orders(ladder.read_results(("S",), ["pre"], read), "S", "M")
+    none = ladder.compare_orders(read_results(("S",), ["pre"], read), "S", "M")
     assert none.pairs == 0

@@ -136,17 +136,14 @@ class Lab:
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
             read = cache(self.store.read_record)  # to list the runs is to read many of them again
-            runs = ladder.list_wanted_runs(first, arms, read)
+            wanted = {arm: ladder.MethodRuns(first, arm, read).wanted for arm in arms}
+            runs = [run for of_arm in wanted.values() for run in of_arm]
             found, missing = read_records(runs, self.store)
             if not missing:
                 break
             if not may_train():
                 keys = {run.key() for run in missing}
-                lacking = [
-                    arm
-                    for arm in arms
-                    if keys & {run.key() for run in ladder.list_wanted_runs(first, [arm], read)}
-                ]
+                lacking = [arm for arm in arms if keys & {run.key() for run in wanted[arm]}]
                 raise MissingRuns(
                     f"chapter {self.chapter} reads the ladder, but {len(missing)} runs of "
                     f"{', '.join(lacking)} on rung {first} have no record; train them with: "
@@ -154,14 +151,10 @@ class Lab:
                 )
             with self._slot_lent():
                 train_and_read(missing, self._engine)
-        arms = [*arms, *(arm for arm in also if ladder.is_whole(first, arm, read))]
-        runs = ladder.list_wanted_runs(first, arms, read)
-        more = [
-            run
-            for rung in (first, *larger)
-            for arm in arms
-            for run in ladder.list_all_runs(rung, arm, read)
-        ]
+        arms = [*arms, *(arm for arm in also if ladder.MethodRuns(first, arm, read).is_whole)]
+        methods = [ladder.MethodRuns(rung, arm, read) for rung in (first, *larger) for arm in arms]
+        runs = [run for of in methods if of.rung == first for run in of.wanted]
+        more = [run for of in methods for run in of.every]
         found |= read_records(more, self.store)[0]
         self._declare_runs([*runs, *(run for run in more if run.key() in found)])
         self._report_runs(found, 0, 0.0)

@@ -12,6 +12,9 @@ from pathlib import Path
 from labkit.experiments import Run, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.filling import train_missing
+from labkit.experiments.ladder.method import MethodRuns
+from labkit.experiments.ladder.rates import Read
+from labkit.experiments.ladder.reading import read_results
 from labkit.experiments.store import Store
 from labkit.leaderboard.entries import Entry
 from labkit.leaderboard.standings import Standings, rank_arms
@@ -19,7 +22,7 @@ from labkit.system.root import project_root
 
 RUNG = "S"
 LOOK = 300  # steps of a look
-Lister = Callable[[ladder.Read], list[Run]]
+Lister = Callable[[Read], list[Run]]
 
 
 @dataclass(frozen=True)
@@ -50,26 +53,26 @@ def compete(
     store = Store(root)
     arms = {each.name: each.arm for each in entries}
 
-    def list_lacking(read: ladder.Read) -> list[Run]:
+    def list_lacking(read: Read) -> list[Run]:
         listed = [list_needed(rung, arm, read) for arm in arms.values()]
         return [run for runs in listed for run in runs if read(run) is None]
 
     _train_until_whole(list_lacking, store, root, engine, progress)
     read = cache(store.read_record)
     every = ladder.read_ladder([rung], ladder.ARMS, read)
-    found = ladder.read_results([rung], arms, read)
+    found = read_results([rung], arms, read)
     models = {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
     return rank_arms(
         ladder.Ladder(found.rows, every.scatters), {name: name for name in arms}, rung, models
     )
 
 
-def list_needed(rung: str, arm: ladder.Arm, read: ladder.Read) -> list[Run]:
+def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:
     """List what a strict report needs, and the search that places its rates."""
-    first = ladder.list_first_runs("S" if rung != "smoke" else rung, arm, read)
+    of = MethodRuns(rung, arm, read)
     if rung == "smoke":
-        return [*first, *ladder.list_first_finals(rung, arm, read)]
-    return [*first, *ladder.list_strict_runs(rung, arm, read)]
+        return [*of.first, *of.first_finals]
+    return [*MethodRuns("S", arm, read).first, *of.strict]
 
 
 def _train_until_whole(
@@ -98,7 +101,7 @@ def look_at(
     store = Store(root)
     runs = {each.name: _list_looks(each.arm, rung, steps) for each in entries}
 
-    def list_lacking(read: ladder.Read) -> list[Run]:
+    def list_lacking(read: Read) -> list[Run]:
         return [run for of in runs.values() for run in of if read(run) is None]
 
     _train_until_whole(list_lacking, store, root, engine, progress)

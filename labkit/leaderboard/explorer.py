@@ -26,7 +26,9 @@ from labkit.attention import QK_NORMS
 from labkit.corpora.ngrams import ngram_loss
 from labkit.describe import list_extras
 from labkit.experiments import Results, ladder
+from labkit.experiments.ladder.method import MethodRuns
 from labkit.experiments.ladder.orders import list_told_apart
+from labkit.experiments.ladder.rates import Read
 from labkit.experiments.ladder.reading import APART, describe_progress
 from labkit.experiments.run import CPU
 from labkit.leaderboard.compete import list_needed
@@ -104,7 +106,7 @@ class Tried:
     diverged: list[int]  # the steps at which the others did
 
 
-def describe_rung(found: ladder.Ladder, rung: str, read: ladder.Read) -> dict[str, Any]:
+def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]:
     """Describe what each recipe did on a rung; `found` has all arms there (`read_ladder`)."""
     size = ladder.RUNGS[rung]
     here = [arm for arm in found.where(rung=rung).by("arm") if arm in RECIPES]
@@ -148,10 +150,10 @@ def _compare_pairs(
     }
 
 
-def _describe_arm(found: ladder.Ladder, rung: str, arm: str, read: ladder.Read) -> dict[str, Any]:
+def _describe_arm(found: ladder.Ladder, rung: str, arm: str, read: Read) -> dict[str, Any]:
     of_arm = found.where(rung=rung, arm=arm)
     search = of_arm.where(stage=SEARCH)
-    progress = describe_progress(rung, arm, read)
+    progress = describe_progress(MethodRuns(rung, arm, read))
     described: dict[str, Any] = {
         "report": progress.state,
         "why": progress.why,
@@ -230,7 +232,7 @@ def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
     return ladder.lacking_on(wanted, rung, arm, OVER)
 
 
-def _count_minutes(found: Results, rung: str, read: ladder.Read) -> int | None:
+def _count_minutes(found: Results, rung: str, read: Read) -> int | None:
     """Estimate what a strict report takes, in minutes of one core: as many runs as Pre-Norm's."""
     records = [record for _, record in found.where(rung=rung, arm=OVER)]
     taken = [r.cpu_seconds for r in records if r.provenance["device"] == CPU]

@@ -118,9 +118,9 @@ def _warn(root: Path, lock: Lock) -> str:
     read = Store(root).read_record
     seen: dict[str, list[str]] = {}
     for rung, arm in product(lock.rungs, lock.arms):
-        kinds = {SEEN: ladder.list_strict_finals, LOOKED: ladder.list_all_runs}
-        for word, list_runs in kinds.items():
-            if any(read(run) is not None for run in list_runs(rung, arm, read)):
+        of = ladder.MethodRuns(rung, arm, read)
+        for word, runs in ((SEEN, of.strict_finals), (LOOKED, of.every)):
+            if any(read(run) is not None for run in runs):
                 seen.setdefault(word, []).append(f"{arm} on {rung}")
                 break
     for word, what in ((SEEN, "reports there are of"), (LOOKED, "runs there are of")):

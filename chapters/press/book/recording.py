@@ -84,7 +84,7 @@ def ladder_keys(store: Store) -> set[str]:
         run
         for rung in rungs
         for arm in ladder.ARMS
-        for run in ladder.list_all_runs(rung, arm, read)
+        for run in ladder.MethodRuns(rung, arm, read).every
     ]
     return {run.key() for run in runs if read(run)}
 

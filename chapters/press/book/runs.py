@@ -26,9 +26,10 @@ from typing import Any
 
 import torch
 
-from labkit.experiments import Run, filling, ladder
+from labkit.experiments import Run, filling
 from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
+from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.records import LADDER, RecordError
 from labkit.experiments.run import CPU, get_gpu_name
 from labkit.experiments.store import Store
@@ -114,7 +115,7 @@ def choose_next(missing: Wanted, store: Store, arms: int) -> list[Run]:
     own = [run for name, runs in missing.items() if name != LADDER for run in runs]
     if own or LADDER not in missing:
         return list({run.key(): run for run in own}.values())
-    lacking = ladder.list_next_runs(cache(store.read_fresh))
+    lacking = list_next_runs(cache(store.read_fresh))
     return list(chain(*islice(lacking, arms)))
 
 
@@ -163,7 +164,7 @@ def find_wanted(
         lists = list(pool.map(find_runs, chosen))
     wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
     if climb:
-        wanted[LADDER] = list(chain(*ladder.list_next_runs(cache(store.read_fresh))))
+        wanted[LADDER] = list(chain(*list_next_runs(cache(store.read_fresh))))
     return wanted
 
 

@@ -62,11 +62,12 @@ def compute_digest(root: Path) -> str:
 def write_page(root: Path) -> str:
     """Write the page from the records."""
     from labkit.experiments import ladder  # needs torch
+    from labkit.experiments.ladder.reading import list_progress
     from labkit.experiments.store import Store
 
     read = cache(Store(root).read_record)
     found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
-    progress = ladder.list_progress(read)
+    progress = list_progress(read)
     parts = [INTRO]
     for rung in ladder.CLIMBED:
         if begun := [one for one in progress if one.rung == rung and one.trained]:
@@ -89,6 +90,7 @@ def _name_rung(rung: str) -> str:
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
     """Write a rung's heading, its facts, and its tables: recipes, then what departs from one."""
     from labkit.experiments import ladder
+    from labkit.experiments.ladder.reading import read_losses
     from labkit.placements import RECIPES
 
     size = ladder.RUNGS[rung]
@@ -96,7 +98,7 @@ def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
         f"{size.depth} blocks of width {size.dim}, {size.steps:,} updates, windows of "
         f"{size.time} characters, weight decay {size.weight_decay:g}."
     )
-    losses = ladder.read_losses(found, rung)
+    losses = read_losses(found, rung)
     if losses:
         scatter = ladder.measure_scatter(found, rung)
         facts += (
@@ -126,13 +128,14 @@ def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
 
 def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
     from labkit.experiments import ladder
+    from labkit.experiments.ladder.reading import read_losses
 
     said = f"{one.state}: {one.why}" if one.state == "half-way" else one.state
     rate = "" if one.rate is None else f"{one.rate:g}"
     if not reported:
         return one.arm, said, rate, str(one.trained), "", "", ""
     losses, sd = (
-        ladder.read_losses(found, one.rung)[one.arm],
+        read_losses(found, one.rung)[one.arm],
         ladder.measure_scatter(found, one.rung).sd,
     )
     tuned = ladder.measure_tuning_left(found, one.rung, one.arm, sd)

@@ -23,7 +23,7 @@ from press.book.files import Red
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
-    from labkit.experiments.ladder import Read
+    from labkit.experiments.ladder.rates import Read
     from labkit.plots import Figure
     from labkit.training import Record
 

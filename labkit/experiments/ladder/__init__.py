@@ -2,7 +2,8 @@
 
 rungs.py      arms, rungs, and directions: rung S with one thing changed
 rates.py      how an arm gets its learning rate, and what is left to gain from a better one
-reading.py    which runs are wanted, which report, what is read of them
+method.py     the runs of one arm on one rung: which search its rate, which report
+reading.py    what is read of the runs, and how far each arm is
 comparing.py  two arms compared: without pairs, with what tuning leaves in the interval
 comparison.py what a comparison says by rung, and the claim of it
 orders.py     all pairs of a rung, and whether another rung gives them the same order
@@ -28,45 +29,18 @@ from labkit.experiments.ladder.comparing import (
     table,
 )
 from labkit.experiments.ladder.comparison import Comparison
-from labkit.experiments.ladder.orders import (
-    Agreement,
-    compare_orders,
-    count_told_apart,
-)
-from labkit.experiments.ladder.plan import list_next_runs
+from labkit.experiments.ladder.method import SEEDS, MethodRuns
+from labkit.experiments.ladder.orders import compare_orders, count_told_apart
 from labkit.experiments.ladder.rates import (
     COARSE,
-    QUARTERS,
     TUNING_SEED,
     TUNING_SEEDS,
-    Read,
-    best_rate,
-    choose_rate,
-    fit_valley,
-    list_fine_runs,
-    list_first_runs,
     measure_left,
 )
 from labkit.experiments.ladder.reading import (
-    SEEDS,
     Ladder,
-    Progress,
     has_reported,
-    is_strict,
-    is_whole,
-    list_all_runs,
-    list_final_runs,
-    list_first_finals,
-    list_progress,
-    list_room_runs,
-    list_strict_finals,
-    list_strict_runs,
-    list_strict_seeds,
-    list_tuning_runs,
-    list_wanted_runs,
     read_ladder,
-    read_losses,
-    read_results,
     reported,
 )
 from labkit.experiments.ladder.rungs import (
@@ -79,7 +53,6 @@ from labkit.experiments.ladder.rungs import (
     SHELVED,
     SIZES,
     Arm,
-    Rung,
     build_base_run,
     build_text,
     configure_run,
@@ -93,54 +66,30 @@ __all__ = [
     "DIRECTIONS",
     "FREQUENCIES",
     "LOOKS",
-    "QUARTERS",
     "RUNGS",
     "SEEDS",
     "SHELVED",
     "SIZES",
     "TUNING_SEED",
     "TUNING_SEEDS",
-    "Agreement",
     "Arm",
     "Comparison",
     "Ladder",
-    "Progress",
-    "Read",
-    "Rung",
-    "best_rate",
+    "MethodRuns",
     "build_base_run",
     "build_text",
-    "choose_rate",
     "compare_orders",
     "configure_run",
     "count_told_apart",
-    "fit_valley",
     "has_reported",
     "improvement",
-    "is_strict",
-    "is_whole",
     "lacking",
     "lacking_on",
-    "list_all_runs",
-    "list_final_runs",
-    "list_fine_runs",
-    "list_first_finals",
-    "list_first_runs",
-    "list_next_runs",
-    "list_progress",
-    "list_room_runs",
-    "list_strict_finals",
-    "list_strict_runs",
-    "list_strict_seeds",
-    "list_tuning_runs",
-    "list_wanted_runs",
     "measure_left",
     "measure_lost",
     "measure_scatter",
     "measure_tuning_left",
     "read_ladder",
-    "read_losses",
-    "read_results",
     "references",
     "reported",
     "shared_rung",

@@ -15,13 +15,13 @@ from labkit.corpora.ngrams import reference_lines
 from labkit.experiments import regime
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.comparison import Comparison
+from labkit.experiments.ladder.method import list_strict_seeds
 from labkit.experiments.ladder.rates import COARSE, measure_left, read_validation_loss
 from labkit.experiments.ladder.reading import (
     APART,
     PARTLESS,
     Ladder,
     has_reported,
-    list_strict_seeds,
     pool_losses,
     read_losses,
     reported,

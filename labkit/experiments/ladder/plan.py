@@ -6,13 +6,8 @@ every coarse rate. `list_next_runs` names what the first steps lack.
 
 from collections.abc import Iterator, Sequence
 
-from labkit.experiments.ladder.rates import Read, list_first_runs
-from labkit.experiments.ladder.reading import (
-    is_strict,
-    list_first_finals,
-    list_room_runs,
-    list_strict_runs,
-)
+from labkit.experiments.ladder.method import MethodRuns
+from labkit.experiments.ladder.rates import Read
 from labkit.experiments.ladder.rungs import ARMS, CHAPTERED, SHELVED
 from labkit.experiments.run import Run
 
@@ -68,13 +63,11 @@ def list_next_runs(
     """Yield what each arm of each step lacks and can be named by now; whole arms yield nothing."""
     for step, arms in plan:
         for arm in arms:
+            of = MethodRuns("S" if step in ("first", "room") else step, arm, read)
             if step == "first":
                 # A strict report that is whole takes the place of a first look.
-                looks = [] if is_strict("S", arm, read) else list_first_finals("S", arm, read)
-                runs = [*list_first_runs("S", arm, read), *looks]
-            elif step == "room":
-                runs = list_room_runs("S", arm)
+                runs = of.first if of.is_strict else [*of.first, *of.first_finals]
             else:
-                runs = list_strict_runs(step, arm, read)
+                runs = of.room if step == "room" else of.strict
             if lacks := [run for run in runs if read(run) is None]:
                 yield lacks

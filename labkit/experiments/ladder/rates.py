@@ -27,7 +27,6 @@ from statistics import fmean
 
 import numpy as np
 
-from labkit.experiments.ladder.rungs import RUNGS, Arm, build_base_run, configure_run
 from labkit.experiments.run import Run
 from labkit.training import Record
 
@@ -57,99 +56,13 @@ def find_place(rate: float) -> int:
     return round(4 * QUARTER * (math.log10(rate) + 3))
 
 
-# -- with one seed: where the search begins ---------------------------------------------------
-def list_first_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
-    """List the runs of one seed that place an arm's rate on rung S, or on a larger one."""
-    run = build_base_run(rung, arm)
-    if below := RUNGS[rung].below:
-        best = best_rate(list_first_runs(below, arm, read), read)
-        return [] if best is None else _list_beside(run, find_place(best), read)
-    coarse = [configure_run(run, lr, TUNING_SEED) for lr in COARSE]
-    best = best_rate(coarse, read)
-    if best is None:
-        return coarse
-    middle = QUARTERS.index(best)
-    beside = [QUARTERS[i] for i in (middle - 1, middle + 1) if 0 <= i < len(QUARTERS)]
-    return coarse + [configure_run(run, lr, TUNING_SEED) for lr in beside]
-
-
-def _list_beside(run: Run, middle: int, read: Read) -> list[Run]:
-    """List a rate and its neighbours, and go on while the best of them is an end."""
-    low, high = middle - QUARTER, middle + QUARTER
-    while True:
-        places = range(max(low, LOWEST), min(high, HIGHEST) + 1, QUARTER)
-        runs = [configure_run(run, name_rate(place), TUNING_SEED) for place in places]
-        best = best_rate(runs, read)
-        if best == name_rate(low) and low > LOWEST:
-            low -= QUARTER
-        elif best == name_rate(high) and high < HIGHEST:
-            high += QUARTER
-        else:
-            return runs
-
-
-def best_rate(runs: Sequence[Run], read: Read) -> float | None:
-    """Choose the rate with the lowest validation loss; None while a run is missing."""
-    records = [(run, read(run)) for run in runs]
-    if not records or any(record is None for _, record in records):
-        return None
-    losses = [(read_validation_loss(record), run.train.lr) for run, record in records if record]
-    return min(losses)[1]
-
-
 def read_validation_loss(record: Record) -> float:
     """Read a run's validation loss; infinite where it diverged."""
     loss = record.probes["validation"]["loss"]
     return math.inf if loss is None else loss
 
 
-# -- with three seeds: where it ends ----------------------------------------------------------
-def list_fine_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
-    """List the runs of three seeds around the best rate that can be named by now."""
-    start = _find_start(rung, arm, read)
-    if start is None:
-        return []
-    run, middle, runs = build_base_run(rung, arm), find_place(start), dict[Run, None]()
-    while True:
-        beside = [
-            place
-            for place in (middle - QUARTER, middle, middle + QUARTER)
-            if LOWEST <= place <= HIGHEST
-        ]
-        asked = [configure_run(run, name_rate(p), seed) for p in beside for seed in TUNING_SEEDS]
-        runs |= dict.fromkeys(asked)
-        tuned = _read_whole(asked, read)
-        if tuned is None:
-            return list(runs)
-        if (best := _find_middle(tuned)) == middle:
-            break
-        middle = best
-    above = tuned.get(name_rate(middle + QUARTER))
-    if above is not None and not _learns(above, fmean(tuned[name_rate(middle)])):
-        rate = name_rate(middle + HALFWAY)
-        runs |= dict.fromkeys(configure_run(run, rate, seed) for seed in TUNING_SEEDS)
-    return list(runs)
-
-
-def _find_start(rung: str, arm: str | Arm, read: Read) -> float | None:
-    """Find the rate around which three seeds are tried first: rung S's best, or a little below."""
-    best = best_rate(list_first_runs("S", arm, read), read)
-    if best is None:
-        return None
-    return name_rate(max(find_place(best) - QUARTER * RUNGS[rung].lower, LOWEST + QUARTER))
-
-
-def _read_whole(runs: Sequence[Run], read: Read) -> dict[float, list[float]] | None:
-    """Read the validation losses of runs by rate; None while a run is missing."""
-    tuned: dict[float, list[float]] = {}
-    for run in runs:
-        if (record := read(run)) is None:
-            return None
-        tuned.setdefault(run.train.lr, []).append(read_validation_loss(record))
-    return tuned
-
-
-def _learns(losses: Sequence[float], best: float) -> bool:
+def learns(losses: Sequence[float], best: float) -> bool:
     """Return whether every seed of a rate learns: see the top of the file."""
     return max(losses) < best + LEARNED
 
@@ -169,7 +82,7 @@ class Valley:
 
 def choose_rate(tuned: Tuned) -> float:
     """Choose the vertex, rounded to a sixteenth of a decade, between the best's neighbours."""
-    best = _find_middle(tuned)
+    best = find_middle(tuned)
     valley = fit_valley(tuned)
     if valley is None:
         return name_rate(best)
@@ -185,7 +98,7 @@ def _find_bounds(tuned: Tuned, best: int) -> tuple[int, int]:
     return below + 1, above - 1
 
 
-def _find_middle(tuned: Tuned) -> int:
+def find_middle(tuned: Tuned) -> int:
     """Find the place of the best rate among those that as many seeds tried as any."""
     most = max(map(len, tuned.values()))
     means = [(fmean(losses), rate) for rate, losses in tuned.items() if len(losses) == most]
@@ -194,7 +107,7 @@ def _find_middle(tuned: Tuned) -> int:
 
 def fit_valley(tuned: Tuned) -> Valley | None:
     """Fit the parabola around the best rate; None where three finite rates do not make one."""
-    best = _find_middle(tuned)
+    best = find_middle(tuned)
     near = _read_near(tuned, best)
     wide = _fit_parabola({place: (fmean(of), len(of)) for place, of in near.items()})
     if wide is not None and not _is_cliff(wide, near):
@@ -209,7 +122,7 @@ def _read_near(tuned: Tuned, best: int) -> dict[int, Sequence[float]]:
     return {
         find_place(rate): losses
         for rate, losses in tuned.items()
-        if abs(find_place(rate) - best) <= NEAR and _learns(losses, lowest)
+        if abs(find_place(rate) - best) <= NEAR and learns(losses, lowest)
     }
 
 
@@ -249,7 +162,7 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
 
     `sd` is the scatter of one run. `by_vertex=False`: the best rate of the grid was taken.
     """
-    valley, best = fit_valley(tuned), _find_middle(tuned)
+    valley, best = fit_valley(tuned), find_middle(tuned)
     near = _read_near(tuned, best)
     if valley is None:  # no parabola: what the best's nearer neighbour costs is as good a guess
         beside = [

@@ -1,0 +1,236 @@
+"""The runs of one method on one rung: which search its rate, which report, which are wanted.
+
+A method reports twice. *First look*: one seed chose its rate from a grid, five fresh ones report.
+*Strict*: three seeds chose the vertex of a parabola, and fresh seeds report, as many as its rung
+asks; as soon as all of them are there they take the place of the first look. Directions and larger
+rungs that nobody climbed before are strict from the start.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from statistics import fmean
+
+from labkit.experiments.ladder.rates import (
+    COARSE,
+    HALFWAY,
+    HIGHEST,
+    LOWEST,
+    QUARTER,
+    QUARTERS,
+    TUNING_SEED,
+    TUNING_SEEDS,
+    Read,
+    choose_rate,
+    find_middle,
+    find_place,
+    learns,
+    name_rate,
+    read_validation_loss,
+)
+from labkit.experiments.ladder.rungs import (
+    ARMS,
+    LOOKS,
+    RUNGS,
+    Arm,
+    build_base_run,
+    configure_run,
+)
+from labkit.experiments.run import Run
+
+SEEDS = (0, 1, 2, 3, 4)  # that report in a first look
+FIRST_STRICT = 5  # the first seed of a strict report
+FEWER = 10  # seeds of methods that no chapter ranks
+# The methods that chapters rank; on rung S they report with all its seeds.
+RANKED = (
+    "pre", "qk", "qkv-pre", "lns", "post", "deepnorm", "ngpt", "hybrid*", "none", "hybrid",
+    "overwritten", "dyt", "sandwich", "realformer", "olmo2", "peri", "derf", "pre, layer",
+    "keel", "admin", "pre, drawn 0.014", "hybrid, drawn 0.014", "hybrid*, drawn 0.014",
+    "qkv-pre, drawn 0.014",
+)  # fmt: skip
+LOOKED = ("smoke", "S", "M")  # rungs that have a first look
+
+
+@dataclass(frozen=True)
+class MethodRuns:
+    """The runs of a method on a rung that can be named by now, as `read` knows their records.
+
+    The method is a name in ARMS, or an arm of your own.
+    """
+
+    rung: str
+    method: str | Arm
+    read: Read
+
+    @cached_property
+    def first(self) -> list[Run]:
+        """List the runs of one seed that place the rate on rung S, or on a larger one."""
+        if below := RUNGS[self.rung].below:
+            best = self.find_best(MethodRuns(below, self.method, self.read).first)
+            return [] if best is None else self._list_beside(find_place(best))
+        coarse = self._list_runs(COARSE, [TUNING_SEED])
+        best = self.find_best(coarse)
+        if best is None:
+            return coarse
+        middle = QUARTERS.index(best)
+        beside = [QUARTERS[i] for i in (middle - 1, middle + 1) if 0 <= i < len(QUARTERS)]
+        return coarse + self._list_runs(beside, [TUNING_SEED])
+
+    def _list_beside(self, middle: int) -> list[Run]:
+        """List a rate and its neighbours, and go on while the best of them is an end."""
+        low, high = middle - QUARTER, middle + QUARTER
+        while True:
+            places = range(max(low, LOWEST), min(high, HIGHEST) + 1, QUARTER)
+            runs = self._list_runs(map(name_rate, places), [TUNING_SEED])
+            best = self.find_best(runs)
+            if best == name_rate(low) and low > LOWEST:
+                low -= QUARTER
+            elif best == name_rate(high) and high < HIGHEST:
+                high += QUARTER
+            else:
+                return runs
+
+    @cached_property
+    def fine(self) -> list[Run]:
+        """List the runs of three seeds around the best rate."""
+        start = self._find_start()
+        if start is None:
+            return []
+        middle, runs = find_place(start), dict[Run, None]()
+        while True:
+            places = (middle - QUARTER, middle, middle + QUARTER)
+            rates = [name_rate(place) for place in places if LOWEST <= place <= HIGHEST]
+            asked = self._list_runs(rates, TUNING_SEEDS)
+            runs |= dict.fromkeys(asked)
+            if not self.is_there(asked):
+                return list(runs)
+            tuned = self._read_losses(asked)
+            if (best := find_middle(tuned)) == middle:
+                break
+            middle = best
+        above = tuned.get(name_rate(middle + QUARTER))
+        if above is not None and not learns(above, fmean(tuned[name_rate(middle)])):
+            runs |= dict.fromkeys(self._list_runs([name_rate(middle + HALFWAY)], TUNING_SEEDS))
+        return list(runs)
+
+    def _find_start(self) -> float | None:
+        """Find the rate around which three seeds are tried first: S's best, or a little below."""
+        best = self.find_best(MethodRuns("S", self.method, self.read).first)
+        if best is None:
+            return None
+        return name_rate(max(find_place(best) - QUARTER * RUNGS[self.rung].lower, LOWEST + QUARTER))
+
+    @cached_property
+    def looked(self) -> list[Run]:
+        """List the runs that search the rate of a first look; none where a rung has no such."""
+        return self.first if self.rung in LOOKED else []
+
+    @cached_property
+    def first_finals(self) -> list[Run]:
+        """List the runs of a first look that report; none before the rate is chosen."""
+        best = self.find_best(self.looked)
+        return [] if best is None else self._list_runs([best], SEEDS, LOOKS)
+
+    @cached_property
+    def rate(self) -> float | None:
+        """Choose the rate by three seeds; None while one of their runs is missing."""
+        if self.rung == "smoke" or not self.fine or not self.is_there(self.fine):
+            return None
+        return choose_rate(self.read_tuning(strict=True))
+
+    @cached_property
+    def strict_finals(self) -> list[Run]:
+        """List the runs that report strictly; none before the rate is chosen."""
+        return [] if self.rate is None else self._list_runs([self.rate], self.seeds, LOOKS)
+
+    @property
+    def seeds(self) -> list[int]:
+        """List the seeds that report strictly; a method of your own has all of the rung's."""
+        return list_strict_seeds(self.rung, self.method)
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Return whether the strict report is whole."""
+        return bool(self.strict_finals) and self.is_there(self.strict_finals)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every run of the report is there."""
+        return bool(self.finals) and self.is_there(self.finals)
+
+    @cached_property
+    def tuning(self) -> list[Run]:
+        """List the runs that chose, or will choose, the rate of the report."""
+        return _list_unique(self.looked, self.fine) if self.is_strict else self.looked
+
+    @cached_property
+    def finals(self) -> list[Run]:
+        """List the runs that report: strict ones where all are there, else a first look's."""
+        return self.strict_finals if self.is_strict else self.first_finals
+
+    @property
+    def wanted(self) -> list[Run]:
+        """List the runs that report, or chose the rate."""
+        return [*self.tuning, *self.finals]
+
+    @property
+    def strict(self) -> list[Run]:
+        """List the runs of a strict report: those that tune come first."""
+        return [] if self.rung == "smoke" else [*self.fine, *self.strict_finals]
+
+    @property
+    def room(self) -> list[Run]:
+        """List the runs that say what a wrong rate costs: three seeds at every coarse rate of S."""
+        return self._list_runs(COARSE, TUNING_SEEDS) if self.rung == "S" else []
+
+    @property
+    def every(self) -> list[Run]:
+        """List all runs: first look, tuning, strict report, room."""
+        return _list_unique(self.looked, self.first_finals, self.strict, self.room)
+
+    def read_tuning(self, *, strict: bool) -> dict[float, list[float]]:
+        """Read the validation losses of the runs that choose the rate, by rate."""
+        runs = _list_unique(self.looked, self.fine) if strict else self.looked
+        return self._read_losses([run for run in runs if self.read(run) is not None])
+
+    def find_best(self, runs: Sequence[Run]) -> float | None:
+        """Find the rate with the lowest validation loss; None while a run is missing."""
+        if not runs or not self.is_there(runs):
+            return None
+        return min(
+            (loss, rate) for rate, losses in self._read_losses(runs).items() for loss in losses
+        )[1]
+
+    def is_there(self, runs: Iterable[Run]) -> bool:
+        """Return whether all of these runs have a record."""
+        return all(self.read(run) is not None for run in runs)
+
+    def _read_losses(self, runs: Iterable[Run]) -> dict[float, list[float]]:
+        """Read the validation losses of runs that are there, by rate."""
+        tuned: dict[float, list[float]] = {}
+        for run in runs:
+            if (record := self.read(run)) is not None:
+                tuned.setdefault(run.train.lr, []).append(read_validation_loss(record))
+        return tuned
+
+    def _list_runs(
+        self,
+        rates: Iterable[float],
+        seeds: Iterable[int],
+        probes: Sequence[str] = ("validation", "test"),
+    ) -> list[Run]:
+        base = build_base_run(self.rung, self.method)
+        return [configure_run(base, rate, seed, probes) for rate, seed in product(rates, seeds)]
+
+
+def list_strict_seeds(rung: str, method: str | Arm) -> list[int]:
+    """List the seeds with which a method reports strictly; one of your own has all of the rung."""
+    count = RUNGS[rung].seeds
+    if isinstance(method, str) and method in ARMS and method not in RANKED:
+        count = min(count, FEWER)
+    return list(range(FIRST_STRICT, FIRST_STRICT + count))
+
+
+def _list_unique(*parts: Iterable[Run]) -> list[Run]:
+    return list(dict.fromkeys(run for part in parts for run in part))
