@@ -37,18 +37,13 @@ from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
 from labkit.context import Context
 from labkit.corpora.text import decode_tokens
-from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion
+from labkit.experiments import Experiment, Lab, exact, ladder
 from labkit.model import Block
 from labkit.norms import l2_norm, rms_norm
 from labkit.probes.attention import sharpness
 
 # %%
-lab = Lab(
-    "04_qk_norm",
-    size=size,
-    seed=seed,
-    memory={"kernel": "850M", "run": "850M"},
-)
+lab = Lab("04_qk_norm", size=size, seed=seed, memory={"kernel": "850M", "run": "850M"})
 rung = "smoke" if size == "smoke" else "S"
 looks = ("attention", "attention-by-steps", "attention-maps", "residual-rms")
 probes = ("validation", "test", *looks)
@@ -158,15 +153,12 @@ torch.manual_seed(seed)
 logits = 10 * torch.rand(10_000, 1).double() * torch.randn(10_000, 64).double()
 top = logits.topk(2).values
 slope = 1 - logits.softmax(-1).square().sum(-1)
-claim(
+exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5).claim(
     "04-slope-dies-with-the-gap",
-    "Over 10,000 rows of 64 logits the slope is at most {mean:.2f} of its bound, 2 (T − 1) exp(−gap).",
-    (slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max().item(),
-    said="The slope of a softmax row dies exponentially in the lead of its largest logit.",
+    "<= 1",
+    "The slope of a softmax row dies exponentially in the lead of its largest logit.",
+    found="Over 10,000 rows of 64 logits the slope is at most {mean:.2f} of its bound, 2 (T − 1) exp(−gap).",
     source="algebra; 'vanishing gradients through softmax' in many texts",
-    criterion="<= 1",
-    kind="exact",
-    tolerance=0.5,
 )
 
 # %% [markdown]
@@ -232,30 +224,24 @@ def reach(norm):
     return (norm(torch.stack([u] + [-u] * 2047)) @ norm(u) / 8).softmax(0)[0].item()
 
 
-claim(
+exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
-    "Among 2,048 keys of width 64, unit vectors with 1/√d_k give no key a weight above {mean:.5f}; "
+    "< 0.001",
+    "Unit vectors leave attention next to no choice.",
+    found="Among 2,048 keys of width 64, unit vectors with 1/√d_k give no key a weight above {mean:.5f}; "
     "equal weights are {even:.5f}.",
-    reach(l2_norm),
-    said="Unit vectors leave attention next to no choice.",
-    even=1 / 2048,
     source="a text that says L2-normalized queries and keys eliminate saturation",
     published="logits within ±1/√d_k",
-    criterion="< 0.001",
-    kind="exact",
-    tolerance=1e-6,
+    beside={"even": 1 / 2048},
 )
 
 # %%
-claim(
+exact(reach(rms_norm), tolerance=1e-6).claim(
     "04-rms-allows-sharp-attention",
-    "With RMSNorm on both, one of 2,048 keys can get a weight of {mean:.4f}.",
-    reach(rms_norm),
-    said="RMSNorm without gains still allows a hard choice.",
+    "> 0.99",
+    "RMSNorm without gains still allows a hard choice.",
+    found="With RMSNorm on both, one of 2,048 keys can get a weight of {mean:.4f}.",
     source="algebra: the bound is √d_k = 8",
-    criterion="> 0.99",
-    kind="exact",
-    tolerance=1e-6,
 )
 
 # %% [markdown]
@@ -300,27 +286,21 @@ def query_gradient(factor):
 
 
 weight, gradient = query_gradient(1.0)
-claim(
+exact(((weight * gradient).sum() / weight.norm() / gradient.norm()).abs(), tolerance=1e-9).claim(
     "04-gradient-is-orthogonal-to-the-weight",
-    "With QK-Norm, the cosine between W_q and its gradient is {mean:.0e}.",
-    ((weight * gradient).sum() / weight.norm() / gradient.norm()).abs().item(),
-    said="The gradient of a matrix behind a norm is orthogonal to it.",
+    "< 1e-9",
+    "The gradient of a matrix behind a norm is orthogonal to it.",
+    found="With QK-Norm, the cosine between W_q and its gradient is {mean:.0e}.",
     source="scale invariance (Euler's theorem for homogeneous functions)",
-    criterion="< 1e-9",
-    kind="exact",
-    tolerance=1e-9,
 )
 
 # %%
-claim(
+exact(query_gradient(10.0)[1].norm() / gradient.norm(), tolerance=1e-6).claim(
     "04-gradient-falls-with-the-weight",
-    "With QK-Norm, a W_q ten times as large has {mean:.4f} of the gradient.",
-    (query_gradient(10.0)[1].norm() / gradient.norm()).item(),
-    said="It falls as the matrix grows.",
+    "in [0.0999, 0.1001]",
+    "It falls as the matrix grows.",
+    found="With QK-Norm, a W_q ten times as large has {mean:.4f} of the gradient.",
     source="scale invariance",
-    criterion="in [0.0999, 0.1001]",
-    kind="exact",
-    tolerance=1e-6,
 )
 
 # %% [markdown]
@@ -378,17 +358,14 @@ plots.curves(
 ).named("angle-of-a-step")
 
 # %%
-claim(
+exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
-    "Predicted 0.1 radians a step; from two lengths at first, {long:.4f} and {mean:.4f} in the last 500 steps.",
-    float(np.mean(turned["decay, short at first"][-500:])),
-    said="Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
-    long=float(np.mean(turned["decay, long at first"][-500:])),
+    "in [0.097, 0.103]",
+    "Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
+    found="Predicted 0.1 radians a step; from two lengths at first, {long:.4f} and {mean:.4f} in the last 500 steps.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
-    criterion="in [0.097, 0.103]",
+    beside={"long": np.mean(turned["decay, long at first"][-500:])},
     predicted=0.1,
-    kind="exact",
-    tolerance=1e-3,
 )
 
 # %% [markdown]
@@ -477,15 +454,12 @@ for norm in (attention.norm_q, attention.norm_k):
     torch.nn.init.normal_(norm.weight)
 x, turns = torch.randn(1, 20, 64).double(), rotary_angles(20, 16)
 slow = slow_attention(x[0], dict(attention.named_parameters()), turns, heads=4)
-claim(
+exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-12).claim(
     "04-attention-equals-the-formula",
-    "Our attention with QK-Norm and the slow formula differ by at most {mean:.0e}.",
-    (attention(x, Context(angles=turns))[0] - slow).abs().max().item(),
-    said="The attention that is trained below is the formula.",
+    "< 1e-12",
+    "The attention that is trained below is the formula.",
+    found="Our attention with QK-Norm and the slow formula differ by at most {mean:.0e}.",
     source="Dehghani et al. 2023, arXiv 2302.05442; Su et al. 2021, arXiv 2104.09864",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %% [markdown]
@@ -550,26 +524,22 @@ plots.loss_curves(
 ).named("ten-times-the-rate")
 
 # %%
-test = {arm: part.values("test.loss") for arm, part in of_arm.items()}
+test = {arm: part.measure("test.loss") for arm, part in of_arm.items()}
 LARGE = "the same in larger models: Wortsman et al. 2024, arXiv 2309.14322"
-claim(
+(test["Pre-Norm"] - test["QK-Norm"]).claim(
     "04-qk-norm-helps-at-a-high-rate",
-    "At rate 0.1 Pre-Norm ends {mean:.2f} nats above QK-Norm.",
-    minus(test["Pre-Norm"], test["QK-Norm"]),
-    said="At ten times its best rate, Pre-Norm ends far above QK-Norm.",
+    "> 0.1",
+    "At ten times its best rate, Pre-Norm ends far above QK-Norm.",
+    found="At rate 0.1 Pre-Norm ends {mean:.2f} nats above QK-Norm.",
     source=f"this book's prediction; {LARGE}",
-    criterion="> 0.1",
-    kind="at",
 )
-stressed = [*hot.where(arm="Pre-Norm"), *climbed.where(arm="pre", rung=rung, lr=0.1)]
-claim(
+stressed = of_arm["Pre-Norm"] + climbed.where(arm="pre", rung=rung, lr=0.1)
+stressed.count(lambda record: record.diverged_at is not None).claim(
     "04-failure-is-a-plateau",
-    "Of {n} Pre-Norm runs at rate 0.1, {k} diverged.",
-    proportion([float(record.diverged_at is not None) for _, record in stressed]),
-    said="In models of this size saturated attention does not make the loss diverge.",
+    "< 0.5",
+    "In models of this size saturated attention does not make the loss diverge.",
+    found="Of {n} Pre-Norm runs at rate 0.1, {k} diverged.",
     source="this book: an average of values cannot explode",
-    criterion="< 0.5",
-    kind="at",
 )
 
 # %% [markdown]
@@ -610,63 +580,61 @@ plots.curves(
     provenance=lab.provenance(hot),
 ).named("logits-by-step")
 
-# %%
-entropy = {
-    arm: [float(np.mean(of_layers)) for of_layers in part.values("attention.entropy")]
-    for arm, part in of_arm.items()
-}
-claim(
-    "04-entropy-collapses",
-    "At rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, QK-Norm's {normed:.0%}.",
-    entropy["Pre-Norm"],
-    said="Without a norm, a high rate makes attention one-hot.",
-    normed=float(np.mean(entropy["QK-Norm"])),
-    source="this book's prediction; in larger models Zhai et al. 2023, arXiv 2303.06296",
-    criterion="< 0.1",
-    kind="at",
-)
 
 # %%
-seen = of_arm["Pre-Norm"].values("attention-by-steps")
-early = next(i for i, step in enumerate(seen[0]["steps"]) if step >= base.train.steps // 5)
-claim(
+def measure_entropy(runs):
+    return runs.measure(lambda record: np.mean(record.probes["attention"]["entropy"]))
+
+
+measure_entropy(of_arm["Pre-Norm"]).claim(
+    "04-entropy-collapses",
+    "< 0.1",
+    "Without a norm, a high rate makes attention one-hot.",
+    found="At rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, QK-Norm's {normed:.0%}.",
+    source="this book's prediction; in larger models Zhai et al. 2023, arXiv 2303.06296",
+    beside={"normed": measure_entropy(of_arm["QK-Norm"])},
+)
+
+
+# %%
+def look(what, i):
+    """Read a measure of Pre-Norm's runs at one of the steps that were looked at."""
+    return of_arm["Pre-Norm"].measure(lambda record: record.probes["attention-by-steps"][what][i])
+
+
+steps = of_arm["Pre-Norm"].values("attention-by-steps.steps")[0]
+early = next(i for i, step in enumerate(steps) if step >= base.train.steps // 5)
+(look("largest", -1) / look("largest", early)).claim(
     "04-saturated-logits-keep-growing",
-    "After a fifth of the steps attention is saturated (slope {slope:.2f}). From then on the largest logit grows by a factor of {mean:.1f}.",
-    [one["largest"][-1] / one["largest"][early] for one in seen],
-    said="Logits go on growing after the softmax is saturated.",
-    slope=float(np.mean([one["slope"][early] for one in seen])),
+    "> 1.5",
+    "Logits go on growing after the softmax is saturated.",
+    found="After a fifth of the steps attention is saturated (slope {slope:.2f}). From then on the largest logit grows by a factor of {mean:.1f}.",
     source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
-    criterion="> 1.5",
-    kind="at",
+    beside={"slope": look("slope", early)},
 )
 
 
 # %%
 def growth(arm):
     """Power of the rate with which the largest logit grows from the best rate to ten times it."""
-    pairs = zip(at_best[arm].values(largest), of_arm[arm].values(largest), strict=True)
-    return [math.log10(high / low) for low, high in pairs]
+    return (of_arm[arm].measure(largest) / at_best[arm].measure(largest)).map(math.log10)
 
 
-claim(
+growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
-    "From rate 0.01 to 0.1 Pre-Norm's largest logit grows like the rate to the power {mean:.1f}; the derivation allows up to 4.",
-    growth("Pre-Norm"),
-    said="Without a norm the logits grow faster than the rate.",
+    "> 1",
+    "Without a norm the logits grow faster than the rate.",
+    found="From rate 0.01 to 0.1 Pre-Norm's largest logit grows like the rate to the power {mean:.1f}; the derivation allows up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
-    criterion="> 1",
-    kind="at",
 )
 
 # %%
-claim(
+growth("QK-Norm").claim(
     "04-qk-norm-logits-lag-the-rate",
-    "From rate 0.01 to 0.1 QK-Norm's largest logit grows like the rate to the power {mean:.2f}.",
-    growth("QK-Norm"),
-    said="With QK-Norm they grow slower than the rate.",
+    "< 1",
+    "With QK-Norm they grow slower than the rate.",
+    found="From rate 0.01 to 0.1 QK-Norm's largest logit grows like the rate to the power {mean:.2f}.",
     source="this book: behind the norm only the gains grow",
-    criterion="< 1",
-    kind="at",
 )
 
 # %% [markdown]
@@ -681,23 +649,19 @@ gain. Gemma 2 has $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)
 """
 
 # %%
-claim(
+(test["Pre-Norm"] - test["soft cap"]).claim(
     "04-soft-cap-helps-too",
-    "At rate 0.1 Pre-Norm ends {mean:.2f} nats above the same model with a soft cap of 50.",
-    minus(test["Pre-Norm"], test["soft cap"]),
-    said="A cap on the logits alone mends much of it.",
+    "> 0.1",
+    "A cap on the logits alone mends much of it.",
+    found="At rate 0.1 Pre-Norm ends {mean:.2f} nats above the same model with a soft cap of 50.",
     source="this book's prediction",
-    criterion="> 0.1",
-    kind="at",
 )
-claim(
+(test["soft cap"] - test["QK-Norm"]).claim(
     "04-qk-norm-beats-the-soft-cap",
-    "At rate 0.1 the soft cap ends {mean:.2f} nats above QK-Norm.",
-    minus(test["soft cap"], test["QK-Norm"]),
-    said="The cap mends less than QK-Norm.",
+    "> 0",
+    "The cap mends less than QK-Norm.",
+    found="At rate 0.1 the soft cap ends {mean:.2f} nats above QK-Norm.",
     source="this book: a saturated cap passes no gradient",
-    criterion="> 0",
-    kind="at",
 )
 
 # %% [markdown]
@@ -728,10 +692,10 @@ def by_rate(arm):
     return {r: of_rate[r].where(stage=stage[r]).values("test.loss") for r in ladder.COARSE}
 
 
-fresh = {"none": {}, "Pre-Norm": {0.1: test["Pre-Norm"]}, "QK-Norm": {0.1: test["QK-Norm"]}}
+fresh = {arm: {0.1: losses.values} for arm, losses in test.items()}
 keys = {"none": "none", "Pre-Norm": "pre", "QK-Norm": "qk"}
 plots.curves(
-    {name: by_rate(arm) | fresh[name] for name, arm in keys.items()},
+    {name: by_rate(arm) | fresh.get(name, {}) for name, arm in keys.items()},
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
@@ -744,18 +708,15 @@ plots.curves(
 ).named("each-at-its-rate")
 
 # %%
-top = ladder.shared_rung(climbed, ["pre", "qk"])
-claim(
+leads = ladder.improvement(climbed, "qk")
+leads.claim(
     "04-each-tuned-qk-norm-is-ahead",
-    "On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm. "
+    "> 0",
+    "With both models tuned, QK-Norm ends lower.",
+    found="On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm. "
     "(Attention is worth {worth:.2f} nats.)",
-    ladder.improvement(climbed, "qk"),
-    worth=-ladder.improvement(climbed, "no attention")[top].mean,
-    said="With both models tuned, QK-Norm ends lower.",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "qk"),
+    beside={"worth": -ladder.improvement(climbed, "no attention")[leads.largest].mean},
 )
 
 # %%
@@ -763,20 +724,13 @@ strict = {  # locked, with what each asks: a strict report on S, and S with weig
     "04-qk-ahead-on-s": "On rung S, with three tuning seeds and twenty that report, QK-Norm ends below Pre-Norm.",
     "04-qk-ahead-with-decay": "With weight decay 0.1 on matrices QK-Norm ends below Pre-Norm.",
 }
-leads = ladder.improvement(climbed, "qk")
-for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
-    if at not in leads:
-        print(f"{name} waits for its runs")
-        continue
-    claim(
+for name, said in strict.items():
+    leads.claim(
         name,
-        "On {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm.",
-        {at: leads[at]},
-        said=said,
+        "> 0",
+        said,
+        found="On {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm.",
         source="this book, a forecast",
-        criterion="> 0",
-        kind="best",
-        lacking=ladder.lacking_on(climbed, at, "qk"),
     )
 
 # %% [markdown]
@@ -796,15 +750,13 @@ and nothing learned, against RMS vectors with gains.
 # %%
 unit = {"arm": {"unit vectors": {"model.qk_norm": "qk l2 no-gain"}}, "train.lr": [0.01]}
 spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
-claim(
+(spheres.measure("test.loss") - at_best["QK-Norm"].measure("test.loss")).claim(
     "04-bare-unit-vectors-cannot-focus",
-    "Bare unit vectors keep an attention entropy of {entropy:.3f} and end {mean:.2f} nats above QK-Norm.",
-    minus(spheres.values("test.loss"), at_best["QK-Norm"].values("test.loss")),
-    said="A bound that forbids sharp attention costs loss.",
-    entropy=float(np.mean(spheres.values("attention.entropy"))),
+    "> 0.1",
+    "A bound that forbids sharp attention costs loss.",
+    found="Bare unit vectors keep an attention entropy of {entropy:.3f} and end {mean:.2f} nats above QK-Norm.",
     source="against a text that says L2-normalized queries and keys eliminate saturation",
-    criterion="> 0.1",
-    kind="at",
+    beside={"entropy": measure_entropy(spheres)},
 )
 
 # %% [markdown]
@@ -852,27 +804,21 @@ def shift(after):
     return (seen[1] - seen[0]).abs().max().item()
 
 
-claim(
+exact(shift(after=False), tolerance=1e-12).claim(
     "04-gain-before-rotation-sees-distances-only",
-    "Norm and gain before the rotation: moving the text by 20 places changes logits by {mean:.0e}.",
-    shift(after=False),
-    said="With the gain before the rotation, logits depend on distances only.",
+    "< 1e-12",
+    "With the gain before the rotation, logits depend on distances only.",
+    found="Norm and gain before the rotation: moving the text by 20 places changes logits by {mean:.0e}.",
     source="algebra; Gemma 3, Qwen 3",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %%
-claim(
+exact(shift(after=True), tolerance=0.01).claim(
     "04-gain-after-rotation-sees-positions",
-    "Norm and gain after the rotation: moving the text by 20 places changes a logit by {mean:.2f}.",
-    shift(after=True),
-    said="With the gain after it, they depend on absolute positions.",
+    "> 0.1",
+    "With the gain after it, they depend on absolute positions.",
+    found="Norm and gain after the rotation: moving the text by 20 places changes a logit by {mean:.2f}.",
     source="against 'the order is interchangeable for RMSNorm' (nanochat, issue 743, last comment)",
-    criterion="> 0.1",
-    kind="exact",
-    tolerance=0.01,
 )
 
 # %% [markdown]
@@ -900,15 +846,12 @@ attention, x = Attention(64, 4, 4, clip=True), 20 * torch.randn(2, 32, 64)
 attention(x)
 attention.clip_logits(25.0)
 attention(x)
-claim(
+exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
     "04-clip-lands-on-the-threshold",
-    "After the clip the largest logit of that batch is {mean:.4f} of the threshold.",
-    attention.largest_logit.max().item() / 25,
-    said="QK-Clip puts the largest logit of the batch that tripped it on the threshold.",
+    "in [0.999, 1.001]",
+    "QK-Clip puts the largest logit of the batch that tripped it on the threshold.",
+    found="After the clip the largest logit of that batch is {mean:.4f} of the threshold.",
     source="Kimi Team 2025, arXiv 2507.20534",
-    criterion="in [0.999, 1.001]",
-    kind="exact",
-    tolerance=1e-3,
 )
 
 # %% [markdown]
@@ -933,7 +876,7 @@ def vital_signs(runs):
         "stream grows by": lambda r: r.probes["residual-rms"][-1] / r.probes["residual-rms"][0],
         "loss": "test.loss",
     }
-    return {name: float(np.mean(runs.values(what))) for name, what in read.items()}
+    return {name: runs.measure(what).mean for name, what in read.items()}
 
 
 patients = {
@@ -996,18 +939,14 @@ def examine(recipe, slip=lambda attention: attention):
 slips = {across_heads: "qk", skipped: "qk", rotated_first: "qk", uncapped: "gemma2"}
 found = [not examine(recipe, slip).ok for slip, recipe in slips.items()]
 whole = [examine(recipe).ok for recipe in ("qk", "gemma2")]
-claim(
+exact(sum(found) + sum(whole), tolerance=0).claim(
     "04-check-finds-the-slips",
-    "Of six verdicts {mean:.0f} are right: {found} of the four slips found, {whole} of the two whole blocks passed.",
-    sum(found) + sum(whole),
-    said="Comparing with the equation finds each of the four.",
-    found=sum(found),
-    whole=sum(whole),
+    "in [6, 6]",
+    "Comparing with the equation finds each of the four.",
+    found="Of six verdicts {mean:.0f} are right: {found} of the four slips found, {whole} of the two whole blocks passed.",
     source="public code, see the links above",
-    criterion="in [6, 6]",
+    beside={"found": sum(found), "whole": sum(whole)},
     predicted=6,
-    kind="exact",
-    tolerance=0,
 )
 
 # %% [markdown]
