@@ -37,16 +37,23 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
-from labkit.corpora.ngrams import ngram_loss
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
-from labkit.leaderboard.show_explorer import show_explorer
+from labkit.experiments import (
+    Domain,
+    Experiment,
+    Lab,
+    Run,
+    combine,
+    computed,
+    exact,
+    ladder,
+    regime,
+)
 from labkit.model import Departure
 from labkit.norms import LayerNorm, layer_norm
 from labkit.placements import DeepNorm, Place, PostNorm
 from labkit.placements.scaled import deepnorm_constants
 from labkit.probes.look import residual_streams
 from labkit.probes.updates import step_response
-from labkit.source import show
 
 # %%
 lab = Lab("05_deepnorm", size=size, seed=seed, memory={"kernel": "900M", "run": "1650M"})
@@ -71,6 +78,8 @@ five = lab.seeds(5)
 climbed = lab.ladder(["pre", "post", "post, xavier", "deepnorm", "no attention"])
 
 # %%
+from labkit.leaderboard.show_explorer import show_explorer
+
 show_explorer(
     lab,
     climbed,
@@ -172,15 +181,12 @@ f = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32)).double()
 tokens = torch.randn(7, 32).double()
 heavy = DeepNorm(lambda: LayerNorm(32, eps=0.0).double(), f, Place(decoder=12))
 light = PostNorm(lambda: LayerNorm(32, eps=0.0).double(), lambda x: f(x) / heavy.alpha)
-claim(
+exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
     "05-heavy-skip-is-light-branch",
-    "DeepNorm with α and Post-Norm with its branch divided by α differ by {mean:.1e} at most.",
-    (heavy(tokens) - light(tokens)).abs().max().item(),
-    said="A skip times α and a branch over α are the same function.",
+    "< 1e-10",
+    "A skip times α and a branch over α are the same function.",
+    found="DeepNorm with α and Post-Norm with its branch divided by α differ by {mean:.1e} at most.",
     source="scale invariance of LayerNorm (ε = 0)",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %% [markdown]
@@ -295,15 +301,12 @@ sums = []
 for n in (6, 12, 24, 50, 100, 500, 1000):
     alone, pair = deepnorm_constants("decoder", 0, n), deepnorm_constants("decoder", n, n)
     sums += [2 * n * 2 * alone.beta**2 / alone.alpha**2, 3 * n * 2 * pair.beta**2 / pair.alpha**2]
-claim(
+exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
-    "From 6 to 1,000 blocks, alone and in the decoder of a pair, the sum of the bound is 1 up to {mean:.0e}.",
-    max(abs(total - 1) for total in sums),
-    said="DeepNorm's constants make the sum of the bound exactly one at every depth.",
+    "< 1e-12",
+    "DeepNorm's constants make the sum of the bound exactly one at every depth.",
+    found="From 6 to 1,000 blocks, alone and in the decoder of a pair, the sum of the bound is 1 up to {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 # %% [markdown]
 r"""
@@ -402,15 +405,12 @@ def solved_gain(name, blocks):
 assert check_gain(solved_gain).ok
 
 # %%
-claim(
+exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance=0.02).claim(
     "05-which-weights",
-    "In labkit's model the gains of the six kinds of matrix are off by {mean:.3f} at most.",
-    max(abs(found[name] - solved_gain(name, 32)) for name in found),
-    said="β scales the values, the output and the feed-forward; queries and keys keep their gain.",
+    "< 0.05",
+    "β scales the values, the output and the feed-forward; queries and keys keep their gain.",
+    found="In labkit's model the gains of the six kinds of matrix are off by {mean:.3f} at most.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 2 (pseudo-code)",
-    criterion="< 0.05",
-    kind="exact",
-    tolerance=0.02,
 )
 
 # %% [markdown]
@@ -419,6 +419,8 @@ labkit's own step; its constants are in `labkit.placements.scaled`:
 """
 
 # %%
+from labkit.source import show
+
 show(DeepNorm.step)
 
 # %% [markdown]
@@ -485,20 +487,25 @@ responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, peak))
 
 # %%
 def read_response(arm, kind):
-    """Give {depth: |ΔF| / η of each seed} for one arm and one kind of step."""
+    """Give {depth: |ΔF| / η} for one arm and one kind of step."""
     return {
-        n: part.values(f"step-response.{kind}")
+        n: part.measure(f"step-response.{kind}")
         for n, part in responses.where(arm=arm).by("depth").items()
     }
 
 
-def fit_powers(points):
+def fit_power(arm, kind):
     """Fit |ΔF| / η ~ depth^p for each seed and return the p."""
-    return [float(p) for p in np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0]]
+    points = read_response(arm, kind)
+    depths = np.log([*points])
+    return combine(lambda *moved: np.polyfit(depths, np.log(moved), 1)[0], *points.values())
 
 
 plots.curves(
-    {arm: read_response(arm, "sgd") for arm in (*main, *halves)},
+    {
+        arm: {n: moved.values for n, moved in read_response(arm, "sgd").items()}
+        for arm in (*main, *halves)
+    },
     xlabel="depth N (blocks)",
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
@@ -511,26 +518,22 @@ plots.curves(
 # %%
 last = max(read_response("Post-Norm", "sgd"))
 far, near = (read_response(arm, "sgd")[last] for arm in ("Post-Norm", "DeepNorm"))
-claim(
+fit_power("DeepNorm", "sgd").claim(
     "05-update-is-bounded",
-    "One SGD step on the matrices moves a DeepNorm model by depth to the power {mean:+.2f}.",
-    fit_powers(read_response("DeepNorm", "sgd")),
-    said="An SGD step on the matrices moves a DeepNorm model equally far at every depth.",
+    "in [-0.2, 0.2]",
+    "An SGD step on the matrices moves a DeepNorm model equally far at every depth.",
+    found="One SGD step on the matrices moves a DeepNorm model by depth to the power {mean:+.2f}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4 and Figure 5 (tiny models, 6 to 100 layers)",
     published="of the order of η at every depth",
-    criterion="in [-0.2, 0.2]",
-    kind="at",
     predicted=0.0,
 )
-claim(
+(far / near).map(np.log10).claim(
     "05-post-update-is-larger",
-    f"At depth {last} the step moves Post-Norm {{mean:.1f}} powers of ten further than DeepNorm.",
-    [float(np.log10(a / b)) for a, b in zip(far, near, strict=True)],
-    said="A step moves a deep Post-Norm model powers of ten further than a DeepNorm model.",
+    "> 1",
+    "A step moves a deep Post-Norm model powers of ten further than a DeepNorm model.",
+    found=f"At depth {last} the step moves Post-Norm {{mean:.1f}} powers of ten further than DeepNorm.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 5",
     published="Post-LN's update grows with depth, DeepNet's stays",
-    criterion="> 1",
-    kind="at",
 )
 
 # %% [markdown]
@@ -539,18 +542,15 @@ r"""
 """
 
 # %%
-alone = {arm: fit_powers(read_response(arm, "sgd")) for arm in halves}
-claim(
+alone = {arm: fit_power(arm, "sgd") for arm in halves}
+combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
-    "The step grows by depth to the power {alpha:.2f} with α alone and {beta:.2f} with β alone; the smaller of the two is {mean:.2f}.",
-    [min(powers) for powers in zip(*alone.values(), strict=True)],
-    alpha=fmean(alone["α alone"]),
-    beta=fmean(alone["β alone"]),
-    said="With either constant alone, at its published value, an SGD step moves the model the further the deeper it is.",
+    "> 0.25",
+    "With either constant alone, at its published value, an SGD step moves the model the further the deeper it is.",
+    found="The step grows by depth to the power {alpha:.2f} with α alone and {beta:.2f} with β alone; the smaller of the two is {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
-    criterion="> 0.25",
-    kind="at",
+    beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
 )
 
 # %% [markdown]
@@ -567,33 +567,27 @@ The bound is for SGD on the matrices. The first slider, at $a = \frac14$, has De
 
 # %%
 kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam", "SGD with gains": "sgd-all"}
-moved = {name: read_response("DeepNorm", key) for name, key in kinds.items()}
-grown = {name: fmean(fit_powers(points)) for name, points in moved.items()}
+grown = {name: fit_power("DeepNorm", key) for name, key in kinds.items()}
 low, high = grid[0], grid[-1]
 levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in five]
 # %%
-claim(
+grown["Adam"].claim(
     "05-step-adam",
-    "Adam's first step moves a DeepNorm model by depth to the power {mean:+.2f}, random signs by {random:+.2f}, SGD on the gains too by {gains:+.2f}.",
-    fit_powers(moved["Adam"]),
-    random=grown["random signs"],
-    gains=grown["SGD with gains"],
-    said="On the matrices, Adam's first step moves a DeepNorm model like the root of its depth.",
+    "in [0.35, 0.65]",
+    "On the matrices, Adam's first step moves a DeepNorm model like the root of its depth.",
+    found="Adam's first step moves a DeepNorm model by depth to the power {mean:+.2f}, random signs by {random:+.2f}, SGD on the gains too by {gains:+.2f}.",
     source="this chapter's prediction; outside what Wang et al. 2022 promise",
     published="predicted: 0.5",
-    criterion="in [0.35, 0.65]",
-    kind="at",
+    beside={"random": grown["random signs"], "gains": grown["SGD with gains"]},
     predicted=0.5,
 )
-claim(
+computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
     "05-square-roots-level-adam",
-    f"With square roots, Adam's first step moves the model by depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
-    [float(np.log(b / a) / np.log(high / low)) for a, b in levels],
-    said="With square roots in place of fourth roots, Adam's first step on the matrices is the same at every depth.",
+    "in [-0.2, 0.2]",
+    "With square roots in place of fourth roots, Adam's first step on the matrices is the same at every depth.",
+    found=f"With square roots, Adam's first step moves the model by depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
-    criterion="in [-0.2, 0.2]",
-    kind="at",
     predicted=0.0,
 )
 
@@ -661,10 +655,12 @@ for arm in ("Post-Norm, small weights", "β alone", "DeepNorm", "Pre-Norm"):
     chosen[arm] = find_vertex(tuning.where(arm=arm, lr=near))
 
 # %%
+from labkit.corpora.ngrams import ngram_loss
+
 best = {arm: {**rivals[arm], "train.lr": chosen[arm]} for arm in rivals}
 best |= {f"β alone, at {lr:g}": {**beta_alone, "train.lr": lr} for lr in sizes.beta_beside}
 final = lab.run(Experiment(base, {"arm": best, "seed": five}))
-test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
+test = {arm: of.measure("test.loss") for arm, of in final.by("arm").items()}
 counts = {"letter frequencies": ngram_loss(base.data, 1), "bigram counts": ngram_loss(base.data, 2)}
 
 # %% tags=["mechanism", "remove-cell"]
@@ -689,7 +685,7 @@ plots.curves(
 
 # %%
 plots.dots(
-    test,
+    {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
     caption="Each arm at its own rate, with five seeds that chose nothing; β alone also at the two rates of the grid beside its own. The higher one is close to where it fails.",
@@ -698,20 +694,17 @@ plots.dots(
 
 # %%
 letters = counts["letter frequencies"]
-claim(
+tuned = tuning.where(arm="Post-Norm, small weights")
+below = test["Post-Norm, small weights"].map(lambda loss: letters - loss)
+below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim(
     "05-small-weights-start-alone",
-    "From Megatron's weights, at rate {rate:g}, Post-Norm without α and β is {mean:.2f} nats below letter frequencies after {steps} steps.",
-    [letters - loss for loss in test["Post-Norm, small weights"]],
-    rate=chosen["Post-Norm, small weights"],
-    steps=base.train.steps,
-    said="With small first weights thirty-two blocks of Post-Norm start without either constant.",
+    "> 0.2",
+    "With small first weights thirty-two blocks of Post-Norm start without either constant.",
+    found="From Megatron's weights, at rate {rate:g}, Post-Norm without α and β is {mean:.2f} nats below letter frequencies after {steps} steps.",
     source="this book",
-    criterion="> 0.2",
-    kind="best",
-    lacking=regime.untuned(tuning.where(arm="Post-Norm, small weights"), five),
-    since=final.where(arm="Post-Norm, small weights").find_start(),
-    looked=tuning.where(arm="Post-Norm, small weights").find_start(),
-    tried={
+    beside={
+        "rate": chosen["Post-Norm, small weights"],
+        "steps": base.train.steps,
         "second value": "12 blocks, and three cuts, in the table below",
         "control": "the same model from Xavier's weights, at seven rates and for four times the steps",
     },
@@ -723,23 +716,21 @@ patient = replace(
     train=replace(base.train, steps=4 * sizes.steps),
 )
 slow = lab.run(Experiment(patient, {"train.lr": sizes.long_rates, "seed": [ladder.TUNING_SEED]}))
-slowest = lab.run(Experiment(patient, {"train.lr": [slow.best("lr")], "seed": five}))
+slowest = slow.again(lr=slow.best("lr"), seed=five).measure("test.loss")
 # %%
-claim(
+below = slowest.map(lambda loss: letters - loss)
+below.after(slow.measure("test.loss")).tuned().claim(
     "05-post-from-xavier-stays-stuck",
-    "After {steps} steps, at the best of {rates} rates, {rate:g}, its loss is {loss:.3f} nats; letter frequencies alone reach {letters:.3f}.",
-    [letters - loss for loss in slowest.values("test.loss")],
-    steps=patient.train.steps,
-    rates=len(sizes.long_rates),
-    rate=slow.best("lr"),
-    loss=fmean(slowest.values("test.loss")),
-    letters=letters,
-    said="From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
+    "< 0.2",
+    "From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
+    found="After {steps} steps, at the best of {rates} rates, {rate:g}, its loss is {loss:.3f} nats; letter frequencies alone reach {letters:.3f}.",
     source="this book",
-    criterion="< 0.2",
-    kind="best",
-    since=slow.find_start(),
-    tried={
+    beside={
+        "steps": patient.train.steps,
+        "rates": len(sizes.long_rates),
+        "rate": slow.best("lr"),
+        "loss": slowest,
+        "letters": letters,
         "second value": "150 steps at seven rates, with a warm-up and without",
         "control": "the same model from small weights",
     },
@@ -759,8 +750,7 @@ blind = Departure(
     **{**vars(base.model), "recipe": "deepnorm", "init": "deepnorm"}, differs="no attention"
 )
 without = {"model": [blind], "train.lr": [chosen["DeepNorm"]], "seed": five}
-unseeing = lab.run(Experiment(base, without)).values("test.loss")
-worth = fmean(unseeing) - fmean(test["DeepNorm"])
+unseeing = lab.run(Experiment(base, without)).measure("test.loss")
 
 
 def tell_lacks(*arms):
@@ -770,51 +760,44 @@ def tell_lacks(*arms):
         tuning.where(arm=arms),
         final.where(arm=arms),
         trigram=ngram_loss(base.data, 3),
-        worth=worth,
-        claimed=fmean(minus(test[arms[0]], test[arms[1]])),
+        worth=unseeing.mean - test["DeepNorm"].mean,
+        claimed=(test[arms[0]] - test[arms[1]]).mean,
     )
 
 
 # %%
-of_both = minus(test["Post-Norm"], test["DeepNorm"])
-claim(
+of_both = test["Post-Norm"] - test["DeepNorm"]
+of_both.tuned(tell_lacks("Post-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-post-from-xavier",
-    "After {steps} steps, each at its own rate, Post-Norm from Xavier's weights ends {mean:.2f} nats above DeepNorm.",
-    of_both,
-    steps=base.train.steps,
-    said="A deep Post-Norm from Xavier's weights ends far above DeepNorm.",
+    "> 0.2",
+    "A deep Post-Norm from Xavier's weights ends far above DeepNorm.",
+    found="After {steps} steps, each at its own rate, Post-Norm from Xavier's weights ends {mean:.2f} nats above DeepNorm.",
     source="this book; for translation, 10 to 100 layers, Wang et al. 2022, arXiv 2203.00555, Figure 6",
-    criterion="> 0.2",
-    kind="best",
-    lacking=tell_lacks("Post-Norm", "DeepNorm"),
+    beside={"steps": base.train.steps},
 )
-of_alpha = minus(test["β alone"], test["DeepNorm"])
-claim(
+of_alpha = test["β alone"] - test["DeepNorm"]
+(of_alpha / of_both).tuned(tell_lacks("β alone", "DeepNorm")).claim(
     "05-alpha-is-not-needed-here",
-    "Thirty-two blocks, each at its own rate: leaving out α and keeping β costs {nats:.3f} nats, {mean:.1%} of what leaving out both costs.",
-    [one / both for one, both in zip(of_alpha, of_both, strict=True)],
-    nats=fmean(of_alpha),
-    said="At thirty-two blocks α can be left out if β stays: that costs less than a tenth of leaving out both.",
+    "< 0.1",
+    "At thirty-two blocks α can be left out if β stays: that costs less than a tenth of leaving out both.",
+    found="Thirty-two blocks, each at its own rate: leaving out α and keeping β costs {nats:.3f} nats, {mean:.1%} of what leaving out both costs.",
     source="this book",
-    criterion="< 0.1",
-    kind="best",
-    lacking=tell_lacks("β alone", "DeepNorm"),
+    beside={"nats": of_alpha},
 )
 # %%
-claim(
+(test["Pre-Norm"] - test["DeepNorm"]).tuned(tell_lacks("Pre-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-pre-each-tuned",
-    "After {steps} steps, each at its own rate, Pre-Norm's loss, from its usual weights, minus DeepNorm's is {mean:+.3f} nats.",
-    minus(test["Pre-Norm"], test["DeepNorm"]),
-    steps=base.train.steps,
-    said="With each tuned, DeepNorm ends below Pre-Norm.",
+    "> 0",
+    "With each tuned, DeepNorm ends below Pre-Norm.",
+    found="After {steps} steps, each at its own rate, Pre-Norm's loss, from its usual weights, minus DeepNorm's is {mean:+.3f} nats.",
     source="Wang et al. 2022, arXiv 2203.00555 (WMT17 En–De, 100 + 100 layers: 28.9 BLEU)",
     published="the good performance of Post-LN with the stable training of Pre-LN (abstract)",
-    criterion="> 0",
-    kind="best",
-    lacking=tell_lacks("Pre-Norm", "DeepNorm"),
-    domain="translation, 100 + 100 layers",
-    ours=f"{base.model.depth} blocks of width {base.model.dim}, {base.train.steps} steps",
-    in_range=False,
+    beside={"steps": base.train.steps},
+    domain=Domain(
+        "translation, 100 + 100 layers",
+        f"{base.model.depth} blocks of width {base.model.dim}, {base.train.steps} steps",
+        inside=False,
+    ),
 )
 
 # %% [markdown]
@@ -843,8 +826,8 @@ plots.table(
         {
             "blocks": depth,
             "model": arm,
-            "‖ΔF‖ / η, SGD": fmean(of_arm.values("step-response.sgd")),
-            "‖ΔF‖ / η, Adam": fmean(of_arm.values("step-response.adam")),
+            "‖ΔF‖ / η, SGD": of_arm.measure("step-response.sgd").mean,
+            "‖ΔF‖ / η, Adam": of_arm.measure("step-response.adam").mean,
             **{
                 f"highest rate, {cut} nats": find_highest(trained, arm, cut)
                 for cut in (0.1, 0.2, 0.4)
@@ -874,15 +857,12 @@ asked = climbed.where(arm=["pre", "post", "post, xavier", "deepnorm"])
 plots.table(ladder.table(asked), digits=4)
 
 # %%
-claim(
+ladder.improvement(climbed, "deepnorm", "post").claim(
     "05-ladder-against-post",
-    "On rung {rung} Post-Norm's loss, from small weights, minus DeepNorm's is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "deepnorm", "post"),
-    said="Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
+    "< 0",
+    "Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
+    found="On rung {rung} Post-Norm's loss, from small weights, minus DeepNorm's is {mean:+.4f} nats.",
     source="this book",
-    criterion="< 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "deepnorm", "post"),
 )
 
 # %% [markdown]
@@ -902,9 +882,8 @@ A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million 
 tall = sizes.tallest
 asked = {"arm": main, "model.depth": [tall], "probes": [("gradient-at-start",)], "seed": five}
 thousand = lab.run(Experiment(start, asked))
-by_block = {arm: of.values("gradient-at-start.0") for arm, of in thousand.by("arm").items()}
 plots.by_depth(
-    {arm: runs[:1] for arm, runs in by_block.items()},
+    {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
     ylabel="gradient norm of W²",
     logy=True,
     caption="A thousand blocks, first step, the gradient of each feed-forward output matrix, one seed. DeepNorm's are level. Post-Norm's fall by powers of ten from the "
@@ -912,21 +891,26 @@ plots.by_depth(
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
 
+
 # %%
-ends = {
-    arm: [abs(float(np.log10(run[0] / run[-1]))) for run in runs] for arm, runs in by_block.items()
-}
-claim(
+def compare_ends(record):
+    """Say by how many powers of ten the first and the last gradient differ."""
+    by_block = record.probes["gradient-at-start"]["0"]
+    return abs(np.log10(by_block[0] / by_block[-1]))
+
+
+ends = {arm: of.measure(compare_ends) for arm, of in thousand.by("arm").items()}
+ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
-    "At 1,000 blocks DeepNorm's first and last gradients differ by {mean:.2f} powers of ten, Pre-Norm's by {pre:.1f}, Post-Norm's by {least:.1f} to {most:.1f}.",
-    ends["DeepNorm"],
-    pre=fmean(ends["Pre-Norm"]),
-    least=min(ends["Post-Norm"]),
-    most=max(ends["Post-Norm"]),
-    said="At a thousand blocks DeepNorm's first and last gradients have one size.",
+    "< 0.5",
+    "At a thousand blocks DeepNorm's first and last gradients have one size.",
+    found="At 1,000 blocks DeepNorm's first and last gradients differ by {mean:.2f} powers of ten, Pre-Norm's by {pre:.1f}, Post-Norm's by {least:.1f} to {most:.1f}.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
-    criterion="< 0.5",
-    kind="at",
+    beside={
+        "pre": ends["Pre-Norm"],
+        "least": min(ends["Post-Norm"].values),
+        "most": max(ends["Post-Norm"].values),
+    },
 )
 
 # %% [markdown]
@@ -986,21 +970,19 @@ for slip, (step, gain, (alpha, beta, qk)) in slips.items():
         "sum of the bound": 4 * n * beta**2 / alpha**2,
         "‖ΔF‖ / η, SGD": step_response(model, batch, ("sgd",))["sgd"],
         "cosine": measure_kept(model),
-        **{f"loss at rate {lr:g}": fmean(trained_slips.where(arm=slip, lr=lr).values("test.loss")) for lr in sizes.slip_rates},
+        **{f"loss at rate {lr:g}": trained_slips.where(arm=slip, lr=lr).measure("test.loss").mean for lr in sizes.slip_rates},
         "seen by": ", ".join(name for name, of in zip(("step", "weights"), reports, strict=True) if not of.ok) or "—",
     })  # fmt: skip
 plots.table(rows)
 
 # %%
-claim(
+exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
-    "Of {slips:.0f} wrong copies the checks pass {mean:.0f}.",
-    sum(row["seen by"] == "—" for row in rows[1:]),
-    slips=len(rows) - 1,
-    said="Step and first weights, held against the method's equations, give every wrong copy away.",
+    "<= 0",
+    "Step and first weights, held against the method's equations, give every wrong copy away.",
+    found="Of {slips:.0f} wrong copies the checks pass {mean:.0f}.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
-    criterion="<= 0",
-    kind="exact",
+    beside={"slips": len(rows) - 1},
 )
 
 # %% [markdown]
