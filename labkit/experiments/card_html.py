@@ -190,12 +190,12 @@ def describe_trials(claim: Card) -> str:
 
 def describe_source(claim: Card) -> str:
     """Return where the sentence comes from, and of which setting it speaks."""
-    words = f"source: {claim['source']}"
+    words = [f"source: {claim['source']}"] if claim["source"] else []
     if claim.get("published") is not None:
-        words += f"; published: {claim['published']}"
+        words.append(f"published: {claim['published']}")
     if about := claim.get("domain"):
-        words += f"; it speaks of {about['theirs']}, we of {about['ours']}"
-    return words
+        words.append(f"it speaks of {about['theirs']}, we of {about['ours']}")
+    return "; ".join(words)
 
 
 # -- the card ---------------------------------------------------------------------------------
