@@ -704,3 +704,14 @@ def test_a_difference_is_drawn_with_the_interval_that_judges():
     assert "95 % interval, of the difference where it is one." in mixed.caption
     plain = plots.dots({"post": [0.1, 0.2]}, xlabel="nats", caption="c")
     assert "95 % t interval" in plain.caption
+
+
+def test_no_module_that_another_imports_takes_the_place_of_a_figure():
+    """Python sets labkit.plots.x to a module x as soon as anything imports it."""
+    folder = Path(plots.__file__).parent
+    imported = {
+        name
+        for path in folder.glob("*.py")
+        for name in re.findall(r"^from \.(\w+) import", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert not imported & set(dir(plots))

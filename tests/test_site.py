@@ -300,13 +300,12 @@ def test_p_value_is_two_sided():
     assert p_value(claim | counted) == pytest.approx(2 / 252)
 
 
-def test_a_family_is_a_chapter_s_primary_findings():
+def test_a_family_is_a_chapter_s_findings():
     sure = [1.0, 1.1, 0.9, 1.0, 1.05]
     claims = {f"01-{i}": fake_book.claim("x", ONE, "holds", [i % 2 - 0.5, 0.1, -0.2, 0.3, 0.4])
               for i in range(30)}  # fmt: skip
     claims["01-sure"] = fake_book.claim("x", ONE, "contradicted", [-v for v in sure])
     claims["02-sure"] = fake_book.claim("x", TWO, "holds", sure)
-    claims["01-aside"] = fake_book.claim("x", ONE, "holds", sure, primary=False)
     assert find_survivors(claims) == {"01-sure", "02-sure"}, "for or against"
     assert {name: len(p) for name, p in compute_p_values(claims).items()} == {ONE: 31, TWO: 1}
 

@@ -13,7 +13,7 @@ from .placement import placement_diagram
 from .shadow import shadow
 from .slider import ClosedForm, Slider, explore
 from .spheres import sphere_paths
-from .table import Table, table
+from .tables import Table, table
 from .trips import trips
 from .turns import turns
 

@@ -17,7 +17,7 @@ from .figure import Figure, redrawable
 from .looks import COLOURS, Look, choose_looks
 from .marks import Marks, name_key
 from .style import INK, QUIET, WIDTH, is_narrow, label_axes, make_canvas, write_text
-from .table import table
+from .tables import table
 
 WAYS = ("forward", "backward")
 TARGETS = {"forward": 90, "backward": 80}  # per cent

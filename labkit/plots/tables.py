@@ -1,4 +1,4 @@
-"""table: rows of words and numbers, laid out alike in JupyterLab, on the site and in print."""
+"""Tables: rows of words and numbers, laid out alike in JupyterLab, on the site and in print."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
