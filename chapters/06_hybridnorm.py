@@ -39,7 +39,7 @@ from labkit.attention import Attention, attention_norms, rotary_angles, rotate
 from labkit.context import Context
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, published
+from labkit.experiments import Domain, Experiment, Lab, Run, combine, exact, ladder, published
 from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Block
 from labkit.norms import RMSNorm, rms_norm
@@ -149,10 +149,12 @@ $X$: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. That size matters in the s
 """
 
 # %%
-exact = ModelConfig(recipe="hybrid", norm="rms", dim=32, depth=3, heads=4, context=32, norm_eps=0.0)
+no_eps = ModelConfig(
+    recipe="hybrid", norm="rms", dim=32, depth=3, heads=4, context=32, norm_eps=0.0
+)
 
 
-def fresh(recipe, config=exact):
+def fresh(recipe, config=no_eps):
     """Build an untrained model in double precision."""
     torch.manual_seed(seed)
     return replace(config, recipe=recipe).build().double()
@@ -161,15 +163,12 @@ def fresh(recipe, config=exact):
 block = fresh("hybrid").blocks[1]
 stream = torch.randn(2, 7, 32).double()
 half = block.feed_forward
-claim(
+exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
     "06-the-stream-is-reset",
-    "Multiplying Y by 1,000 changes what leaves the block by {mean:.0e}.",
-    (half(1000 * stream) - half(stream)).abs().max().item(),
-    said="The size of the stream inside the block does not reach its output.",
+    "< 1e-10",
+    "The size of the stream inside the block does not reach its output.",
+    found="Multiplying Y by 1,000 changes what leaves the block by {mean:.0e}.",
     source="scale invariance of RMS norm (ε = 0)",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %% [markdown]
@@ -202,14 +201,13 @@ def absorbed(with_norm, without):
 
 
 twins = {"pre-qkv-post": "hybrid", "pre-qkv-pre": "qkv-pre", "hybrid*": "first-qkv-pre"}
-claim(
+exact(max(absorbed(*pair) for pair in twins.items()), tolerance=1e-10).claim(
     "06-rows-that-are-one-function",
-    "With the gains multiplied in, three pairs of recipes differ by {mean:.0e} at most.",
-    max(absorbed(*pair) for pair in twins.items()),
-    said="Three pairs of the table's rows are the same function.",
+    "< 1e-10",
+    "Three pairs of the table's rows are the same function.",
+    found="With the gains multiplied in, three pairs of recipes differ by {mean:.0e} at most.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025, arXiv 2503.04598 (early version)",
-    criterion="< 1e-10", kind="exact", tolerance=1e-10,
-)  # fmt: skip
+)
 
 # %%
 others = [row for name, row in table4.items() if row["c4"] and "HybridNorm" not in name]
@@ -219,16 +217,15 @@ ahead = {
     "pile": sum(row["pile"] < plain["pile"] for row in others),
     "hellaswag": sum(row["hellaswag"] > plain["hellaswag"] for row in others),
 }
-claim(
+exact(ahead["c4"]).claim(
     "06-table-4-is-not-consistent",
-    "In column C4 {mean:.0f} of the thirteen rows that are not HybridNorm's own beat its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
-    ahead["c4"], pile=ahead["pile"], hellaswag=ahead["hellaswag"],
-    said="On C4 no row but its own variant is ahead of plain HybridNorm.",
+    "<= 0",
+    "On C4 no row but its own variant is ahead of plain HybridNorm.",
+    found="In column C4 {mean:.0f} of the thirteen rows that are not HybridNorm's own beat its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
-    criterion="<= 0",
-    kind="exact",
-)  # fmt: skip
+    beside={"pile": ahead["pile"], "hellaswag": ahead["hellaswag"]},
+)
 
 # %% [markdown]
 r"""
@@ -251,7 +248,7 @@ attention. Under all three an embedding of RMS 1 is large beside a write. A smal
 """
 
 # %%
-open_model = replace(exact, depth=6, init="megatron")
+open_model = replace(no_eps, depth=6, init="megatron")
 rule = round((2.5 * open_model.dim) ** -0.5, 3)
 
 
@@ -354,15 +351,13 @@ def by_hand(x, block, heads=4):
 
 
 # %%
-claim(
+off = block(stream, Context(rotary_angles(7, 8))) - by_hand(stream, block)
+exact(off.abs().max(), tolerance=1e-10).claim(
     "06-block-is-the-equation",
-    "labkit's block and the equations differ by {mean:.0e} at most.",
-    (block(stream, Context(rotary_angles(7, 8))) - by_hand(stream, block)).abs().max().item(),
-    said="labkit's block is the paper's equations.",
+    "< 1e-10",
+    "labkit's block is the paper's equations.",
+    found="labkit's block and the equations differ by {mean:.0e} at most.",
     source="Zhuo et al. 2025, arXiv 2503.04598, equations 8 and 9",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %% [markdown]
@@ -457,19 +452,19 @@ First the lead itself, with embeddings of RMS 1:
 
 # %%
 TABLE4 = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4"
-claim(
+small_models = Domain(
+    "550M parameters, 16 layers, 400B tokens, one rate for all",
+    "six blocks, 20 characters a parameter (the shared ladder)",
+    inside=False,
+)
+ladder.improvement(climbed, "hybrid").claim(
     "06-each-at-its-own",
-    "On rung {rung}, each at its own rate, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "hybrid"),
-    said="With each at its own rate, HybridNorm ends below Pre-Norm.",
+    "> 0",
+    "With each at its own rate, HybridNorm ends below Pre-Norm.",
+    found="On rung {rung}, each at its own rate, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
     source=TABLE4,
     published="20.30 and 20.00 (C4 perplexity): 0.015 nats",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid"),
-    domain="550M parameters, 16 layers, 400B tokens, one rate for all",
-    ours="six blocks, 20 characters a parameter (the shared ladder)",
-    in_range=False,
+    domain=small_models,
 )
 
 # %% [markdown]
@@ -494,16 +489,13 @@ for arm, over, name, words, gap in (
     ("qkv-pre", "pre", "06-qkv-pre-at-its-own", "Pre-Norm", "20.30 and 19.96 (C4 perplexity): 0.017 nats"),
     ("qkv-pre", "qk", "06-value-norm-adds", "Pre-Norm with norms on queries and keys", "20.22 and 19.96: 0.013 nats"),
 ):  # fmt: skip
-    claim(
+    ladder.improvement(climbed, arm, over).claim(
         name,
-        f"On rung {{rung}}, each at its own rate, QKV-Pre's lead over {words} is {{mean:+.4f}} nats.",
-        ladder.improvement(climbed, arm, over),
-        said=f"QKV-Pre ends below {words}.",
+        "> 0",
+        f"QKV-Pre ends below {words}.",
+        found=f"On rung {{rung}}, each at its own rate, QKV-Pre's lead over {words} is {{mean:+.4f}} nats.",
         source="this chapter, on the steps between the rows of Table 4",
         published=gap,
-        criterion="> 0",
-        kind="best",
-        lacking=ladder.lacking(climbed, arm, over),
     )
 
 # %% [markdown]
@@ -517,25 +509,19 @@ Give it its best case: HybridNorm\*, *the star*, against QKV-Pre. Their first bl
 
 # %%
 small_in = entries["RMS 0.014"]
-claim(
+ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "06-qkv-pre-ahead-of-the-star",
-    "On rung {rung} QKV-Pre's lead over HybridNorm*, whose norm before the feed-forward stands on the stream, is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "qkv-pre", "hybrid*"),
-    said="With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
+    "> 0",
+    "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
+    found="On rung {rung} QKV-Pre's lead over HybridNorm*, whose norm before the feed-forward stands on the stream, is {mean:+.4f} nats.",
     source="derived above: a large token needs no lift",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "qkv-pre", "hybrid*"),
 )
-claim(
+ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
     "06-star-ahead-of-qkv-pre-when-small",
-    "On rung {rung}, with embeddings of RMS 0.014, HybridNorm*'s lead over QKV-Pre is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in),
-    said="With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
+    "> 0",
+    "With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
+    found="On rung {rung}, with embeddings of RMS 0.014, HybridNorm*'s lead over QKV-Pre is {mean:+.4f} nats.",
     source="derived above: a norm on the stream lifts small tokens",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid*" + small_in, "qkv-pre" + small_in),
 )
 
 # %% [markdown]
@@ -584,16 +570,13 @@ plots.curves(
 
 
 # %%
-claim(
+ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     "06-small-embeddings-cost-pre-norm",
-    "On rung {rung} Pre-Norm's loss is {mean:+.4f} nats higher with embeddings of RMS 0.014 than with RMS 1.",
-    ladder.improvement(climbed, "pre", "pre" + small_in),
-    said="Small embeddings cost Pre-Norm.",
+    "> 0",
+    "Small embeddings cost Pre-Norm.",
+    found="On rung {rung} Pre-Norm's loss is {mean:+.4f} nats higher with embeddings of RMS 0.014 than with RMS 1.",
     source="derived above; this book's ladder, rung S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "pre" + small_in),
 )
 
 # %%
@@ -604,7 +587,7 @@ for arm in four:
     of_arm = ladder.build_base_run(first, arm)
     of_arm = ladder.configure_run(of_arm, max(looked.by("lr")), 0, ("test",))
     more = lab.run(Experiment(of_arm, {"seed": [5, 6, 7, 8, 9]}))
-    ends[arm] = looked.values("test.loss") + more.values("test.loss")
+    ends[arm] = (looked + more).measure("test.loss")
 
 # %%
 scatter = ladder.measure_scatter(climbed, first)
@@ -615,22 +598,25 @@ def compare_costs(costs, over, arms):
     left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd) for arm in arms]
     share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
     spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
-    return compare_samples(costs, over, spread, tuned=share * math.hypot(*left))
+    cost = compare_samples(costs, over, spread, tuned=share * math.hypot(*left))
+    pair = ("hybrid" + small_in, "pre" + small_in)
+    return ladder.Comparison({first: cost}, lambda on: ladder.lacking_on(climbed, on, *pair))
 
 
-costs = {arm: minus(ends[arm + small_in], ends[arm]) for arm in ("pre", "hybrid")}
-fresh_ones = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)
-claim(
+costs = {arm: (ends[arm + small_in] - ends[arm]).values for arm in ("pre", "hybrid")}
+later = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)[first]
+compare_costs(costs["hybrid"], costs["pre"], four).claim(
     "06-small-embeddings-make-the-lead",
-    "On rung {rung} small embeddings add {mean:+.4f} nats to HybridNorm's lead over Pre-Norm ({n} seeds); by the five later ones {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
-    {first: compare_costs(costs["hybrid"], costs["pre"], four)},
-    later=fresh_ones.mean, later_low=fresh_ones.compute_interval()[0], later_high=fresh_ones.compute_interval()[1],
-    said="HybridNorm's lead over Pre-Norm grows when the embeddings are small.",
+    "> 0",
+    "HybridNorm's lead over Pre-Norm grows when the embeddings are small.",
+    found="On rung {rung} small embeddings add {mean:+.4f} nats to HybridNorm's lead over Pre-Norm ({n} seeds); by the five later ones {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid" + small_in, "pre" + small_in),
-)  # fmt: skip
+    beside={
+        "later": later,
+        "later_low": later.compute_interval()[0],
+        "later_high": later.compute_interval()[1],
+    },
+)
 
 
 # %% [markdown]
@@ -644,8 +630,9 @@ and what the two with one?
 def average_cost(arms, entry):
     """Average over recipes what small embeddings cost, seed by seed of a first look."""
     looked = climbed.where(rung=first, stage="first").by("arm")
-    costs = [minus(*(looked[arm + of].values("test.loss") for of in (entry, ""))) for arm in arms]
-    return [fmean(of_seed) for of_seed in zip(*costs, strict=True)]
+    ends = {arm: runs.measure("test.loss") for arm, runs in looked.items()}
+    costs = [ends[arm + entry] - ends[arm] for arm in arms]
+    return combine(lambda *of_seed: fmean(of_seed), *costs).values
 
 
 less = {
@@ -658,19 +645,20 @@ less = {
     if entry
 }
 # %%
-by_rule = less["by the rule"]
-claim(
+by_rule = less["by the rule"][first]
+less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
-    "On rung {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more; at the rule's size {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
-    {first: less["RMS 0.014"]},
-    rule=by_rule.mean, rule_low=by_rule.compute_interval()[0], rule_high=by_rule.compute_interval()[1],
-    said="Small embeddings cost recipes without a norm on the stream more than recipes with one.",
+    "> 0",
+    "Small embeddings cost recipes without a norm on the stream more than recipes with one.",
+    found="On rung {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more; at the rule's size {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid" + small_in, "pre" + small_in),
-    tried={"second value": "embeddings by the rule"},
-)  # fmt: skip
+    beside={
+        "rule": by_rule,
+        "rule_low": by_rule.compute_interval()[0],
+        "rule_high": by_rule.compute_interval()[1],
+        "second value": "embeddings by the rule",
+    },
+)
 
 # %% [markdown]
 r"""
@@ -684,51 +672,44 @@ theirs are drawn small and can grow, ours are multiplied by a fixed number. So w
 # %%
 def size_at_the_end(arm):
     """Return the RMS with which tokens enter the stream when training is over."""
-    return fmean(
-        climbed.where(arm=arm, rung=first, stage="final").values(
-            lambda r: r.probes["residual-rms"][0]
-        )
-    )
+    runs = climbed.where(arm=arm, rung=first, stage="final")
+    return runs.measure(lambda record: record.probes["residual-rms"][0])
 
 
-claim(
+ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
-    "On {rung}, with tokens drawn at RMS 0.014, HybridNorm ends {apart:.4f} nats {side} Pre-Norm. Its tokens enter with {hybrid:.2f} in the end, Pre-Norm's with {pre:.2f}.",
-    ladder.improvement(climbed, "hybrid" + growing, "pre" + growing),
-    said="Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    hybrid=size_at_the_end("hybrid" + growing),
-    pre=size_at_the_end("pre" + growing),
+    "> 0",
+    "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
+    found="On {rung}, with tokens drawn at RMS 0.014, HybridNorm ends {apart:.4f} nats {side} Pre-Norm. Its tokens enter with {hybrid:.2f} in the end, Pre-Norm's with {pre:.2f}.",
     source="this book, a forecast; seen before by a referee, on one seed",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid" + growing, "pre" + growing),
-    tried={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
+    beside={
+        "hybrid": size_at_the_end("hybrid" + growing),
+        "pre": size_at_the_end("pre" + growing),
+        "second value": "of the size drawn, none",
+        "control": "tokens multiplied by 0.014",
+    },
 )
 # %%
-claim(
+ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing).claim(
     "06-star-ahead-where-tokens-grow",
-    "On {rung}, with tokens drawn at RMS 0.014, HybridNorm* ends {apart:.4f} nats {side} QKV-Pre.",
-    ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing),
-    said="Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
+    "> 0",
+    "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
+    found="On {rung}, with tokens drawn at RMS 0.014, HybridNorm* ends {apart:.4f} nats {side} QKV-Pre.",
     source="this book, a forecast",
     published="19.85 against 19.96 (C4 perplexity): 0.006 nats below",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid*" + growing, "qkv-pre" + growing),
-    tried={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
+    beside={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
 )
 # %%
-claim(
+ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     "06-hybrid-gains-where-tokens-grow",
-    "On {rung} HybridNorm ends {apart:.4f} nats {side} itself with tokens drawn at RMS 1; for Pre-Norm the difference is {plain:+.4f}.",
-    ladder.improvement(climbed, "hybrid" + growing, "hybrid"),
-    said="HybridNorm ends lower with tokens drawn at RMS 0.014 than with tokens drawn at RMS 1.",
-    plain=ladder.improvement(climbed, "pre" + growing, "pre")[first].mean,
+    "> 0",
+    "HybridNorm ends lower with tokens drawn at RMS 0.014 than with tokens drawn at RMS 1.",
+    found="On {rung} HybridNorm ends {apart:.4f} nats {side} itself with tokens drawn at RMS 1; for Pre-Norm the difference is {plain:+.4f}.",
     source="seen in the runs of the cards above",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid" + growing, "hybrid"),
-    tried={"second value": "of the size drawn, none"},
+    beside={
+        "plain": ladder.improvement(climbed, "pre" + growing, "pre")[first],
+        "second value": "of the size drawn, none",
+    },
 )
 
 # %%
@@ -788,29 +769,21 @@ plots.dots(
 ).named("first-weights")  # fmt: skip
 
 # %%
-claim(
+ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled").claim(
     "06-depth-scaled-lead",
-    "On rung {rung}, from depth-scaled weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled"),
-    said="From depth-scaled weights HybridNorm ends below Pre-Norm.",
+    "> 0",
+    "From depth-scaled weights HybridNorm ends below Pre-Norm.",
+    found="On rung {rung}, from depth-scaled weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 3",
     published="20.49 and 20.40 (C4 perplexity): 0.004 nats",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid, depth-scaled", "pre, depth-scaled"),
-    domain="550M parameters, 16 layers, 400B tokens, one rate for all",
-    ours="six blocks, 20 characters a parameter (the shared ladder)",
-    in_range=False,
+    domain=small_models,
 )
-claim(
+ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
     "06-hybrid-behind-from-xavier",
-    "On rung {rung}, from Xavier's weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
-    ladder.improvement(climbed, "hybrid, xavier", "pre, xavier"),
-    said="From Xavier's weights HybridNorm ends above Pre-Norm.",
+    "< 0",
+    "From Xavier's weights HybridNorm ends above Pre-Norm.",
+    found="On rung {rung}, from Xavier's weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
     source="this book's ladder, rung S",
-    criterion="< 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "hybrid, xavier", "pre, xavier"),
 )
 
 # %% [markdown]
@@ -850,8 +823,7 @@ letters = ngram_loss(tall.data, 1)
 # %%
 longer = {"train.steps": 4 * sizes.steps, "train.warmup": 4 * sizes.steps // 10}
 fewer = {name: towers[name] | longer for name in ("Post-Norm, xavier", "HybridNorm, xavier")}
-later = lab.run(Experiment(tall, {"arm": fewer, "seed": sizes.fresh}))
-long = later.by("arm")
+long = lab.run(Experiment(tall, {"arm": fewer, "seed": sizes.fresh})).by("arm")
 
 # %%
 plots.dots(
@@ -867,9 +839,9 @@ plots.dots(
 CUTS = (0.05, 0.1, 0.3)  # nats below letter frequencies
 
 
-def are_stuck(results, cut=0.1):
-    """Say of each run whether it ends on letter frequencies, or so little below."""
-    return [(loss or math.inf) > letters - cut for loss in results.values("test.loss")]
+def count_stuck(results, cut=0.1):
+    """Count the runs that end on letter frequencies, or so little below."""
+    return results.count(lambda run: (run.probes["test"]["loss"] or math.inf) > letters - cut)
 
 
 plots.table(
@@ -877,8 +849,8 @@ plots.table(
         {
             "arm": name,
             "steps": steps,
-            "test loss": f"{fmean(of[name].values('test.loss')):.2f}",
-            **{f"stuck, cut {cut:g}": f"{sum(are_stuck(of[name], cut))} of {len(of[name])}" for cut in CUTS},
+            "test loss": f"{of[name].measure('test.loss').mean:.2f}",
+            **{f"stuck, cut {cut:g}": str(count_stuck(of[name], cut)) for cut in CUTS},
         }
         for name in (*fewer, "QKV-Pre, xavier")
         for steps, of in ((sizes.steps, deep), (4 * sizes.steps, long))
@@ -892,35 +864,30 @@ A run counts as stuck where its loss is less than a tenth of a nat below that of
 """
 
 # %%
-stuck = {name: are_stuck(part) for name, part in deep.items()}
-claim(
+stuck = {name: count_stuck(part) for name, part in deep.items()}
+(stuck["HybridNorm, xavier"] - stuck["QKV-Pre, xavier"]).claim(
     "06-deep-hybrid-gets-stuck-from-xavier",
-    "After a hundred steps {k} of {n} runs of HybridNorm are stuck, {other_k} of {other_n} of QKV-Pre; from Megatron's weights {mild} of {n} of HybridNorm.",
-    proportion(stuck["HybridNorm, xavier"]) - proportion(stuck["QKV-Pre, xavier"]),
-    mild=sum(stuck["HybridNorm, megatron"]),
-    said="A hundred steps from Xavier's weights leave twelve blocks of HybridNorm on letter frequencies more often than without the norm on the stream.",
+    "> 0",
+    "A hundred steps from Xavier's weights leave twelve blocks of HybridNorm on letter frequencies more often than without the norm on the stream.",
+    found="After a hundred steps {k} of {n} runs of HybridNorm are stuck, {other_k} of {other_n} of QKV-Pre; from Megatron's weights {mild} of {n} of HybridNorm.",
     source="this chapter; the abstract of Zhuo et al. 2025, arXiv 2503.04598, speaks of the recipe alone",
     published="from the authors' weights: stable at 29 layers",
-    criterion="> 0",
-    kind="at",
-    tried={
+    beside={
+        "mild": stuck["HybridNorm, megatron"].estimate.k,
         "second value": "three cuts",
         "last step": "with 400 steps it goes away (next card)",
         "control": "QKV-Pre, the same rate and steps",
     },
 )
 # %%
-claim(
+(stuck["HybridNorm, xavier"] - count_stuck(long["HybridNorm, xavier"])).claim(
     "06-deep-hybrid-is-late-not-stuck",
-    "At rate 0.003 {k} of {n} runs of HybridNorm are stuck after a hundred steps, {other_k} of {other_n} after four hundred; of Post-Norm {post} then.",
-    proportion(stuck["HybridNorm, xavier"]) - proportion(are_stuck(long["HybridNorm, xavier"])),
-    post=sum(are_stuck(long["Post-Norm, xavier"])),
-    said="Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",
+    "> 0",
+    "Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",
+    found="At rate 0.003 {k} of {n} runs of HybridNorm are stuck after a hundred steps, {other_k} of {other_n} after four hundred; of Post-Norm {post} then.",
     source="two runs of a referee of this book, repeated with the chapter's seeds",
-    criterion="> 0",
-    kind="at",
-    since=(deep["HybridNorm, xavier"] + later).find_start(),
-    tried={
+    beside={
+        "post": count_stuck(long["Post-Norm, xavier"]).estimate.k,
         "last step": "the loss at the end of 400 steps, at three cuts",
         "control": "Post-Norm, the same rate and steps",
     },
@@ -960,14 +927,14 @@ weight = slope(model)
 before = weight.grad.clone()
 cosine = ((weight * before).sum() / weight.norm() / before.norm()).item()
 weight.data.mul_(3)
-claim(
+exact(abs(cosine), tolerance=1e-10).claim(
     "06-gradient-is-orthogonal",
-    "The cosine of W_V and its gradient is {mean:.1g}; with W_V three times as large the gradient is {ratio:.6f} times smaller.",
-    abs(cosine), ratio=(before.norm() / slope(model).grad.norm()).item(),
-    said="The gradient of the value matrix is orthogonal to the matrix, and inversely proportional to its size.",
+    "< 1e-10",
+    "The gradient of the value matrix is orthogonal to the matrix, and inversely proportional to its size.",
+    found="The cosine of W_V and its gradient is {mean:.1g}; with W_V three times as large the gradient is {ratio:.6f} times smaller.",
     source="this chapter; replaces the reading of Theorem A.3",
-    criterion="< 1e-10", kind="exact", tolerance=1e-10,
-)  # fmt: skip
+    beside={"ratio": (before.norm() / slope(model).grad.norm()).item()},
+)
 
 # %% [markdown]
 r"""
@@ -1018,15 +985,12 @@ torch.manual_seed(seed)
 typed, batch = Printed(32, 4, 64), torch.randn(3, 5, 32)
 other = batch.clone()
 other[1] += torch.randn(5, 32)
-claim(
+exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
     "06-printed-code-mixes-examples",
-    "In a batch of three, changing example 1 moves what example 0 gets by {mean:.2f}.",
-    (typed(other) - typed(batch))[0].abs().max().item(),
-    said="The printed code lets one example of a batch change another.",
+    "> 0.01",
+    "The printed code lets one example of a batch change another.",
+    found="In a batch of three, changing example 1 moves what example 0 gets by {mean:.2f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Algorithm 1 as printed",
-    criterion="> 0.01",
-    kind="exact",
-    tolerance=1,
 )
 
 # %% [markdown]
@@ -1065,14 +1029,12 @@ wrong = {
     "values not normed": (built(plain, "qk rms"), "hybrid", own),
 }  # fmt: skip
 reports = {name: check.block(given, asked, **more) for name, (given, asked, more) in wrong.items()}
-claim(
+exact(sum(not report.ok for report in reports.values())).claim(
     "06-mistakes-are-caught",
-    "Of eight wrong blocks, {mean:.0f} are caught.",
-    sum(not report.ok for report in reports.values()),
-    said="Each of the wrong blocks is caught.",
+    ">= 8",
+    "Each of the wrong blocks is caught.",
+    found="Of eight wrong blocks, {mean:.0f} are caught.",
     source="this chapter",
-    criterion=">= 8",
-    kind="exact",
 )
 
 # %% [markdown]
