@@ -132,3 +132,5 @@ def test_a_kernel_that_dies_is_said_with_the_end_of_its_log(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=cells))
     status, said = run(book, "book", "build", "--size", "smoke")
     assert status == 1 and "DeadKernelError" in said and "out of luck" in said
+    failed = nbformat.read(book / "build" / "book" / "smoke" / "01_one.failed.ipynb", 4)
+    assert [cell.source for cell in failed.cells if "os._exit(3)" in cell.source]

@@ -10,7 +10,7 @@ record says is not asked here: `labkit.experiments.replay` tries it.
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -74,7 +74,7 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Write the run with the name of each config beside its fields."""
         return {
-            part.name: {"type": type(value).__name__, **asdict(value)}
+            part.name: {"type": type(value).__name__, **_list_fields(value)}
             if type(value).__name__ in CONFIGS
             else value
             for part in fields(self)
@@ -122,9 +122,14 @@ def _format_config(config: Any) -> str:
     return f"{type(config).__name__}({', '.join(changed)})"
 
 
+def _list_fields(config: Any) -> dict[str, Any]:
+    """List a config's fields. No config holds another, so nothing is copied as by `asdict`."""
+    return {field.name: getattr(config, field.name) for field in fields(config)}
+
+
 def _resolve_config(config: Any) -> dict[str, Any]:
     """List a config's kind and the fields that differ from its class' defaults."""
-    resolved = config.resolved() if isinstance(config, ModelConfig) else asdict(config)
+    resolved = config.resolved() if isinstance(config, ModelConfig) else _list_fields(config)
     if isinstance(config, ViTConfig):
         resolved["recipe"] = recipe(config.recipe).content()
     defaults = {f.name: f.default for f in fields(config) if f.default is not MISSING}

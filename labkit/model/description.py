@@ -1,6 +1,6 @@
 """What a transformer is made of: the fields, and what follows from them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from torch import nn
@@ -110,7 +110,7 @@ class Description:
         # What the recipe says of these is resolved below, where a config may say otherwise.
         here = ("norm", "norm_kw", "init", "final_norm", "softcap", "logit_softcap")
         rest = {name: value for name, value in asked.content().items() if name not in here}
-        return asdict(self) | {
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
             "recipe": rest,
             "norm": self.norm_name,
             "norm_kw": sorted(self.norm_options.items()),

@@ -45,9 +45,10 @@ def build_chapters(
 
 def _run_jobs(jobs: list[Job], at_once: int) -> list[Outcome]:
     with ThreadPoolExecutor(at_once) as pool:
-        futures = [pool.submit(job.update_chapter) for job in jobs]
+        # Later chapters and shelves take longest: begun first, none runs alone at the end.
+        futures = [pool.submit(job.update_chapter) for job in reversed(jobs)]
         try:
-            return [future.result() for future in futures]
+            return [future.result() for future in reversed(futures)]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for job in jobs:

@@ -85,14 +85,23 @@ class OwnKernel(Engine):
         manager: "AsyncKernelManager",
         around: Mapping[str, Any],
         announce: Callable[..., None],
+        reached: Path,
         **kwargs: Any,
     ) -> None:
-        """Execute the notebook that papermill holds; end the kernel, come what may."""
+        """Execute the notebook that papermill holds; end the kernel, come what may.
+
+        Where the kernel fails, and not a cell, `reached` holds how far the notebook came.
+        """
         client = PapermillNotebookClient(
             nb_man, km=manager, coalesce_streams=True, on_cell_start=announce
         )
         with closing(ensure_event_loop()):  # of this thread, which may execute other chapters
-            client.execute(cleanup_kc=True, **around)
+            try:
+                client.execute(cleanup_kc=True, **around)
+            except BaseException:
+                nb_man.output_path = str(reached)
+                nb_man.save()
+                raise
 
 
 papermill_engines.register("own-kernel", OwnKernel)
@@ -123,7 +132,9 @@ def run_notebook(
         parameters=dict(parameters),
         engine_name="own-kernel",
         progress_bar=False,
+        request_save_on_cell_execute=False,  # megabytes, twice a cell
         manager=manager,
         around={"cwd": str(folder), "env": dict(environment), "stdout": log, "stderr": log},
         announce=announce,
+        reached=reached,
     )

@@ -170,6 +170,7 @@ def list_verdicts(root: Path, but: str) -> str:
     return json.dumps(found, sort_keys=True)
 
 
+@cache
 def read_versions(root: Path) -> dict[str, str]:
     """Read which Python, and which version of everything that the book pins, is installed."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get(
