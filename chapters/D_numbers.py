@@ -49,7 +49,7 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.corpora import Text
 from labkit.costs.kernel_view import benches, compare_times, read_times
 from labkit.costs.roofline import DEVICES, SIZES, Assumptions, norm_share, step
-from labkit.experiments import Experiment, Lab, Run, claim, minus, proportion, published
+from labkit.experiments import Experiment, Lab, Run, combine, computed, exact, published
 from labkit.formats import (
     FORMATS,
     emulate_nvfp4,
@@ -72,6 +72,7 @@ sizes = lab.sizes(
     held_out=(512, 8192),
 )
 draws = lab.seeds(5)
+of_draws = partial(computed, unit="draws")
 
 # %% [markdown]
 r"""
@@ -118,19 +119,19 @@ kept = {
     for name, value in eps.items()
 }
 silent = torch.zeros(4, dtype=torch.float16)
-claim(
+exact(sum(of["float16"] == 0 for of in kept.values())).claim(
     "D-a-small-eps-is-zero-in-float16",
-    "In bfloat16 {brain} of {tried_eps} tried ε are 0, in float16 {mean:.0f} ({which}): "
+    "in [2, 2]",
+    "In float16 an ε of 1e-8 or 1e-12 is 0.",
+    found="In bfloat16 {brain} of {tried_eps} tried ε are 0, in float16 {mean:.0f} ({which}): "
     "a silent token then gives {result}.",
-    sum(of["float16"] == 0 for of in kept.values()),
-    said="In float16 an ε of 1e-8 or 1e-12 is 0.",
-    brain=sum(of["bfloat16"] == 0 for of in kept.values()),
-    tried_eps=len(eps),
-    which=" and ".join(name for name, of in kept.items() if of["float16"] == 0),
-    result=str((silent / (silent.square().mean() + 1e-8).sqrt())[0].item()),
     source="the smallest float16 is 2^-24; 1e-8 is the ε of Zhang and Sennrich's code",
-    criterion="in [2, 2]",
-    kind="exact",
+    beside={
+        "brain": sum(of["bfloat16"] == 0 for of in kept.values()),
+        "tried_eps": len(eps),
+        "which": " and ".join(name for name, of in kept.items() if of["float16"] == 0),
+        "result": str((silent / (silent.square().mean() + 1e-8).sqrt())[0].item()),
+    },
 )
 
 # %% [markdown]
@@ -173,21 +174,22 @@ def count_decibels(x, w, way):
 
 
 # %%
+def rate(way, prepare=lambda x, w: (x, w), **how):
+    """Rate a way of rounding in decibels, draw by draw."""
+    return of_draws([count_decibels(*prepare(*draw(s, **how)), way) for s in draws])
+
+
 bits = [FORMATS[name].significant for name in formats[:4]]
-plain = {way: [count_decibels(*draw(s), way) for s in draws] for way in ways}
-claim(
+plain = {way: rate(way) for way in ways}
+slope = combine(lambda *by: np.polyfit(bits, by, 1)[0], *(plain[name] for name in formats[:4]))
+slope.claim(
     "D-six-decibels-a-bit",
-    "From E5M2 to float16 a significant bit is worth {mean:.2f} dB: {low8:.0f} dB in E4M3, {bf16:.0f} in bfloat16. NVFP4 "
+    "in [5.7, 6.3]",
+    "Each significant bit is worth 6 dB in a dot product.",
+    found="From E5M2 to float16 a significant bit is worth {mean:.2f} dB: {low8:.0f} dB in E4M3, {bf16:.0f} in bfloat16. NVFP4 "
     "has {four:.0f}.",
-    [float(np.polyfit(bits, [plain[name][s] for name in formats[:4]], 1)[0]) for s in range(5)],
-    unit="draws",
-    said="Each significant bit is worth 6 dB in a dot product.",
-    low8=fmean(plain["e4m3"]),
-    bf16=fmean(plain["bfloat16"]),
-    four=fmean(plain["NVFP4"]),
     source="the rounding analysis above",
-    criterion="in [5.7, 6.3]",
-    kind="at",
+    beside={"low8": plain["e4m3"], "bf16": plain["bfloat16"], "four": plain["NVFP4"]},
     predicted=6.02,
 )
 
@@ -201,12 +203,9 @@ RMSNorm divides each token by its own size, so normalized operands stay at the l
 
 # %%
 spreads = (0, 1, 2, 3, 4, 5, 6, 8, 10)
-by_spread = {
-    way: {d: [count_decibels(*draw(s, decades=d), way) for s in draws] for d in spreads}
-    for way in ways
-}
+by_spread = {way: {d: rate(way, decades=d) for d in spreads} for way in ways}
 held = {
-    way: max(d for d in spreads if fmean(at[d]) > fmean(at[0]) - 1) for way, at in by_spread.items()
+    way: max(d for d in spreads if at[d].mean > at[0].mean - 1) for way, at in by_spread.items()
 }
 plots.curves(
     by_spread,
@@ -232,33 +231,23 @@ def scaled(x, w):
 
 # %%
 changes = {"a norm": normalized, "a scale for each token": scaled}
-after = {
-    change: {way: [count_decibels(*of(*draw(s, decades=6)), way) for s in draws] for way in ways}
-    for change, of in changes.items()
-}
-mended = {
-    way: [a - b for a, b in zip(after["a norm"][way], by_spread[way][6], strict=True)]
-    for way in ways
-}
+after = {change: {way: rate(way, of, decades=6) for way in ways} for change, of in changes.items()}
+mended = {way: after["a norm"][way] - by_spread[way][6] for way in ways}
 plots.table([
-    {"sizes over six powers of ten, dB": way, "one scale for the tensor": fmean(by_spread[way][6])}
-    | {change: fmean(at[way]) for change, at in after.items()}
+    {"sizes over six powers of ten, dB": way, "one scale for the tensor": by_spread[way][6].mean}
+    | {change: at[way].mean for change, at in after.items()}
     for way in ways
 ])  # fmt: skip
 
 # %%
-claim(
+mended["e4m3"].claim(
     "D-a-norm-mends-tokens-of-unlike-size",
-    "Over six powers of ten a norm lifts the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} in NVFP4, "
+    "> 10",
+    "In E4M3, with sizes over six powers of ten, normalized operands keep tokens that one scale for all would lose.",
+    found="Over six powers of ten a norm lifts the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} in NVFP4, "
     "{five:.1f} in E5M2.",
-    mended["e4m3"],
-    unit="draws",
-    said="In E4M3, with sizes over six powers of ten, normalized operands keep tokens that one scale for all would lose.",
-    four=fmean(mended["NVFP4"]),
-    five=fmean(mended["e5m2"]),
     source="this shelf; one scale for a tensor as in Micikevicius et al. 2022, arXiv 2209.05433",
-    criterion="> 10",
-    kind="at",
+    beside={"four": mended["NVFP4"], "five": mended["e5m2"]},
 )
 
 # %% [markdown]
@@ -282,13 +271,10 @@ The table and its card take noise over signal, averaged over tokens.
 # %%
 factors = (1, 3, 10, 30, 100, 300, 1000)
 by_factor = {
-    way: {f: [count_decibels(*draw(s, outlier=f), way) for s in draws] for f in factors}
-    for way in ("bfloat16", "e4m3", "NVFP4", "e2m1")
+    way: {f: rate(way, outlier=f) for f in factors} for way in ("bfloat16", "e4m3", "NVFP4", "e2m1")
 }
 for way in ("bfloat16", "e4m3", "NVFP4"):
-    by_factor[f"{way}, with a norm"] = {
-        f: [count_decibels(*normalized(*draw(s, outlier=f)), way) for s in draws] for f in factors
-    }
+    by_factor[f"{way}, with a norm"] = {f: rate(way, normalized, outlier=f) for f in factors}
 plots.curves(
     by_factor,
     xlabel="outlier channel over the others",
@@ -311,10 +297,12 @@ def share(x, w, f=1.0):
 def average(way, f, prepare=lambda x, w: (x, w)):
     """Decibels by noise over signal averaged over tokens, for each draw."""
     at = [measure_tokens(*prepare(*draw(s, outlier=f)), way) for s in draws]
-    return np.array([-10 * np.log10((10 ** (-one / 10)).mean().item()) for one in at])
+    noise = of_draws([(10 ** (-one / 10)).mean() for one in at])
+    return noise.map(lambda share: -10 * np.log10(share))
 
 
 bare = {way: {f: average(way, f) for f in (1, 100, 1000)} for way in ways}
+lost = {way: {f: bare[way][1] - bare[way][f] for f in (100, 1000)} for way in ways}
 given = {way: {f: average(way, f, normalized) - bare[way][f] for f in (100, 1000)} for way in ways}
 moved = {
     way: {f: average(way, f, partial(share, f=f)) - bare[way][f] for f in (100, 1000)}
@@ -324,18 +312,18 @@ moved = {
 # %%
 columns = ("lost", "back by a norm", "back by a gain")
 found = {
-    way: {f: (bare[way][1] - bare[way][f], given[way][f], moved[way][f]) for f in (100, 1000)}
+    way: {f: (lost[way][f].mean, given[way][f].mean, moved[way][f].mean) for f in (100, 1000)}
     for way in ways
 }
 grown = {f: 10 * np.log10(1 + f**2 / 1024) for f in (100, 1000)}
 found["formula; a norm, at most"] = {
-    f: (lost, lost - 10 * np.log10(1 + f**2 / 2048), 0) for f, lost in grown.items()
+    f: (noise, noise - 10 * np.log10(1 + f**2 / 2048), 0) for f, noise in grown.items()
 }
 plots.table(
     [
         {"dB": name}
         | {
-            f"f = {f:,}: {what}": round(float(np.mean(value)), 1)
+            f"f = {f:,}: {what}": round(float(value), 1)
             for f, three in of.items()
             for what, value in zip(columns, three, strict=True)
         }
@@ -345,31 +333,26 @@ plots.table(
 
 # %%
 four = ("bfloat16", "float16", "e4m3", "e5m2")
-claim(
+combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
     "D-a-norm-leaves-an-outlier-channel",
-    "Of the {lost:.1f} dB that a channel of 1,000 costs, a norm gives back {mean:.1f}, in one draw {most:.1f}, in NVFP4 {nv:.1f}.",
-    np.mean([given[way][1000] for way in four], axis=0).tolist(),
-    unit="draws",
-    said="Averaged over draws and over bfloat16, float16 and FP8, a norm gives back no more than 3 dB of what an outlier channel costs.",
-    lost=fmean(float((bare[way][1] - bare[way][1000]).mean()) for way in four),
-    most=float(max(given[way][1000].max() for way in four)),
-    nv=float(given["NVFP4"][1000].mean()),
+    "< 3.01",
+    "Averaged over draws and over bfloat16, float16 and FP8, a norm gives back no more than 3 dB of what an outlier channel costs.",
+    found="Of the {lost:.1f} dB that a channel of 1,000 costs, a norm gives back {mean:.1f}, in one draw {most:.1f}, in NVFP4 {nv:.1f}.",
     source="the rounding analysis above; averaged over bfloat16, float16, E4M3 and E5M2",
-    criterion="< 3.01",
-    kind="at",
+    beside={
+        "lost": fmean(lost[way][1000].mean for way in four),
+        "most": max(max(given[way][1000]) for way in four),
+        "nv": given["NVFP4"][1000],
+    },
 )
 
 # %%
-local = [by_factor["NVFP4"][30][s] - by_factor["e2m1"][30][s] for s in range(5)]
-claim(
+(by_factor["NVFP4"][30] - by_factor["e2m1"][30]).claim(
     "D-blocks-keep-an-outlier-local",
-    "With a channel of 30, blocks of 16 keep {mean:.0f} dB more than one scale for the same four-bit values.",
-    local,
-    unit="draws",
-    said="At f = 30 NVFP4's blocks keep channels that one scale for E2M1 loses.",
+    "> 5",
+    "At f = 30 NVFP4's blocks keep channels that one scale for E2M1 loses.",
+    found="With a channel of 30, blocks of 16 keep {mean:.0f} dB more than one scale for the same four-bit values.",
     source="NVIDIA 2025, arXiv 2509.25149",
-    criterion="> 5",
-    kind="at",
 )
 
 # %% [markdown]
@@ -395,24 +378,22 @@ def count_aligned(seed, width, rho):
 
 widths = (512, 1024, 2048, 4096)
 slopes = {
-    rho: [
-        float(np.polyfit(np.log2(widths), [count_aligned(s, d, rho) for d in widths], 1)[0])
-        for s in draws
-    ]
+    rho: of_draws(
+        [
+            np.polyfit(np.log2(widths), [count_aligned(s, d, rho) for d in widths], 1)[0]
+            for s in draws
+        ]
+    )
     for rho in (0.0, 0.1, 0.5)
 }
 # %%
-claim(
+slopes[0.1].claim(
     "D-width-lifts-a-signal-that-adds-up",
-    "In NVFP4, twice the width adds {mean:.1f} dB at a correlation of a tenth, {none:.1f} dB at none, {half:.1f} dB at a half.",
-    slopes[0.1],
-    unit="draws",
-    said="Where two vectors' entries have a correlation of 0.1, twice the width adds nearly 3 dB in NVFP4.",
-    none=fmean(slopes[0.0]),
-    half=fmean(slopes[0.5]),
+    "in [2.3, 3.3]",
+    "Where two vectors' entries have a correlation of 0.1, twice the width adds nearly 3 dB in NVFP4.",
+    found="In NVFP4, twice the width adds {mean:.1f} dB at a correlation of a tenth, {none:.1f} dB at none, {half:.1f} dB at a half.",
     source="Fishman et al. 2026, arXiv 2605.06067",
-    criterion="in [2.3, 3.3]",
-    kind="at",
+    beside={"none": slopes[0.0], "half": slopes[0.5]},
     predicted=10 * np.log10((1 + 40.96) / (1 + 5.12)) / 3,
 )
 
@@ -443,7 +424,8 @@ def draw_tokens(s, width, many=64):
 def shares_kept(width, way, add=sum_in_format):
     """Return the sum of squares, added in a format, over the exact one, by draw."""
     x = torch.stack([draw_tokens(s, width, many=16) for s in draws])
-    return (add(x.square(), way) / x.double().square().sum(-1)).mean(-1).tolist()
+    kept = (add(x.square(), way) / x.double().square().sum(-1)).mean(-1)
+    return of_draws(kept.tolist())
 
 
 def add_averages(x, way):
@@ -473,18 +455,17 @@ plots.curves(
 ).named("sum-of-squares")
 
 # %%
-claim(
+sums["added in bfloat16"][16384].claim(
     "D-a-running-bfloat16-sum-stops",
-    "At width 16,384 a running bfloat16 sum reaches {mean:.0%} of the squares, and the norm's "
+    "< 0.5",
+    "Added one after another in bfloat16, the squares of a wide token fall short by more than half.",
+    found="At width 16,384 a running bfloat16 sum reaches {mean:.0%} of the squares, and the norm's "
     "output is {times:.1f} times too large; at 4,096, {first:.0%}.",
-    sums["added in bfloat16"][16384],
-    unit="draws",
-    said="Added one after another in bfloat16, the squares of a wide token fall short by more than half.",
-    first=fmean(sums["added in bfloat16"][4096]),
-    times=fmean(share**-0.5 for share in sums["added in bfloat16"][16384]),
     source="the spacing of bfloat16",
-    criterion="< 0.5",
-    kind="at",
+    beside={
+        "first": sums["added in bfloat16"][4096],
+        "times": sums["added in bfloat16"][16384].map(lambda share: share**-0.5),
+    },
 )
 
 # %%
@@ -494,34 +475,30 @@ overflow = {
     for width in (1024, 4096, 16384)
 }
 large = (2.1 * rms_norm(draw_tokens(0, 16384)[0], eps=0.0)).square()  # RMS 2.1: above the formula's
-claim(
+exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items())).claim(
     "D-a-sum-of-squares-overflows-by-width",
-    "At widths {all} sums kept in float16 overflow from RMS {from_on}, within {mean:.4f} of the formula; added there, {true:,.0f} become {short:,.0f}.",
-    max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items()),
-    said="A sum of squares that is added exactly and kept in float16 overflows from RMS √(65520/d) on.",
-    all=", ".join(f"{width:,}" for width in overflow),
-    from_on=", ".join(f"{rms:.2f}" for rms in overflow.values()),
-    true=large.sum().item(),
-    short=sum_in_format(large, "float16").item(),
+    "< 0.0011",
+    "A sum of squares that is added exactly and kept in float16 overflows from RMS √(65520/d) on.",
+    found="At widths {all} sums kept in float16 overflow from RMS {from_on}, within {mean:.4f} of the formula; added there, {true:,.0f} become {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
-    criterion="< 0.0011",
-    kind="exact",
+    beside={
+        "all": ", ".join(f"{width:,}" for width in overflow),
+        "from_on": ", ".join(f"{rms:.2f}" for rms in overflow.values()),
+        "true": large.sum(),
+        "short": sum_in_format(large, "float16"),
+    },
 )
 
 
 # %%
-claim(
+sums["added in e5m2"][4096].claim(
     "D-statistics-of-fp8-are-unreliable",
-    "Added one after another at width 4,096, squares reach {mean:.0%} of their sum in E5M2, {four:.0%} in E4M3, where {bound:.0%} is all that fits.",
-    sums["added in e5m2"][4096],
-    unit="draws",
-    said="Added one after another in FP8, a wide token's squares reach less than half of their sum.",
-    four=fmean(sums["added in e4m3"][4096]),
-    bound=FORMATS["e4m3"].largest / 4096,
+    "< 0.5",
+    "Added one after another in FP8, a wide token's squares reach less than half of their sum.",
+    found="Added one after another at width 4,096, squares reach {mean:.0%} of their sum in E5M2, {four:.0%} in E4M3, where {bound:.0%} is all that fits.",
     source="Transformer Anatomy, part 7, l. 440",
     published="'completely unreliable'",
-    criterion="< 0.5",
-    kind="at",
+    beside={"four": sums["added in e4m3"][4096], "bound": FORMATS["e4m3"].largest / 4096},
 )
 
 
@@ -537,19 +514,18 @@ wrong_by = {
     for way in ("e4m3", "e5m2")
 }  # [draw, width, token]
 typical = {way: of.mean(-1).amax(-1) for way, of in wrong_by.items()}
-claim(
+of_draws(typical["e4m3"].tolist()).claim(
     "D-averages-in-pairs-survive-fp8",
-    "At the worst of {widths} widths, averages in pairs miss the mean square by {mean:.1%} in E4M3, at most {most:.0%}; in E5M2, {five:.1%} and {most5:.0%}.",
-    typical["e4m3"].tolist(),
-    unit="draws",
-    said="Averaged in pairs in E4M3, a token's mean square is on average within five per cent.",
-    widths=len(reach),
-    most=wrong_by["e4m3"].max().item(),
-    five=typical["e5m2"].mean().item(),
-    most5=wrong_by["e5m2"].max().item(),
+    "< 0.05",
+    "Averaged in pairs in E4M3, a token's mean square is on average within five per cent.",
+    found="At the worst of {widths} widths, averages in pairs miss the mean square by {mean:.1%} in E4M3, at most {most:.0%}; in E5M2, {five:.1%} and {most5:.0%}.",
     source="this shelf, against Transformer Anatomy, part 7, l. 440",
-    criterion="< 0.05",
-    kind="at",
+    beside={
+        "widths": len(reach),
+        "most": wrong_by["e4m3"].max(),
+        "five": typical["e5m2"].mean(),
+        "most5": wrong_by["e5m2"].max(),
+    },
 )
 
 # %% [markdown]
@@ -610,17 +586,13 @@ plots.table(
 
 # %%
 inside = torch.stack([error for rms, error in by_rms.items() if 0.01 <= rms <= 100])
-claim(
+of_draws(inside.amax((0, -1)).tolist()).claim(
     "D-tokens-in-fp8-keep-their-rms",
-    "Of 64 tokens stored in E4M3, the worst keeps its RMS within {mean:.2%} for RMS 0.01 to 100, {one:.2%} at RMS 1; on average, {usual:.2%}.",
-    inside.amax((0, -1)).tolist(),
-    unit="draws",
-    said="Stored in E4M3 and added in float32, a token of RMS 0.01 to 100 keeps its RMS within half a per cent.",
-    one=by_rms[1.0].amax(-1).mean().item(),
-    usual=by_rms[1.0].mean().item(),
+    "< 0.005",
+    "Stored in E4M3 and added in float32, a token of RMS 0.01 to 100 keeps its RMS within half a per cent.",
+    found="Of 64 tokens stored in E4M3, the worst keeps its RMS within {mean:.2%} for RMS 0.01 to 100, {one:.2%} at RMS 1; on average, {usual:.2%}.",
     source="this shelf; the largest error of 64 tokens, at five values of RMS, width 4,096",
-    criterion="< 0.005",
-    kind="at",
+    beside={"one": by_rms[1.0].amax(-1).mean(), "usual": by_rms[1.0].mean()},
 )
 
 # %% [markdown]
@@ -631,17 +603,16 @@ LayerNorm's variance is another matter. Numbers near 10 lie 1 apart in E4M3, and
 """
 
 # %%
-claim(
+of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
     "D-a-stored-variance-grows-by-a-twelfth",
-    "At a mean of 10 deviations tokens stored in E4M3 have {mean:.1%} too much variance, in E5M2 {five:.0%}, in bfloat16 {brain:.2%}.",
-    error_of_variance("e4m3").mean(-1).tolist(),
-    unit="draws",
-    said="Stored in E4M3, a token with mean 10 and deviation 1 has about a twelfth too much variance.",
-    five=error_of_variance("e5m2").mean().item(),
-    brain=error_of_variance("bfloat16").mean().item(),
+    "in [0.07, 0.1]",
+    "Stored in E4M3, a token with mean 10 and deviation 1 has about a twelfth too much variance.",
+    found="At a mean of 10 deviations tokens stored in E4M3 have {mean:.1%} too much variance, in E5M2 {five:.0%}, in bfloat16 {brain:.2%}.",
     source="the variance of rounding to whole numbers; this shelf",
-    criterion="in [0.07, 0.1]",
-    kind="at",
+    beside={
+        "five": error_of_variance("e5m2").mean(),
+        "brain": error_of_variance("bfloat16").mean(),
+    },
     predicted=1 / 12,
 )
 
@@ -676,17 +647,13 @@ moved = []  # by w, after each update
 for _ in range(1000):
     gain, w = gain + update, w + update
     moved.append(w.item())
-claim(
+exact(gain.item() - 1).claim(
     "D-a-gain-near-one-cannot-move",
-    "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
-    gain.item() - 1,
-    said="A bfloat16 gain of 1 rounds away a thousand rises of 0.001; stored as 1 + w it takes them while w is small.",
-    early=moved[99],
-    late=moved[399],
-    last=moved[999],
+    "in [0, 0]",
+    "A bfloat16 gain of 1 rounds away a thousand rises of 0.001; stored as 1 + w it takes them while w is small.",
+    found="After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
     source="the spacing of bfloat16; Gemma's code",
-    criterion="in [0, 0]",
-    kind="exact",
+    beside={"early": moved[99], "late": moved[399], "last": moved[999]},
 )
 
 # %% [markdown]
@@ -730,7 +697,10 @@ shares = {
     "infinite": lambda g: g.isinf().float().mean().item(),
 }
 fates = {
-    name: {k: [100 * of(round_to_format(2.0**k * g, "float16")) for g in passed] for k in octaves}
+    name: {
+        k: of_draws([100 * of(round_to_format(2.0**k * g, "float16")) for g in passed])
+        for k in octaves
+    }
     for name, of in shares.items()
 }
 plots.curves(
@@ -743,16 +713,13 @@ plots.curves(
 ).named("loss-scaling")
 
 # %%
-claim(
+fates["rounded to 0"][-12].claim(
     "D-averaging-tokens-empties-float16",
-    "Unscaled, {one:.1f} % of a first pass's gradient entries are 0 in float16; at 2^-12, a mean over 4,096 times the tokens, {mean:.0f} %.",
-    [100 * (round_to_format(2.0**-12 * g, "float16") == 0).float().mean().item() for g in passed],
-    unit="draws",
-    said="At 2^-12 of their size, most gradients between modules are rounded to 0 in float16.",
-    one=fmean(fates["rounded to 0"][0]),
+    "> 50",
+    "At 2^-12 of their size, most gradients between modules are rounded to 0 in float16.",
+    found="Unscaled, {one:.1f} % of a first pass's gradient entries are 0 in float16; at 2^-12, a mean over 4,096 times the tokens, {mean:.0f} %.",
     source="the smallest float16 number; Micikevicius et al. 2018, arXiv 1710.03740",
-    criterion="> 50",
-    kind="at",
+    beside={"one": fates["rounded to 0"][0]},
 )
 
 # %% [markdown]
@@ -774,21 +741,27 @@ fresh = [s + 1 for s in lab.seeds(5)]  # seed 0 was the pilot
 narrow = replace(bench, model=ScaledGradients(**vars(whole)))
 in_e5m2 = replace(narrow, model=replace(narrow.model, gradient_format="e5m2"))
 scales = [2.0**k for k in (-14, -12, -10, -8, -4, 0, 8, 16, 18, 20, 22)]
-exact = lab.run(Experiment(bench, {"seed": fresh}))
+unrounded = lab.run(Experiment(bench, {"seed": fresh}))
 half = lab.run(Experiment(narrow, {"model.loss_scale": scales, "seed": fresh}))
 eight = lab.run(Experiment(in_e5m2, {"model.loss_scale": [1.0, 2.0**8], "seed": fresh}))
 
 
 # %%
-def by_scale(results):
-    """List the test losses of each scale; a run that overflowed has none."""
-    return {
-        scale: at.values(lambda r: float("nan") if r.diverged_at is not None else r.probes["test"]["loss"])
-        for scale, at in results.by("loss_scale").items()
-    }  # fmt: skip
+def has_overflowed(record):
+    """Return whether a run ended in an overflow."""
+    return record.diverged_at is not None
 
 
-full, ended, ended_e5m2 = exact.values("test.loss"), by_scale(half), by_scale(eight)
+def read_loss(record):
+    """Return the test loss; a run that overflowed has none."""
+    return np.nan if has_overflowed(record) else record.probes["test"]["loss"]
+
+
+full = unrounded.measure(read_loss)
+ended, ended_e5m2 = (
+    {scale: part.measure(read_loss) for scale, part in results.by("loss_scale").items()}
+    for results in (half, eight)
+)
 plots.curves(
     {
         name: {f"{np.log2(scale):.0f}": losses for scale, losses in at.items()}
@@ -796,39 +769,36 @@ plots.curves(
     },
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
-    reference={"float32": fmean(full)},
+    reference={"float32": full.mean},
     caption="Test loss after training with rounded gradients. A plateau between two cliffs: at the left gradients vanish, at the right they "
     "overflow. E5M2 has float16's exponents, and so nearly its largest numbers, and not its smallest. (The scales that were tried are not evenly spaced.)",
-    provenance=lab.provenance(exact, half, eight),
+    provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
 # %%
-cost = {scale: minus(losses, full) for scale, losses in ended.items() if scale < 2.0**17}
-claim(
+cost = {scale: losses - full for scale, losses in ended.items() if scale < 2.0**17}
+cost[2.0**-12].claim(
     "D-underflow-stops-training",
-    "At 2^-12 of the loss float16 gradients cost {mean:.2f} nats; at 2^-8, {less:.2f}.",
-    cost[2.0**-12],
-    said="At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.",
-    less=fmean(cost[2.0**-8]),
+    "> 0.2",
+    "At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.",
+    found="At 2^-12 of the loss float16 gradients cost {mean:.2f} nats; at 2^-8, {less:.2f}.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
-    criterion="> 0.2",
-    kind="at",
-    tried={"second value": "five scales below 1", "control": "the same rate in float32"},
-    since=(exact + half).find_start(),
+    beside={
+        "less": cost[2.0**-8],
+        "second value": "five scales below 1",
+        "control": "the same rate in float32",
+    },
 )
 
 # %%
-claim(
+cost[1.0].claim(
     "D-no-scale-is-needed-here",
-    "Unscaled, float16 gradients end {mean:+.5f} nats from float32's.",
-    cost[1.0],
-    said="At this size float16 gradients need no loss scale.",
+    "in [-0.02, 0.02]",
+    "At this size float16 gradients need no loss scale.",
+    found="Unscaled, float16 gradients end {mean:+.5f} nats from float32's.",
     source="this shelf",
-    criterion="in [-0.02, 0.02]",
-    kind="at",
+    beside={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
     predicted=0.0,
-    tried={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
-    since=(exact + half).find_start(),
 )
 
 # %% [markdown]
@@ -838,66 +808,56 @@ forecast.
 """
 
 # %%
-plateau = [max(abs(cost[s][i]) for s in (1.0, 2.0**8, 2.0**16)) for i in range(len(fresh))]
-claim(
+farthest = combine(lambda *of: max(map(abs, of)), cost[1.0], cost[2.0**8], cost[2.0**16])
+farthest.claim(
     "D-scales-work-over-many-octaves",
-    "Over scales from 1 to 2^16 the largest distance from float32 is {mean:.4f} nats.",
-    plateau,
-    said="At every scale from 1 to 2^16, float16 gradients end within 0.02 nats of float32's.",
+    "< 0.02",
+    "At every scale from 1 to 2^16, float16 gradients end within 0.02 nats of float32's.",
+    found="Over scales from 1 to 2^16 the largest distance from float32 is {mean:.4f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
-    criterion="< 0.02",
-    kind="at",
-    tried={"second value": "three scales", "control": "the same rate in float32"},
-    since=(exact + half).find_start(),
+    beside={"second value": "three scales", "control": "the same rate in float32"},
 )
 
 # %%
-gone = {
-    k: proportion(half.where(loss_scale=2.0**k).values(lambda r: r.diverged_at is not None))
-    for k in (16, 18, 20, 22)
-}
-claim(
+gone = {k: half.where(loss_scale=2.0**k).count(has_overflowed) for k in (16, 18, 20, 22)}
+gone[18].claim(
     "D-too-large-a-scale-ends-the-run",
-    "At the constant scale 2^18, {k} of {n} runs end in an overflow.",
-    gone[18],
-    said="A constant scale of 2^18 ends the run within 150 steps.",
+    "> 0.4",
+    "A constant scale of 2^18 ends the run within 150 steps.",
+    found="At the constant scale 2^18, {k} of {n} runs end in an overflow.",
     source="the largest float16 number; in the pilot 2^18 ended the run at once",
-    criterion="> 0.4",
-    kind="at",
-    tried={"second value": "2^16, 2^20 and 2^22"},
-    since=(exact + half).find_start(),
+    beside={"second value": "2^16, 2^20 and 2^22"},
 )
 
 # %%
-claim(
+gone[22].claim(
     "D-sixteen-times-that-scale-ends-every-run",
-    "At 2^22, {k} of {n} runs end in an overflow; at 2^20, {twenty:.0%}; at 2^16, {sixteen:.0%}.",
-    gone[22],
-    said="A constant scale of 2^22 ends the run within 150 steps.",
-    twenty=gone[20].mean,
-    sixteen=gone[16].mean,
+    "> 0.4",
+    "A constant scale of 2^22 ends the run within 150 steps.",
+    found="At 2^22, {k} of {n} runs end in an overflow; at 2^20, {twenty:.0%}; at 2^16, {sixteen:.0%}.",
     source="the largest float16 number",
-    criterion="> 0.4",
-    kind="at",
-    tried={"second value": "2^16, 2^18 and 2^20"},
-    since=half.where(loss_scale=2.0**22).find_start(),
+    beside={
+        "twenty": gone[20],
+        "sixteen": gone[16],
+        "second value": "2^16, 2^18 and 2^20",
+    },
 )
 
 # %%
-lower = minus(ended_e5m2[1.0], ended_e5m2[2.0**8])
-claim(
+lower = ended_e5m2[1.0] - ended_e5m2[2.0**8]
+lower.claim(
     "D-e5m2-gradients-want-a-scale",
-    "E5M2 gradients end {mean:.3f} nats lower at scale 2^8 than at 1, in {signs} of {n} seeds, at most by {most:.2f}; then {left:.3f} above float32.",
-    lower,
-    said="E5M2 gradients end lower at the scale 2^8 than at 1.",
-    signs=sum(one > 0 for one in lower),
-    most=max(lower),
-    left=fmean(minus(ended_e5m2[2.0**8], full)),
+    "> 0",
+    "E5M2 gradients end lower at the scale 2^8 than at 1.",
+    found="E5M2 gradients end {mean:.3f} nats lower at scale 2^8 than at 1, in {signs} of {n} seeds, at most by {most:.2f}; then {left:.3f} above float32.",
     source="E5M2's smallest number is 2^-16; Micikevicius et al. 2022, arXiv 2209.05433",
-    criterion="> 0",
-    kind="at",
-    tried={"second value": "none", "control": "the same rate in float32"},
-    since=eight.find_start(),
+    beside={
+        "signs": sum(one > 0 for one in lower),
+        "most": max(lower),
+        "left": ended_e5m2[2.0**8] - full,
+        "second value": "none",
+        "control": "the same rate in float32",
+    },
 )
 
 # %% [markdown]
@@ -944,15 +904,13 @@ for true in torch.randn(200, 8):
     apart += theirs.get_scale() != mine.scale
 
 # %%
-claim(
+exact(apart).claim(
     "D-a-dozen-lines-are-the-grad-scaler",
-    "In 200 steps, of which {skipped} overflow, the scale differs from PyTorch's GradScaler's at {mean:.0f}.",
-    apart,
-    said="These lines keep the scale that PyTorch's GradScaler keeps.",
-    skipped=skipped,
+    "in [0, 0]",
+    "These lines keep the scale that PyTorch's GradScaler keeps.",
+    found="In 200 steps, of which {skipped} overflow, the scale differs from PyTorch's GradScaler's at {mean:.0f}.",
     source="torch.amp.GradScaler, growth 2, backoff 1/2",
-    criterion="in [0, 0]",
-    kind="exact",
+    beside={"skipped": skipped},
 )
 
 # %% [markdown]
@@ -978,46 +936,65 @@ def gain_of_backward(rms, width=512):
 # %%
 grid = (0.01, 1.0, 100.0)
 times = [gain_of_backward(rms) for rms in grid]
-claim(
+exact(float(np.polyfit(np.log(grid), np.log(times), 1)[0])).claim(
     "D-a-norm-divides-gradients-by-the-size",
-    "Where tokens have RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}: the power {mean:.3f}.",
-    float(np.polyfit(np.log(grid), np.log(times), 1)[0]),
-    said="A norm divides gradients by the size of the token.",
-    small=times[0],
-    one=times[1],
-    large=times[2],
+    "in [-1.001, -0.999]",
+    "A norm divides gradients by the size of the token.",
+    found="Where tokens have RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}: the power {mean:.3f}.",
     source="RMSNorm's Jacobian",
     published="'can amplify small gradients'",
-    criterion="in [-1.001, -0.999]",
-    kind="exact",
+    beside={"small": times[0], "one": times[1], "large": times[2]},
 )
 
 # %%
-extremes = exact.values("gradient-extremes")
-kinds = {kind: [[at[kind] for at in run.values()] for run in extremes] for kind in extremes[0]["1"]}
-others = [
-    [max(part) for part in zip(*(kinds[k][i] for k in kinds if k != "norms"), strict=True)]
-    for i in range(len(fresh))
-]
+KINDS = {
+    "output": "output",
+    "embedding": "embedding",
+    "norms": "norms' gains",
+    "matrices": "layers' matrices",
+}
+
+
+def read_largest(record, kind):
+    """Return the largest gradient entry of a kind of weights at each look."""
+    return [of[kind] for of in record.probes["gradient-extremes"].values()]
+
+
+def average_largest(record, kind):
+    """Average the largest gradient entry of a kind of weights over the looks."""
+    return np.mean(read_largest(record, kind))
+
+
+def compare_gains(record, step):
+    """Divide the largest gradient entry of gains by the largest elsewhere."""
+    largest = record.probes["gradient-extremes"][step]
+    return largest["norms"] / max(value for kind, value in largest.items() if kind != "norms")
+
+
+looks = list(unrounded.values("gradient-extremes")[0])
 # %%
-ratios = [
-    float(np.mean(np.log2(np.divide(kinds["norms"][i], others[i])))) for i in range(len(fresh))
-]
-claim(
+ratios = unrounded.measure(
+    lambda record: np.mean([np.log2(compare_gains(record, step)) for step in looks])
+)
+elsewhere = {
+    kind: unrounded.measure(partial(average_largest, kind=kind)).mean
+    for kind in KINDS
+    if kind != "norms"
+}
+ratios.claim(
     "D-norm-gradients-are-the-largest",
-    "Over {looks} looks the largest gradient entry of norms' gains is {ratio:.2f} times "
+    "> 0",
+    "Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
+    found="Over {looks} looks the largest gradient entry of norms' gains is {ratio:.2f} times "
     "(binary logarithm {mean:.2f}) the largest elsewhere; there, {where} is largest on average.",
-    ratios,
-    said="Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
-    looks=len(extremes[0]),
-    ratio=2 ** fmean(ratios),
-    where=max((k for k in kinds if k != "norms"), key=lambda k: float(np.mean(kinds[k]))),
     source="Transformer Anatomy, part 7, l. 446",
     published="'often the normalization gradients that trigger the overflow detection'",
-    criterion="> 0",
-    kind="at",
-    tried={"last step": "the last of the run"},
-    since=exact.find_start(),
+    beside={
+        "looks": len(looks),
+        "ratio": 2**ratios.mean,
+        "where": max(elsewhere, key=lambda kind: elsewhere[kind]),
+        "last step": "the last of the run",
+    },
 )
 
 # %% [markdown]
@@ -1025,48 +1002,41 @@ r"""
 The runs with rounded gradients hold the overflows themselves. Both tables below split them after we had looked, so they describe and do not test.
 """
 
+
 # %%
-of_scale = {
-    k: half.where(loss_scale=2.0**k).values("gradient-extremes")
-    for k in (-14, -12, -10, -8, 0, 20, 22)
-}
-names = {
-    "output": "output",
-    "embedding": "embedding",
-    "norms": "norms' gains",
-    "matrices": "layers' matrices",
-}
+def has_overflowed_in(record, kind):
+    """Return whether a kind of weights has a gradient entry at the first step that is no number."""
+    return not np.isfinite(np.array(read_largest(record, kind)[0], dtype=float))
+
+
 plots.table(
     [
         {"overflows at step 1, scale": f"2^{k}"}
         | {
-            name: f"{sum(not np.isfinite(np.array(run['1'][kind], dtype=float)) for run in of_scale[k])} of {len(fresh)} runs"
-            for kind, name in names.items()
+            name: f"{half.where(loss_scale=2.0**k).count(partial(has_overflowed_in, kind=kind))} runs"
+            for kind, name in KINDS.items()
         }
         for k in (20, 22)
     ]
-)  # fmt: skip
+)
 
 
 # %%
-def compare_gains(run, step):
-    """Divide the largest gradient entry of gains by the largest elsewhere."""
-    return run[step]["norms"] / max(value for kind, value in run[step].items() if kind != "norms")
-
-
 def span(values):
     """Write the lowest and the highest."""
-    low, *_, high = sorted(values)
-    return f"{low:.2f} to {high:.2f}"
+    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 plots.table(
     [
         {"gains over the largest elsewhere, scale": f"2^{k}"}
-        | {f"step {step}": span(compare_gains(run, step) for run in of_scale[k]) for step in extremes[0]}
+        | {
+            f"step {step}": span(half.where(loss_scale=2.0**k).measure(compare_gains, at=step))
+            for step in looks
+        }
         for k in (-14, -12, -10, -8, 0)
     ]
-)  # fmt: skip
+)
 
 # %% [markdown]
 r"""
@@ -1109,18 +1079,18 @@ differ = [
     if (row["printed_widths"], row["printed_layers"]) != (row["widths"], row["layers"])
 ]
 wrong = [row["model"] for row in differ if isinstance(row["printed_widths"], str)]
-claim(
+exact(len(wrong)).claim(
     "D-sizes-in-the-adoption-table",
-    "In {mean:.0f} of {rows} rows the range is not its models' ({wrong}); {several} give one size of several ({which}).",
-    len(wrong),
-    said="The table's widths and layers are those of the models that it names.",
-    rows=len(adopted),
-    wrong=", ".join(wrong),
-    several=len(differ) - len(wrong),
-    which=", ".join(row["model"] for row in differ if row["model"] not in wrong),
+    "in [0, 0]",
+    "The table's widths and layers are those of the models that it names.",
+    found="In {mean:.0f} of {rows} rows the range is not its models' ({wrong}); {several} give one size of several ({which}).",
     source="Transformer Anatomy, part 7, l. 288-295, against the papers in the last column",
-    criterion="in [0, 0]",
-    kind="exact",
+    beside={
+        "rows": len(adopted),
+        "wrong": ", ".join(wrong),
+        "several": len(differ) - len(wrong),
+        "which": ", ".join(row["model"] for row in differ if row["model"] not in wrong),
+    },
 )
 
 # %% [markdown]
@@ -1137,16 +1107,16 @@ Its norms are right, but for what a column of names cannot show: Gemma 2 has a n
 full = ("falcon", "stablelm", "starcoder2", "nemotron", "phimoe")  # with gain and shift
 bare_ones = ("cohere", "cohere2", "olmo")
 with_layer = [family for family in full if kind_of[family] == "layer"]
-claim(
+exact(len(with_layer)).claim(
     "D-layer-norm-did-not-end-with-llama",
-    "At least {mean:.0f} families after Llama 1 build LayerNorms with gain and shift ({which}), {others} one without.",
-    len(with_layer),
-    said="No major model released since Llama 1 uses full LayerNorm.",
-    which=", ".join(with_layer),
-    others=" and ".join(family for family in bare_ones if kind_of[family] == "layer"),
+    "in [0, 0]",
+    "No major model released since Llama 1 uses full LayerNorm.",
+    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and shift ({which}), {others} one without.",
     source="Transformer Anatomy, part 7, l. 296; modeling files of transformers 5.23.0",
-    criterion="in [0, 0]",
-    kind="exact",
+    beside={
+        "which": ", ".join(with_layer),
+        "others": " and ".join(family for family in bare_ones if kind_of[family] == "layer"),
+    },
 )
 
 # %%
@@ -1154,18 +1124,18 @@ counts = {
     word: sum(row["norms"] == word for row in census if row["kind"] == "decoder")
     for word in ("rms", "layer", "both", "none found")
 }
-claim(
+exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
     "D-most-decoders-have-rms-norm",
-    "Of {known} decoder families with one kind of norm {mean:.0%} have RMSNorm, the others LayerNorm; {both} have both, of {none} the rule sees none.",
-    counts["rms"] / (counts["rms"] + counts["layer"]),
-    said="Most families of published decoders have RMSNorm.",
-    known=counts["rms"] + counts["layer"],
-    both=counts["both"],
-    none=counts["none found"],
+    "> 0.5",
+    "Most families of published decoders have RMSNorm.",
+    found="Of {known} decoder families with one kind of norm {mean:.0%} have RMSNorm, the others LayerNorm; {both} have both, of {none} the rule sees none.",
     source="modeling files of transformers 5.23.0, decoders by its registry, read by program",
-    criterion="> 0.5",
-    kind="exact",
-)  # fmt: skip
+    beside={
+        "known": counts["rms"] + counts["layer"],
+        "both": counts["both"],
+        "none": counts["none found"],
+    },
+)
 
 # %% [markdown]
 r"""
@@ -1236,19 +1206,19 @@ plots.table(
 # %%
 ahead = {who: [of[who] for (way, *_), of in longer.items() if way == "forward"] for who in makers}
 slowest, *around = max(ahead["normkernels"])
-claim(
+computed(slowest, interval=around, unit="replays, 20th to 80th percentile").claim(
     "D-a-large-layer-norm-takes-little-longer",
-    "Forward, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, the compiler's {compiled:.1f} %, Liger's {liger:.1f} %; PyTorch's, {least:.0f} to {torch:.0f} %.",
-    slowest,
-    compiled=max(ahead["compile"])[0], liger=max(ahead["liger"])[0],
-    least=min(ahead["torch"])[0], torch=max(ahead["torch"])[0],
-    interval=tuple(around),
-    unit="replays, 20th to 80th percentile",
-    said="On an H100 our large LayerNorm takes less than a tenth longer than our RMSNorm, forward.",
+    "< 10",
+    "On an H100 our large LayerNorm takes less than a tenth longer than our RMSNorm, forward.",
+    found="Forward, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, the compiler's {compiled:.1f} %, Liger's {liger:.1f} %; PyTorch's, {least:.0f} to {torch:.0f} %.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
-    criterion="< 10",
-    kind="at",
-)  # fmt: skip
+    beside={
+        "compiled": max(ahead["compile"])[0],
+        "liger": max(ahead["liger"])[0],
+        "least": min(ahead["torch"])[0],
+        "torch": max(ahead["torch"])[0],
+    },
+)
 
 # %%
 h100 = DEVICES["H100"]
@@ -1274,16 +1244,13 @@ plots.share_bars(
 seventy, given_four = SIZES["70B"], Assumptions("fused", split=4)
 parts = step(seventy, h100, way="decode", batch=1, context=4096, given=given_four)
 shift = seventy.norms * 2 * seventy.dim / (h100.bandwidth * given_four.of_bandwidth)  # seconds
-claim(
+exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
-    "By bytes {n_norms} shifts take {micro:.1f} µs, {mean:.3f} % of a step, if nothing hides it; in the estimate a kernel's start does.",
-    100 * shift / sum(parts.values()),
-    said="Reading the shifts takes under a twentieth of a per cent of a decoding step.",
-    n_norms=seventy.norms,
-    micro=1e6 * shift,
+    "< 0.05",
+    "Reading the shifts takes under a twentieth of a per cent of a decoding step.",
+    found="By bytes {n_norms} shifts take {micro:.1f} µs, {mean:.3f} % of a step, if nothing hides it; in the estimate a kernel's start does.",
     source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
-    criterion="< 0.05",
-    kind="exact",
+    beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
 
 

@@ -37,6 +37,7 @@ def test_a_sample_reads_a_path_or_a_function_and_keeps_seeds_in_order():
     assert post.interval == t_interval([3.0, 2.0, 4.0])
     assert POST.measure(lambda one: one.losses[0]).values == post.values
     assert f"{post:.1f}" == "3.0 [0.5, 5.5]"
+    assert max(post) == 4.0, "it is read as its values, by a figure, too"
 
 
 def test_subtraction_pairs_each_run_with_that_of_its_own_seed():

@@ -16,7 +16,7 @@ they began, which seeds they had and what they lack.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -80,6 +80,9 @@ class Sample:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.values)
 
     def __format__(self, spec: str) -> str:
         """Write the mean and its 95 % interval: f"{sample:.2f}" is "0.31 [0.28, 0.34]"."""
