@@ -143,12 +143,12 @@ seed = 0
 
 # %%
 import torch
-from labkit.experiments import claim
+from labkit.experiments import exact
 from labkit.norms import rms_norm
 
 # %%
 y = rms_norm(torch.tensor([3.0, 1.0, -1.0, 5.0]))
-claim("01-rms", "{mean}", y.square().mean().item(), source="s", criterion="> 0.99", kind="exact")
+exact(y.square().mean()).claim("01-rms", "> 0.99", "Rows have RMS 1.", source="s")
 """
 
 

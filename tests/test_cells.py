@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.experiments import claim
+from labkit.experiments import exact
 from labkit.experiments.claims import collect_claims
 from press.book import chapters
 from press.book.cells import claim_cells, code_cells
@@ -19,14 +19,14 @@ seed = 0
 # %%
 from labkit import TrainConfig, check
 from labkit.corpora import Text
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.experiments import Experiment, Lab, Run, exact
 from labkit.model import ModelConfig
 
 lab = Lab("01_toy", size=size, seed=seed)
 model = ModelConfig(dim=16, depth=1, heads=2, context=8)
 tiny = Run(model, Text(batch=2, time=8), TrainConfig(1))
 """
-CLAIM = 'claim("01-n", "{mean}", n, source="s", criterion="> 2", kind="exact")'
+CLAIM = 'exact(n).claim("01-n", "> 2", "A sentence.", found="{mean}", source="s")'
 
 
 def chapter(tmp_path, *cells):
@@ -37,13 +37,18 @@ def chapter(tmp_path, *cells):
 
 
 def test_claims_are_found_by_their_ids(tmp_path):
-    found = chapter(tmp_path, 'claim("01-a", "…", 1)', "a = 1", 'b = claim(\n    "01-b", "…", a)')
+    cells = (
+        'exact(1).claim("01-a", "> 0", "…")',
+        "a = exact(1)",
+        'b = a.claim(\n    "01-b", "> 0", "…")',
+    )
+    found = chapter(tmp_path, *cells)
     assert list(claim_cells(found)) == ["01-a", "01-b"]
 
 
 def test_claims_are_collected_by_each_block_around_them(capsys):
     def make(name):
-        claim(name, "{mean}", 1.0, source="s", criterion="> 0", kind="exact")
+        exact(1.0).claim(name, "> 0", "A sentence.", source="s")
 
     with collect_claims() as outer:
         make("01-a")

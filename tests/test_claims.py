@@ -5,8 +5,9 @@ import re
 import sys
 
 import pytest
+from claim_call import claim
 
-from labkit.experiments import claim, minus, proportion
+from labkit.experiments import minus, proportion
 from labkit.experiments.card_html import format_interval, format_number, typeset
 from labkit.experiments.claims import KINDS, VERDICTS
 from labkit.statistics.seeds import t_interval

@@ -10,9 +10,10 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from claim_call import claim
 from scipy import stats
 
-from labkit.experiments import Lab, Results, claim, ladder
+from labkit.experiments import Lab, Results, ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.filling import MissingRuns
 from labkit.experiments.ladder.method import MethodRuns, list_strict_seeds

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from claim_call import claim
 
-from labkit.experiments import claim, ladder
+from labkit.experiments import ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.locks import (
     LOCKED,
