@@ -28,7 +28,8 @@ size = "book"
 seed = 0
 
 # %%
-from math import log
+from dataclasses import replace
+from math import inf, log
 from statistics import fmean
 
 import numpy as np
@@ -38,7 +39,17 @@ from torch import nn
 
 from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.experiments import (
+    Domain,
+    Experiment,
+    Lab,
+    Run,
+    combine,
+    computed,
+    exact,
+    ladder,
+    regime,
+)
 from labkit.model.stacks import INITS, StackConfig, follow_gradient, signal
 from labkit.norms import layer_norm
 from labkit.placements import NoNorm, ResNetV2
@@ -107,15 +118,13 @@ with a run, it states a **claim**. A claim is one line:
 """
 
 # %%
-claim(
+exact(1.1**96).claim(
     "00-growth-by-a-tenth",
-    "A gain of 1.1 at each of 96 layers multiplies a signal by {mean:,.0f}.",
-    1.1**96,
-    said="A gain of 1.1 at each of 96 layers multiplies a signal by about 8,916.",
+    "in [8900, 8930]",
+    "A gain of 1.1 at each of 96 layers multiplies a signal by about 8,916.",
+    found="A gain of 1.1 at each of 96 layers multiplies a signal by {mean:,.0f}.",
     source="Transformer Anatomy, part 7: normalization in transformers",
     published="8,916",
-    criterion="in [8900, 8930]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -180,26 +189,22 @@ average: a typical row ends at about $e^{-L/(2d)}$ times that size, a half for $
 # %%
 torch.manual_seed(seed)
 (up, down, _), (*_, starved) = pass_on(1.1), pass_on(0.9)
-claim(
+exact(down[0] / down[-1]).claim(
     "00-gradients-grow-with-the-signal",
-    "The row that multiplies a signal by {signal:,.0f} on its way up multiplies a gradient by {mean:,.0f} on its way down.",
-    down[0] / down[-1],
-    signal=up[-1] / up[0],
-    said="Where the signal grows on its way up, the gradient grows on its way down, too.",
+    "> 1",
+    "Where the signal grows on its way up, the gradient grows on its way down, too.",
+    found="The row that multiplies a signal by {signal:,.0f} on its way up multiplies a gradient by {mean:,.0f} on its way down.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="if activations grow forward, gradients shrink backward",
-    criterion="> 1",
-    kind="exact",
+    beside={"signal": up[-1] / up[0]},
 )
-claim(
+exact(starved[0] / starved[-1]).claim(
     "00-vanishing-spares-no-layer",
-    "At gain 0.9 the gradient of the first matrix is {mean:.3f} times that of the last.",
-    starved[0] / starved[-1],
-    said="Where signals shrink, the weights of all layers get the same small gradient.",
+    "in [0.999, 1.001]",
+    "Where signals shrink, the weights of all layers get the same small gradient.",
+    found="At gain 0.9 the gradient of the first matrix is {mean:.3f} times that of the last.",
     source="against Exploring the Transformer, part 14: residual networks and normalization",
     published="early layers receive almost no updates, layers near the output are updated well",
-    criterion="in [0.999, 1.001]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -236,16 +241,13 @@ variance $\sigma^2$, multiplies the mean square by $\frac12 n\sigma^2$, and its 
 
 # %%
 energy = {rule: 64 * INITS[rule](64, 64) ** 2 / 2 for rule in ("torch", "xavier", "he")}
-claim(
+exact(energy["he"]).claim(
     "00-he-keeps-the-size",
-    "A rectified layer keeps {mean:.3f} of the energy by He's rule, {xavier:.3f} by Xavier's, {torch:.3f} by PyTorch's.",
-    energy["he"],
-    xavier=energy["xavier"],
-    torch=energy["torch"],
-    said="By He's rule, as labkit has it, a rectified layer keeps the signal's size.",
+    "in [0.999, 1.001]",
+    "By He's rule, as labkit has it, a rectified layer keeps the signal's size.",
+    found="A rectified layer keeps {mean:.3f} of the energy by He's rule, {xavier:.3f} by Xavier's, {torch:.3f} by PyTorch's.",
     source="He et al. 2015, arXiv 1502.01852, section 2.2",
-    criterion="in [0.999, 1.001]",
-    kind="exact",
+    beside={"xavier": energy["xavier"], "torch": energy["torch"]},
 )
 
 # %% [markdown]
@@ -304,15 +306,12 @@ def loss_and_gradient(scale):
 
 
 (loss, gradient), (again, smaller) = loss_and_gradient(1.0), loss_and_gradient(3.0)
-claim(
+exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance=1e-12).claim(
     "00-norm-hides-the-scale",
-    "Weights three times as large: the loss, and three times the gradient, change by at most {mean:.1e}.",
-    max((loss - again).abs().item(), (gradient - 3 * smaller).abs().max().item()),
-    said="With a norm behind it, a weight three times as large gives the same loss and a third of the gradient.",
+    "< 1e-12",
+    "With a norm behind it, a weight three times as large gives the same loss and a third of the gradient.",
+    found="Weights three times as large: the loss, and three times the gradient, change by at most {mean:.1e}.",
     source="scale invariance, e.g. Ba et al. 2016, arXiv 1607.06450, section 5.1",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %% [markdown]
@@ -366,15 +365,13 @@ wirings = {
     "resnet-v2": solved_step,
     "highway": lambda x, f, gate: gate(x) * f(x) + (1 - gate(x)) * x,
 }
-claim(
+exact(sum(not check.block(step, name).ok for name, step in wirings.items())).claim(
     "00-designs-meet-their-equations",
-    "Of {n_designs:.0f} steps typed from the papers' equations {mean:.0f} differ from labkit's.",
-    sum(not check.block(step, name).ok for name, step in wirings.items()),
-    n_designs=len(wirings),
-    said="The steps that labkit trains are the papers' equations.",
+    "<= 0",
+    "The steps that labkit trains are the papers' equations.",
+    found="Of {n_designs:.0f} steps typed from the papers' equations {mean:.0f} differ from labkit's.",
     source="He et al. 2016a and 2016b, arXiv 1512.03385 and 1603.05027; Srivastava et al. 2015, 1505.00387",
-    criterion="<= 0",
-    kind="exact",
+    beside={"n_designs": len(wirings)},
 )
 
 # %%
@@ -383,14 +380,12 @@ idle = StackConfig("none", depth=48).build()
 for step in (layer for layer in idle if isinstance(layer, NoNorm)):
     nn.init.zeros_(step.sublayer.last.weight)
 enters, *_, leaves = signal(idle, images)
-claim(
+exact((leaves - enters).abs().max()).claim(
     "00-empty-branches-are-the-identity",
-    "Through 24 residual steps that write nothing a signal changes by {mean:g}.",
-    (leaves - enters).abs().max().item(),
-    said="A residual step that writes nothing is the identity.",
+    "<= 0",
+    "A residual step that writes nothing is the identity.",
+    found="Through 24 residual steps that write nothing a signal changes by {mean:g}.",
     source="He et al. 2016a, arXiv 1512.03385, section 3.1",
-    criterion="<= 0",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -487,15 +482,13 @@ plots.panels(
 ).named("rectified-rows")  # fmt: skip
 
 # %%
-claim(
+computed([of[96] for of in cosines]).claim(
     "00-he-merges-its-inputs",
-    "By He's rule the mean cosine between different images is {start:.2f} at first and {mean:.4f} after 96 layers.",
-    [of[96] for of in cosines],
-    start=fmean(of[0] for of in cosines),
-    said="By He's rule different images point the same way after 96 rectified layers.",
+    "> 0.95",
+    "By He's rule different images point the same way after 96 rectified layers.",
+    found="By He's rule the mean cosine between different images is {start:.2f} at first and {mean:.4f} after 96 layers.",
     source="this book; for the gradient's side of it, Balduzzi et al. 2017, arXiv 1702.08591",
-    criterion="> 0.95",
-    kind="at",
+    beside={"start": fmean(of[0] for of in cosines)},
 )
 
 # %% [markdown]
@@ -549,13 +542,18 @@ lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
 
 
 # %%
-def read(name, depth, what):
+def read(name, what, depth=high):
     """Read a number of a design at its own rate, for each seed; NaN where a run diverged."""
-    return [np.nan if x is None else x for x in final[f"{name} | {depth}"].values(what)]
+
+    def read_run(record):
+        value = record.probes["test"][what]
+        return np.nan if value is None else value
+
+    return final[f"{name} | {depth}"].measure(read_run)
 
 
 plots.curves(
-    {name: {n: read(name, n, "test.accuracy") for n in sizes.heights} for name in designs},
+    {name: {n: read(name, "accuracy", n).values for n in sizes.heights} for name in designs},
     xlabel="hidden matrices",
     ylabel="share of test digits read right",
     logx=True,
@@ -566,45 +564,53 @@ plots.curves(
     provenance=lab.provenance(*final.values()),
 ).named("forty-eight-layers")
 
+
 # %%
+def end_loss(record):
+    """Return a run's test loss; infinity where it diverged."""
+    loss = record.probes["test"]["loss"]
+    return inf if loss is None else loss
+
+
+def diverges(record):
+    return end_loss(record) == inf
+
+
+def lack_rates(*names):
+    """Say what a comparison of these designs lacks at the greatest depth."""
+    return regime.untuned(tuning.where(design=names, depth=high), five, by="design")
+
+
 plots.table(
     [
         {
             f"{high} layers": name,
             "own rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
-            "digits read right": fmean(read(name, high, "test.accuracy")),
-            "test loss, runs that end": float(np.nanmean(read(name, high, "test.loss"))),
-            "diverged": f"{np.isnan(read(name, high, 'test.loss')).sum()} of {len(five)}",
+            "digits read right": read(name, "accuracy").mean,
+            "test loss, runs that end": float(np.nanmean(read(name, "loss").values)),
+            "diverged": str(final[f"{name} | {high}"].count(diverges)),
         }
         for name in designs
     ]
 )
 
 # %%
-claim(
+price = read("norms", "loss") - read("norms and skips", "loss")
+price.tuned(lack_rates("norms", "norms and skips")).claim(
     "00-norms-and-skips-together",
-    f"At {high} layers BatchNorm alone ends {{mean:.2f}} nats above norms and skips.",
-    minus(read("norms", high, "test.loss"), read("norms and skips", high, "test.loss")),
-    said="With BatchNorm, taking away the skips costs a deep network dearly.",
+    "> 0.5",
+    "With BatchNorm, taking away the skips costs a deep network dearly.",
+    found=f"At {high} layers BatchNorm alone ends {{mean:.2f}} nats above norms and skips.",
     source="this book; for networks on CIFAR-10, He et al. 2016a, arXiv 1512.03385",
-    criterion="> 0.5",
-    kind="best",
-    lacking=regime.untuned(
-        tuning.where(design=["norms", "norms and skips"], depth=high), five, by="design"
-    ),
 )
-claim(
+skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
+(skips - norms).tuned(lack_rates("norms", "skips")).claim(
     "00-skips-read-more-than-batch-norm",
-    f"At {high} layers skips alone read {{skips:.0%}} of the digits, BatchNorm alone {{norms:.0%}}: a difference of {{mean:.2f}}.",
-    minus(read("skips", high, "test.accuracy"), read("norms", high, "test.accuracy")),
-    said="At 48 layers, each at its own rate, skips alone read more digits right than BatchNorm alone.",
-    skips=fmean(read("skips", high, "test.accuracy")),
-    norms=fmean(read("norms", high, "test.accuracy")),
+    "> 0",
+    "At 48 layers, each at its own rate, skips alone read more digits right than BatchNorm alone.",
+    found=f"At {high} layers skips alone read {{skips:.0%}} of the digits, BatchNorm alone {{norms:.0%}}: a difference of {{mean:.2f}}.",
     source="this book",
-    criterion="> 0",
-    kind="best",
-    lacking=regime.untuned(tuning.where(design=["norms", "skips"], depth=high), five, by="design"),
-    since=alone.find_start(),
+    beside={"skips": skips, "norms": norms},
 )
 
 # %%
@@ -613,11 +619,11 @@ plots.table(
     [
         {
             "skips alone, rate": f"{lr:g}",
-            "digits read right, median": float(np.median(by_lr[lr].values("test.accuracy"))),
+            "digits read right, median": by_lr[lr].measure("test.accuracy").median,
             "lowest test loss of the five": min(
                 (x for x in by_lr[lr].values("test.loss") if x), default="–"
             ),
-            "diverged": f"{by_lr[lr].values('test.loss').count(None)} of {len(five)}",
+            "diverged": str(by_lr[lr].count(diverges)),
         }
         for lr in sizes.low_rates[:7]
     ]
@@ -625,23 +631,14 @@ plots.table(
 
 # %%
 # Of each seed the lowest loss at any rate, as a power of ten above guessing.
-ended = [
-    min(x for x in part.values("test.loss") if x is not None) / log(10)
-    for part in alone.by("seed").values()
-]
-lost = alone.values("test.loss").count(None)
-claim(
+ended = combine(min, *(at.measure(end_loss) for at in by_lr.values()))
+ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
-    "A seed's lowest loss is 10 to the {mean:.1f} times that of guessing, on average. Of {runs} runs at {rates} rates {lost} diverge.",
-    np.log10(ended).tolist(),
-    said="At 48 layers the loss of skips alone ends above guessing at every rate.",
-    rates=len(by_lr),
-    runs=len(alone),
-    lost=lost,
+    "> 0",
+    "At 48 layers the loss of skips alone ends above guessing at every rate.",
+    found="A seed's lowest loss is 10 to the {mean:.1f} times that of guessing, on average. Of {runs} runs at {rates} rates {lost} diverge.",
     source="this book: variances add",
-    criterion="> 0",
-    kind="range",
-    since=alone.find_start(),
+    beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
 
 # %% [markdown]
@@ -677,16 +674,14 @@ def per_layer(sizes):
     return (sizes[0] / sizes[-1]) ** (1 / (len(sizes) - 1))
 
 
-claim(
+computed([per_layer(growth_below("batch", s)) for s in five]).claim(
     "00-batch-norm-makes-gradients-explode",
-    "In a plain stack a gradient grows by {mean:.3f} per layer with BatchNorm, by {layer:.3f} with LayerNorm.",
-    [per_layer(growth_below("batch", s)) for s in five],
-    layer=fmean(per_layer(growth_below("layer", s)) for s in five),
-    said="In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory gives.",
+    "in [1.16, 1.26]",
+    "In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory gives.",
+    found="In a plain stack a gradient grows by {mean:.3f} per layer with BatchNorm, by {layer:.3f} with LayerNorm.",
     source="Yang et al. 2019, arXiv 1902.08129; the factor 1.21 as derived above",
     published="exponential growth that no initial variance removes",
-    criterion="in [1.16, 1.26]",
-    kind="at",
+    beside={"layer": fmean(per_layer(growth_below("layer", s)) for s in five)},
     predicted=1.21,
 )
 
@@ -704,18 +699,14 @@ With BatchNorm, then, the skip saves the gradient and the norm saves the stream.
 """
 
 # %%
-claim(
+price = read("small branches", "loss") - read("norms and skips", "loss")
+price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
-    f"At {high} layers skips with small branches and no norm end {{mean:.3f}} nats above norms and skips.",
-    minus(read("small branches", high, "test.loss"), read("norms and skips", high, "test.loss")),
-    said="With small branches a deep residual network without norms ends within 0.1 nats of one with them.",
+    "< 0.1",
+    "With small branches a deep residual network without norms ends within 0.1 nats of one with them.",
+    found=f"At {high} layers skips with small branches and no norm end {{mean:.3f}} nats above norms and skips.",
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
-    criterion="< 0.1",
-    kind="best",
-    lacking=regime.untuned(
-        tuning.where(design=["small branches", "norms and skips"], depth=high), five, by="design"
-    ),
 )
 
 # %% [markdown]
@@ -731,21 +722,16 @@ spans = lab.run(Experiment(digits, span))
 
 
 # %%
-def clip(loss):
+def clip_loss(record):
     """Count a loss above guessing as guessing, and so a run that diverged."""
-    return log(10) if loss is None else min(loss, log(10))
+    return min(end_loss(record), log(10))
 
 
-by_depth = {
-    depth: {
-        name: {lr: [*map(clip, at.values("test.loss"))] for lr, at in part.by("lr").items()}
-        for name, part in of.by("design").items()
-    }
-    for depth, of in spans.by("depth").items()
-}
-by_rate = by_depth[high]
 plots.curves(
-    by_rate,
+    {
+        name: {lr: at.values(clip_loss) for lr, at in part.by("lr").items()}
+        for name, part in spans.where(depth=high).by("design").items()
+    },
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
@@ -759,27 +745,29 @@ plots.curves(
 # %%
 def average(name):
     """Average each seed's loss over the rates."""
-    return [fmean(losses) for losses in zip(*by_rate[name].values(), strict=True)]
+    by_rate = spans.where(design=name, depth=high).by("lr").values()
+    return combine(lambda *losses: fmean(losses), *(at.measure(clip_loss) for at in by_rate))
 
 
 def count_trained(name, depth=high, cut=1.0):
     """Count the runs that end below a loss."""
-    return sum(loss < cut for losses in by_depth[depth][name].values() for loss in losses)
+    runs = spans.where(design=name, depth=depth)
+    return runs.count(lambda record: clip_loss(record) < cut).estimate.k
 
 
-claim(
+(average("small branches") - average("norms and skips")).over_rates().claim(
     "00-norms-widen-the-range-of-rates",
-    f"Averaged over {len(wide)} rates, losses without norms lie {{mean:.2f}} nats higher. Of {{runs}} runs {{bare}} end below one nat, with norms "
+    "> 0",
+    "Norms widen the range of learning rates that train.",
+    found=f"Averaged over {len(wide)} rates, losses without norms lie {{mean:.2f}} nats higher. Of {{runs}} runs {{bare}} end below one nat, with norms "
     "{normed}.",
-    minus(average("small branches"), average("norms and skips")),
-    said="Norms widen the range of learning rates that train.",
-    tried={"second value": "sixteen layers, and three cuts: the table"},
-    runs=len(wide) * len(five),
-    bare=count_trained("small branches"),
-    normed=count_trained("norms and skips"),
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604",
-    criterion="> 0",
-    kind="range",
+    beside={
+        "runs": len(wide) * len(five),
+        "bare": count_trained("small branches"),
+        "normed": count_trained("norms and skips"),
+        "second value": "sixteen layers, and three cuts: the table",
+    },
 )
 
 # %%
@@ -787,7 +775,7 @@ plots.table(
     [
         {"layers": depth, f"of {len(wide) * len(five)} runs end below": f"{cut} nats"}
         | {name: count_trained(name, depth, cut) for name in rivals}
-        for depth in by_depth
+        for depth in sizes.heights[1:]
         for cut in (0.3, 1.0, 2.0)
     ]
 )
@@ -823,29 +811,32 @@ noise = lab.run(Experiment(digits, {**eight, **watched}))
 
 
 # %%
-def read_noise(what):
-    """Read a number of every run: {arm: {rate: [per seed]}}."""
-    return {
-        arm: {lr: cell.values(what) for lr, cell in part.by("lr").items()}
-        for arm, part in noise.by("arm").items()
-    }
-
-
-# %%
 def mean_loss(record):
     """Average the training loss over the run; one that diverged counts as guessing."""
     return log(10) if record.diverged_at is not None else float(np.mean(record.losses))
 
 
-first_look = {
-    arm: {lr: at.values(mean_loss) for lr, at in part.by("lr").items()}
-    for arm, part in race.where(seed=ladder.TUNING_SEED).by("arm").items()
-}
+def measure_speed(arm, rate):
+    """Read the mean training loss of the runs that chose no rate."""
+    return race.where(arm=arm, lr=rate, seed=five).measure(mean_loss)
+
+
+def measure_move(arm, rate):
+    """Read a unit's typical move of mean and deviation in one step, over its deviation."""
+    return noise.where(arm=arm, lr=rate).measure(
+        lambda record: np.exp(np.mean(np.log([*record.probes["input-shift"].values()])))
+    )
+
+
+# %%
+first_look, speed = (
+    {
+        arm: {lr: at.values(mean_loss) for lr, at in part.by("lr").items()}
+        for arm, part in race.where(seed=seeds).by("arm").items()
+    }
+    for seeds in (ladder.TUNING_SEED, five)
+)
 own = {arm: min(of, key=of.get) for arm, of in first_look.items()}
-speed = {
-    arm: {lr: at.values(mean_loss) for lr, at in part.by("lr").items()}
-    for arm, part in race.where(seed=five).by("arm").items()
-}
 plots.curves(
     speed,
     xlabel="learning rate",
@@ -857,49 +848,46 @@ plots.curves(
 ).named("shift-put-back")
 
 # %%
-# Typical move of a unit's mean and deviation in one step, in units of its deviation.
-moves = read_noise(lambda r: np.exp(np.mean(np.log([*r.probes["input-shift"].values()]))))
 slow, quick = min(sizes.noise_rates), max(sizes.noise_rates)
-bare, shaken = speed["no norm"], speed["BatchNorm, shaken"]
+bare, shaken = "no norm", "BatchNorm, shaken"
 idea = "this book's test of an idea of Santurkar et al. 2018, arXiv 1805.11604, Figure 2"
-claim(
+lead = measure_speed(bare, own[bare]) - measure_speed(shaken, own[shaken])
+# Two arms of the race repeat the noise's runs, which are older and have what is judged.
+lead = replace(lead, records=lead.records + noise.measure(mean_loss).records)
+lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])]).claim(
     "00-shaken-at-its-own-rate",
-    "Each at its own rate, the mean loss without norms, minus the shaken network's, is {mean:+.3f} nats.",
-    minus(bare[own["no norm"]], shaken[own["BatchNorm, shaken"]]),
-    said="Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
+    "> 0",
+    "Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
+    found="Each at its own rate, the mean loss without norms, minus the shaken network's, is {mean:+.3f} nats.",
     source=idea,
-    criterion="> 0",
-    kind="best",
-    lacking=[*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])],
-    since=(race + noise).find_start(),  # two arms of the race repeat the noise's runs
-    tried={"second value": "at a high rate and at a low one", "last step": "the whole run"},
+    beside={"second value": "at a high rate and at a low one", "last step": "the whole run"},
 )
 plots.table(
     [
-        {"network": arm, "own rate": f"{rate:g}", "mean training loss": fmean(speed[arm][rate])}
+        {
+            "network": arm,
+            "own rate": f"{rate:g}",
+            "mean training loss": measure_speed(arm, rate).mean,
+        }
         for arm, rate in own.items()
     ]
 )
 
 # %%
-claim(
+(measure_speed(bare, quick) - measure_speed(shaken, quick)).claim(
     "00-shift-does-not-slow-training",
-    "At rate 0.1 the shaken network's mean loss is {mean:.2f} nats below that without norms, though its inputs move {times:.1f} times as far a step.",
-    minus(bare[quick], shaken[quick]),
-    said="At a high rate a network whose inputs are shaken trains faster than one without norms.",
-    times=fmean(moves["BatchNorm, shaken"][quick]) / fmean(moves["no norm"][quick]),
+    "> 0.2",
+    "At a high rate a network whose inputs are shaken trains faster than one without norms.",
+    found="At rate 0.1 the shaken network's mean loss is {mean:.2f} nats below that without norms, though its inputs move {times:.1f} times as far a step.",
     source=idea,
-    criterion="> 0.2",
-    kind="at",
+    beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
-claim(
+(measure_speed(bare, slow) - measure_speed(shaken, slow)).claim(
     "00-shift-does-not-slow-training-at-low-rates",
-    "At rate 0.01 the mean loss without norms, minus the shaken network's, is {mean:+.2f} nats.",
-    minus(bare[slow], shaken[slow]),
-    said="At a low rate, too, the shaken network trains faster than the one without norms.",
+    "> 0",
+    "At a low rate, too, the shaken network trains faster than the one without norms.",
+    found="At rate 0.01 the mean loss without norms, minus the shaken network's, is {mean:+.2f} nats.",
     source=idea,
-    criterion="> 0",
-    kind="at",
 )
 
 # %% [markdown]
@@ -916,21 +904,24 @@ BatchNorm, in other networks and by another measure. In these eight layers, and 
 """
 
 # %%
-moved = read_noise(lambda record: float(np.mean(list(record.probes["gradient-shift"].values()))))
-claim(
+calm = noise.where(lr=slow).by("arm")
+moved = {
+    arm: part.measure(lambda record: np.mean([*record.probes["gradient-shift"].values()]))
+    for arm, part in calm.items()
+}
+(moved["BatchNorm"] - moved["no norm"]).claim(
     "00-norms-do-not-calm-the-gradient-from-below",
-    "At rate 0.01 a step of the layers below changes a gradient by {batch:.0%} of its length with BatchNorm, by {bare:.0%} without.",
-    minus(moved["BatchNorm"][slow], moved["no norm"][slow]),
-    said="With BatchNorm a layer's gradient is moved no less by the update of the layers below it.",
-    batch=fmean(moved["BatchNorm"][slow]),
-    bare=fmean(moved["no norm"][slow]),
+    "> 0",
+    "With BatchNorm a layer's gradient is moved no less by the update of the layers below it.",
+    found="At rate 0.01 a step of the layers below changes a gradient by {batch:.0%} of its length with BatchNorm, by {bare:.0%} without.",
     source="Santurkar et al. 2018, arXiv 1805.11604, section 2.2",
     published="no smaller, often larger, with BatchNorm",
-    criterion="> 0",
-    kind="at",
-    domain="a VGG and a linear network of 25 layers, on CIFAR-10; lengths and angles of the difference",
-    ours="a perceptron of eight layers, on digits; the difference over the gradient's length",
-    in_range=False,
+    beside={"batch": moved["BatchNorm"], "bare": moved["no norm"]},
+    domain=Domain(
+        "a VGG and a linear network of 25 layers, on CIFAR-10; lengths and angles of the difference",
+        "a perceptron of eight layers, on digits; the difference over the gradient's length",
+        inside=False,
+    ),
 )
 
 # %% [markdown]
@@ -951,7 +942,7 @@ def walk(record):
     return dict(zip(seen[0]["rates"][1:], change.tolist(), strict=True))
 
 
-walks = {arm: of[slow] for arm, of in read_noise(walk).items()}
+walks = {arm: part.values(walk) for arm, part in calm.items()}
 plots.curves(
     {arm: {eta: [one[eta] for one in of] for eta in of[0]} for arm, of in walks.items()},
     xlabel="distance of the walk, in gradients (η)",
@@ -965,16 +956,17 @@ plots.curves(
 ).named("smooth-ground")
 
 # %%
-tenth = {arm: [float(np.log10(one[0.1])) for one in of] for arm, of in walks.items()}
-claim(
+tenth = {
+    arm: part.measure(lambda record: np.log10(walk(record)[0.1])) for arm, part in calm.items()
+}
+further = tenth["no norm"] - tenth["BatchNorm"]
+further.claim(
     "00-gradients-predict-further",
-    "After a walk of η = 0.1 the gradient has changed {times:.1f} times as much without norms; as a power of ten, {mean:.2f}.",
-    minus(tenth["no norm"], tenth["BatchNorm"]),
-    said="Along a step the gradient changes less with BatchNorm than without norms.",
-    times=10 ** fmean(minus(tenth["no norm"], tenth["BatchNorm"])),
+    "> 0.1",
+    "Along a step the gradient changes less with BatchNorm than without norms.",
+    found="After a walk of η = 0.1 the gradient has changed {times:.1f} times as much without norms; as a power of ten, {mean:.2f}.",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
-    criterion="> 0.1",
-    kind="at",
+    beside={"times": 10**further.mean},
 )
 
 # %% [markdown]
