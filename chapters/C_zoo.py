@@ -51,14 +51,13 @@ from torch import nn
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention.logits import soft_cap
 from labkit.describe import list_extras
-from labkit.experiments import Domain, Experiment, Lab, claim, ladder, minus
+from labkit.experiments import Domain, Experiment, Lab, computed, exact, ladder
 from labkit.experiments.locked import claim_locked
 from labkit.model import Perturbed
 from labkit.model.feed_forward import FeedForward
 from labkit.norms import LayerNorm, RMSNorm
 from labkit.placements import Place, PostNorm, PreNorm, recipe
 from labkit.probes.updates import final_stream
-from labkit.statistics.pooled import compare_samples
 from labkit.statistics.seeds import t_interval
 
 # %%
@@ -150,24 +149,24 @@ plots.grid_map(
 def turn_less(record):
     """By how many degrees the last block turns the stream less than the first, in one run."""
     first, *_, last = np.degrees(np.arccos(record.probes["layer-cosine"]))
-    return float(first - last)
+    return first - last
 
 
-less = {arm: runs[arm].values(turn_less)[:5] for arm in FADING if arm in runs}
-claim(
+less = [runs[arm].values(turn_less)[:5] for arm in FADING if arm in runs]
+computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
-    "In each of {n} recipes the last block turns less than the first, by {mean:.0f} degrees at least; under Pre-Norm by {pre:.0f} more, in {blocks} blocks {deep:.0f} more.",
-    [min(of) for of in zip(*less.values(), strict=True)],
-    n=len(less),
-    pre=float(turns("pre")[-1] - turns("pre")[0]),
-    blocks=blocks,
-    deep=float(turns("pre", deep)[-1] - turns("pre", deep)[0]),
-    said="With a norm on what a sublayer writes, and under LNS and Sub-LN, the last block turns the stream less than the first.",
+    "> 0",
+    "With a norm on what a sublayer writes, and under LNS and Sub-LN, the last block turns the stream less than the first.",
+    found="In each of {n} recipes the last block turns less than the first, by {mean:.0f} degrees at least; under Pre-Norm by {pre:.0f} more, in {blocks} blocks {deep:.0f} more.",
     source="this book, seen in the figure",
-    criterion="> 0",
-    kind="best",
-    tried={"control": "Pre-Norm and QK-Norm with a soft cap, at a higher rate, turn less too"},
-)  # fmt: skip
+    beside={
+        "n": len(less),
+        "pre": turns("pre")[-1] - turns("pre")[0],
+        "blocks": blocks,
+        "deep": turns("pre", deep)[-1] - turns("pre", deep)[0],
+        "control": "Pre-Norm and QK-Norm with a soft cap, at a higher rate, turn less too",
+    },
+)
 
 
 # %%
@@ -186,7 +185,7 @@ def describe_depth(arm, on):
         "first block turns (degrees)": f"{angles[0]:.1f}",
         "least": f"{angles.min():.1f}",
         "last": f"{angles[-1]:.1f}",
-        "late share": f"{fmean(looked[on][arm].values(late_share)):.2f}",
+        "late share": f"{looked[on][arm].measure(late_share).mean:.2f}",
     }
 
 
@@ -244,13 +243,13 @@ MEASURES = {  # how to read it off the record of a run that reports
     "first/last": first_over_last,
     "largest entry": lambda record: max(record.probes["activation-extremes"]),  # over the RMS
     # |log(first/last)| of the gradients at step 100: 0 is even
-    "unevenness": lambda record: float(abs(np.log(first_over_last(record)))),
+    "unevenness": lambda record: abs(np.log(first_over_last(record))),
 }
 
 
-def values(arm, what):
-    """List a measure of an arm, by seed of its report."""
-    return runs[arm].values(MEASURES[what])
+def measure(part, what):
+    """Read a measure from some runs."""
+    return part.measure(MEASURES[what])
 
 
 # %%
@@ -261,20 +260,10 @@ def stand_beside(arm, over="pre"):
     return [climbed.where(rung=rung, arm=one, stage="first") for one in (over, arm)]
 
 
-def compare_runs(ours, theirs, what):
-    """Subtract a measure of some runs from that of others with the same seeds, seed by seed."""
-    one, other = (
-        {labels["seed"]: MEASURES[what](record) for labels, record in part}
-        for part in (theirs, ours)
-    )
-    shared = [s for s in other if s in one]
-    pairs = [other[s] - one[s] for s in shared]
-    return compare_samples([*one.values()], [*other.values()], pairs=pairs).pair()
-
-
 def compare(arm, what, over="pre"):
     """Subtract a baseline's measure from an arm's, seed by seed, each at its own rate."""
-    return compare_runs(*reversed(stand_beside(arm, over)), what)
+    other, its = (measure(part, what) for part in stand_beside(arm, over))
+    return other.improvement_by_seed(its).tuned()
 
 
 # %%
@@ -286,12 +275,8 @@ def name_rates(*parts):
 def describe_looks(arm, what, over="pre"):
     """Write what the first looks of a recipe and of its baseline show, and at which rates."""
     looks = [climbed.where(rung=rung, arm=one, stage="first") for one in (arm, over)]
-    return f"{name_rates(*looks)}, the seeds of both first looks: {compare_runs(*looks, what):+.2f}"
-
-
-def measure(part, what="growth"):
-    """Average a measure over some runs."""
-    return fmean(part.values(MEASURES[what]))
+    its, other = (measure(part, what) for part in looks)
+    return f"{name_rates(*looks)}, the seeds of both first looks: {other.improvement_by_seed(its):+.2f}"
 
 
 # %%
@@ -320,7 +305,7 @@ def describe_trouble(arm, what, over):
     if what is None:
         return "not recorded"
     parts = stand_beside(arm, over)
-    seen = " → ".join(f"{measure(part, what):.3g}" for part in parts)
+    seen = " → ".join(f"{measure(part, what).mean:.3g}" for part in parts)
     at = " → ".join(f"{max(part.by('lr')):.2g}" for part in parts)
     return f"{what}: {ARMS[over]} {seen}, {compare(arm, what, over):{DIGITS[what]}} (rates {at})"
 
@@ -362,12 +347,16 @@ All matrices of a block together, by the Frobenius norm; step 100 lies in the wa
 
 
 # %%
+def average_ratio(arm, step=-1, on=rung):
+    """Average first over last over the runs that report on a rung."""
+    return looked[on][arm].measure(partial(first_over_last, step=step)).mean
+
+
 def describe_gradients(arm, on):
     """Write first over last at three steps."""
     steps = {"step 1": 0, "step 20": -2, "step 100": -1}
-    means = {name: fmean(first_over_last(r, s) for _, r in looked[on][arm]) for name, s in steps.items()}  # fmt: skip
-    return {"recipe": ARMS[arm], "blocks": ladder.RUNGS[on].depth, "rate": rate(arm, on),
-            **{name: f"{mean:.2f}" for name, mean in means.items()}}  # fmt: skip
+    row = {"recipe": ARMS[arm], "blocks": ladder.RUNGS[on].depth, "rate": rate(arm, on)}
+    return row | {name: f"{average_ratio(arm, step, on):.2f}" for name, step in steps.items()}
 
 
 plots.table(
@@ -390,24 +379,25 @@ Peri-LN's paper reports steadier gradients than those of the layouts beside it. 
 # %%
 def write_factors(arm):
     """Return first over last as a factor either way, of a recipe and of Pre-Norm beside it."""
-    other, its = (measure(part, "unevenness") for part in stand_beside(arm))
-    return {"its": float(np.exp(its)), "other": float(np.exp(other))}
+    other, its = (measure(part, "unevenness").mean for part in stand_beside(arm))
+    return {"its": np.exp(its), "other": np.exp(other)}
 
 
-claim(
+compare("peri", "unevenness").claim(
     "C-peri-gradients-are-evener",
-    "First over last, as a factor either way: {its:.2f} under Peri-LN, {other:.2f} under Pre-Norm.",
-    compare("peri", "unevenness"),
-    **write_factors("peri"),
-    said="At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
+    "< 0",
+    "At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
+    found="First over last, as a factor either way: {its:.2f} under Peri-LN, {other:.2f} under Pre-Norm.",
     source="Kim et al. 2025, arXiv 2502.02732; “Layer normalization, an article”, l. 267",
     published="more balanced variance growth and steadier gradients",
-    criterion="< 0",
-    kind="best",
-    domain="models of 400 million parameters and more",
-    ours="six blocks of width 32",
-    in_range=False,
-    tried={"control": describe_looks("peri", "unevenness"), "last step": "step 100"},
+    beside={
+        **write_factors("peri"),
+        "control": describe_looks("peri", "unevenness"),
+        "last step": "step 100",
+    },
+    domain=Domain(
+        "models of 400 million parameters and more", "six blocks of width 32", inside=False
+    ),
 )
 
 # %% [markdown]
@@ -433,63 +423,63 @@ def find_largest_entry(record):
     return max(ratio * rms for ratio, rms in sizes)
 
 
-ext = {arm: values(arm, "largest entry") for arm in ("pre", "peri")}
 pair = dict(zip(("pre", "peri"), stand_beside("peri"), strict=True))
 rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.items()}
-claim(
+measure(runs["pre"], "largest entry").tuned().claim(
     "C-pre-has-no-massive-activations",
-    "The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; the largest of any recipe is {top:.0f} in size.",
-    ext["pre"],
-    top=max(find_largest_entry(record) for arm in shown.values() for _, record in runs[arm]),
-    said="Pre-Norm's stream has massive activations, a hundred times its RMS or more.",
+    "> 100",
+    "Pre-Norm's stream has massive activations, a hundred times its RMS or more.",
+    found="The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; the largest of any recipe is {top:.0f} in size.",
     source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
     published="in large models up to 100,000 times the median; half precision ends at 65,504",
-    criterion="> 100",
-    kind="best",
-    domain="models of 400 million parameters and more, billions of tokens",
-    ours="six blocks of width 32, 1.6 million characters",
-    in_range=False,
+    beside={"top": max(max(runs[arm].values(find_largest_entry)) for arm in shown.values())},
+    domain=Domain(
+        "models of 400 million parameters and more, billions of tokens",
+        "six blocks of width 32, 1.6 million characters",
+        inside=False,
+    ),
 )
 
 # %%
-claim(
+compare("peri", "growth").claim(
     "C-peri-stream-grows-less",
-    "Pre-Norm's stream grows from {a:.1f} to {b:.0f}, Peri-LN's from {c:.1f} to {d:.1f}; as factors they are {mean:+.1f} apart.",
-    compare("peri", "growth"),
-    **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
-    said="From the embedding to the last block Peri-LN's stream grows less than Pre-Norm's.",
+    "< 0",
+    "From the embedding to the last block Peri-LN's stream grows less than Pre-Norm's.",
+    found="Pre-Norm's stream grows from {a:.1f} to {b:.0f}, Peri-LN's from {c:.1f} to {d:.1f}; as factors they are {mean:+.1f} apart.",
     source=peri_loss,
-    criterion="< 0",
-    kind="best",
-    tried={"control": f"{describe_looks('peri', 'growth')}; Sandwich, without the norm on the embedding, grows less too (table)"},
-)  # fmt: skip
-
-# %%
-claim(
-    "C-sandwich-stream-grows-less",
-    "Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
-    compare("sandwich", "growth"),
-    its=measure((beside := stand_beside("sandwich"))[1]),
-    other=measure(beside[0]),
-    said="From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
-    source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
-    criterion="< 0",
-    kind="best",
-    tried={"control": name_rates(*beside)},
+    beside={
+        **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
+        "control": f"{describe_looks('peri', 'growth')}; Sandwich, without the norm on the embedding, grows less too (table)",
+    },
 )
 
 # %%
-claim(
+beside = stand_beside("sandwich")
+compare("sandwich", "growth").claim(
+    "C-sandwich-stream-grows-less",
+    "< 0",
+    "From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
+    found="Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
+    source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
+    beside={
+        "its": measure(beside[1], "growth"),
+        "other": measure(beside[0], "growth"),
+        "control": name_rates(*beside),
+    },
+)
+
+# %%
+compare("peri", "largest entry").claim(
     "C-peri-entries-stand-out-less",
-    "The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
-    compare("peri", "largest entry"),
-    peri=measure(pair["peri"], "largest entry"),
-    pre=measure(pair["pre"], "largest entry"),
-    said="Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
+    "< 0",
+    "Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
+    found="The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
     source=peri_loss,
-    criterion="< 0",
-    kind="best",
-    tried={"control": describe_looks("peri", "largest entry")},
+    beside={
+        "peri": measure(pair["peri"], "largest entry"),
+        "pre": measure(pair["pre"], "largest entry"),
+        "control": describe_looks("peri", "largest entry"),
+    },
 )
 race("C-peri-below-pre", peri_loss, published="400M parameters: average score 51.57 against 49.69")
 
@@ -511,27 +501,28 @@ Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with 
 # %%
 def describe_logits(arm):
     """Write the largest attention logits of an arm's runs, before any cap, beside its rate."""
-    of = values(arm, "largest logit")
-    seeds = f"{min(of):.0f} to {max(of):.0f}"
-    return {"recipe": ARMS[arm], "rate": rate(arm), "largest logit": f"{fmean(of):.0f}", "by seed": seeds}  # fmt: skip
+    of = measure(runs[arm], "largest logit")
+    return {
+        "recipe": ARMS[arm],
+        "rate": rate(arm),
+        "largest logit": f"{of.mean:.0f}",
+        "by seed": f"{min(of.values):.0f} to {max(of.values):.0f}",
+    }
 
 
-ranked = sorted(shown.values(), key=lambda arm: fmean(values(arm, "largest logit")), reverse=True)
+ranked = sorted(shown.values(), key=lambda arm: -measure(runs[arm], "largest logit").mean)
 plots.table([describe_logits(arm) for arm in ranked])
 
 # %%
 line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
 bent = 1 - soft_cap(line, 1.0) / line
-claim(
+exact(line[(bent - 0.01).abs().argmin()], tolerance=0.001).claim(
     "C-a-cap-is-a-line-below-a-sixth",
-    "A soft cap moves a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of it.",
-    line[(bent - 0.01).abs().argmin()].item(),
-    half=bent[(line - 0.5).abs().argmin()].item(),
-    said="A soft cap moves logits below about a sixth of it by less than one per cent.",
+    "in [0.16, 0.18]",
+    "A soft cap moves logits below about a sixth of it by less than one per cent.",
+    found="A soft cap moves a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of it.",
     source="the cap's definition",
-    criterion="in [0.16, 0.18]",
-    kind="exact",
-    tolerance=0.001,
+    beside={"half": bent[(line - 0.5).abs().argmin()]},
 )
 
 # %%
@@ -546,23 +537,20 @@ race("C-gemma-3-below-qk", "this book, a forecast: what do output norms add to Q
 # %%
 def ratio(ours, theirs):
     """Divide two means; the scatter of both is in the interval (first order, Welch)."""
-    base, share = fmean(theirs), fmean(ours) / fmean(theirs)
-    return compare_samples([-x / base for x in ours], [-share * (x / base - 1) for x in theirs])
+    base, share = theirs.mean, ours.mean / theirs.mean
+    rest = theirs.map(lambda x: -share * (x / base - 1))
+    return ours.map(lambda x: -x / base).improvement_over(rest)
 
 
 if "gemma2" in runs:
-    claim(
+    its, other = (measure(runs[arm], "growth").tuned() for arm in ("gemma2", "pre"))
+    ratio(its, other).claim(
         "C-gemma-2-stream-grows-less",
-        "Gemma 2's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times: {mean:.2f} of it.",
-        ratio(values("gemma2", "growth"), values("pre", "growth")),
-        its=fmean(values("gemma2", "growth")),
-        other=fmean(values("pre", "growth")),
-        said="From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
+        "< 0.5",
+        "From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
+        found="Gemma 2's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times: {mean:.2f} of it.",
         source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
-        criterion="< 0.5",
-        kind="best",
-        since=climbed.where(rung=rung, stage="final", arm=["pre", "gemma2"]).find_start(),
-        tried={"control": "at Sandwich's rate (next table)"},
+        beside={"its": its, "other": other, "control": "at Sandwich's rate (next table)"},
     )
 
 # %% [markdown]
@@ -597,10 +585,10 @@ def describe_caps(name, lr, part):
         "rate": lr,
         "embedding (RMS)": f"{sizes[0]:.1f}",
         "last stream (RMS)": f"{sizes[-1]:.1f}",
-        "growth": f"{fmean(part.values(MEASURES['growth'])):.1f}",
-        "largest attention logit": f"{fmean(part.values(MEASURES['largest logit'])):.0f}",
+        "growth": f"{measure(part, 'growth').mean:.1f}",
+        "largest attention logit": f"{measure(part, 'largest logit').mean:.0f}",
         "largest output logit": "not recorded" if None in outputs else f"{fmean(outputs):.0f}",
-        "test loss": f"{fmean(part.values('test.loss')):.4f}",
+        "test loss": f"{part.measure('test.loss').mean:.4f}",
     }
 
 
@@ -615,76 +603,60 @@ forecast = "this book, a forecast"
 
 
 def at_one_rate(arm, what):
-    """List a measure of a capped recipe and of its partner, at the partner's rate."""
-    return (part[arm].values(MEASURES[what]) for part in (with_cap, without))
+    """Read a measure of a capped recipe and of its partner, at the partner's rate."""
+    return [measure(part[arm], what) for part in (with_cap, without)]
 
 
 its, other = at_one_rate("gemma2", "largest logit")
-claim(
+its.improvement_over(other).claim(
     "C-caps-lower-gemma-2s-logits",
-    "At one rate Gemma 2's largest logit is {its:.0f} before its cap, Sandwich's {other:.0f}, a difference of {mean:.0f}.",
-    compare_samples(its, other),
-    its=fmean(its),
-    other=fmean(other),
-    said="At one rate both caps together lower Gemma 2's largest logit below Sandwich's.",
+    "> 0",
+    "At one rate both caps together lower Gemma 2's largest logit below Sandwich's.",
+    found="At one rate Gemma 2's largest logit is {its:.0f} before its cap, Sandwich's {other:.0f}, a difference of {mean:.0f}.",
     source=forecast,
-    criterion="> 0",
-    kind="at",
-    since=(with_cap["gemma2"] + without["gemma2"]).find_start(),
+    beside={"its": its, "other": other},
 )
 
 # %%
-claim(
+ratio(*at_one_rate("gemma2", "growth")).claim(
     "C-gemma-2-grows-as-sandwich-does",
-    "At one rate Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
-    ratio(*at_one_rate("gemma2", "growth")),
-    said="At one rate Gemma 2's stream grows as Sandwich's does, within a tenth.",
+    "in [0.9, 1.1]",
+    "At one rate Gemma 2's stream grows as Sandwich's does, within a tenth.",
+    found="At one rate Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
     source=forecast,
-    criterion="in [0.9, 1.1]",
     predicted=1.0,
-    kind="at",
-    since=(with_cap["gemma2"] + without["gemma2"]).find_start(),
 )
 
 # %%
-claim(
+largest = with_cap["gemma2"].measure("largest-output")
+largest.claim(
     "C-gemma-2s-output-cap-acts",
-    "Gemma 2's largest output logit is {mean:.0f} before its cap of 30, which makes {bent:.0f} of it.",
-    (largest := with_cap["gemma2"].values("largest-output")),
-    bent=float(soft_cap(torch.tensor(fmean(largest)), 30.0)),
-    said="At Sandwich's rate some of Gemma 2's output logits pass half of their cap, 15.",
+    "> 15",
+    "At Sandwich's rate some of Gemma 2's output logits pass half of their cap, 15.",
+    found="Gemma 2's largest output logit is {mean:.0f} before its cap of 30, which makes {bent:.0f} of it.",
     source=forecast,
-    criterion="> 15",
-    kind="at",
-    since=with_cap["gemma2"].find_start(),
+    beside={"bent": soft_cap(torch.tensor(largest.mean), 30.0)},
 )
 
 # %%
 its, other = at_one_rate("pre, soft cap", "largest logit")
-claim(
+other.improvement_over(its).claim(
     "C-a-cap-lets-logits-grow",
-    "At one rate Pre-Norm's largest logit is {its:.0f} before a cap, {other:.0f} without one, a difference of {mean:.0f}.",
-    compare_samples(other, its),
-    its=fmean(its),
-    other=fmean(other),
-    said="At one rate Pre-Norm's logits grow larger before a soft cap of 50 than without one.",
+    "> 0",
+    "At one rate Pre-Norm's logits grow larger before a soft cap of 50 than without one.",
+    found="At one rate Pre-Norm's largest logit is {its:.0f} before a cap, {other:.0f} without one, a difference of {mean:.0f}.",
     source=forecast,
-    criterion="> 0",
-    kind="at",
-    since=(with_cap["pre, soft cap"] + without["pre, soft cap"]).find_start(),
+    beside={"its": its, "other": other},
 )
 
 # %%
-claim(
+ratio(*at_one_rate("qk, soft cap", "largest logit")).claim(
     "C-a-cap-leaves-normed-logits",
-    "At one rate QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without.",
-    ratio(*at_one_rate("qk, soft cap", "largest logit")),
-    said="At one rate a soft cap of 50 beside QK-Norm changes the largest logit by less than a tenth.",
+    "in [0.9, 1.1]",
+    "At one rate a soft cap of 50 beside QK-Norm changes the largest logit by less than a tenth.",
+    found="At one rate QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without.",
     source=forecast,
-    criterion="in [0.9, 1.1]",
     predicted=1.0,
-    kind="at",
-    since=(with_cap["qk, soft cap"] + without["qk, soft cap"]).find_start(),
 )
 
 # %%
@@ -730,76 +702,61 @@ plots.loss_curves(
 ).named("logits-held")
 
 # %%
-test = {name: part.values("test.loss") for name, part in of_layout.items()}
-top = {
-    name: part.values(lambda record: max(record.probes["attention"]["largest"]))
-    for name, part in of_layout.items()
-}
-claim(
+test = {name: part.measure("test.loss") for name, part in of_layout.items()}
+top = {name: measure(part, "largest logit") for name, part in of_layout.items()}
+top["Post-Norm with QK-Norm"].claim(
     "C-post-logits-are-held",
-    "Post-Norm's largest logit is {mean:.0f} with norms on queries and keys, {bare:,.0f} without; KEEL's is {keel:.0f}.",
-    top["Post-Norm with QK-Norm"],
-    bare=fmean(top["Post-Norm"]),
-    keel=fmean(top["KEEL"]),
-    said="In those Post-Norm runs norms on queries and keys hold every logit below 50.",
+    "< 50",
+    "In those Post-Norm runs norms on queries and keys hold every logit below 50.",
+    found="Post-Norm's largest logit is {mean:.0f} with norms on queries and keys, {bare:,.0f} without; KEEL's is {keel:.0f}.",
     source="this book, a forecast",
-    criterion="< 50",
-    kind="at",
-    since=stressed.find_start(),
+    beside={"bare": top["Post-Norm"], "keel": top["KEEL"]},
 )
 
 # %%
-claim(
+(test["Post-Norm"] - test["Post-Norm with QK-Norm"]).claim(
     "C-qk-norm-takes-post-off-its-plateau",
-    "At rate 0.0316 Post-Norm ends {mean:.2f} nats above the same model with QK-Norm.",
-    minus(test["Post-Norm"], test["Post-Norm with QK-Norm"]),
-    said="At rate 0.0316 norms on queries and keys lower Post-Norm's loss.",
+    "> 0",
+    "At rate 0.0316 norms on queries and keys lower Post-Norm's loss.",
+    found="At rate 0.0316 Post-Norm ends {mean:.2f} nats above the same model with QK-Norm.",
     source="seen in the runs of the next two cards, which were locked for another question",
-    criterion="> 0",
-    kind="at",
-    since=stressed.find_start(),
 )
 
 # %%
-claim(
+searched = {arm: searches.where(arm=arm).measure("validation.loss") for arm in ("keel", "post")}
+(test["Post-Norm with QK-Norm"] - test["KEEL"]).after(searched["keel"]).claim(
     "C-qk-norm-does-not-mend-post",
-    "At rate 0.0316 Post-Norm with QK-Norm ends {mean:.2f} nats above KEEL.",
-    minus(test["Post-Norm with QK-Norm"], test["KEEL"]),
-    said="At rate 0.0316 Post-Norm with norms on queries and keys ends at least 0.3 nats above KEEL, another layout.",
+    "> 0.3",
+    "At rate 0.0316 Post-Norm with norms on queries and keys ends at least 0.3 nats above KEEL, another layout.",
+    found="At rate 0.0316 Post-Norm with QK-Norm ends {mean:.2f} nats above KEEL.",
     source="this book, a forecast; on the general point: Rybakov et al. 2024, arXiv 2410.16682",
-    criterion="> 0.3",
-    kind="at",
-    since=stressed.find_start(),
-    looked=searches.where(arm="keel").find_start(),
-    tried={"control": "the same layout without QK-Norm"},
+    beside={"control": "the same layout without QK-Norm"},
 )
-claim(
+apart = test["Post-Norm"] - test["KEEL"]
+seen = searched["post"].records  # the runs repeat some of chapter 02
+replace(apart, records=apart.records + seen).claim(
     "C-keel-mends-post-at-a-high-rate",
-    "At rate 0.0316 Post-Norm ends {mean:.2f} nats above KEEL.",
-    minus(test["Post-Norm"], test["KEEL"]),
-    said="At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
+    "> 0.3",
+    "At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
+    found="At rate 0.0316 Post-Norm ends {mean:.2f} nats above KEEL.",
     source="arXiv 2601.19895: KEEL bears far higher rates than Post-Norm",
-    criterion="> 0.3",
-    kind="at",
-    since=searches.where(arm="post").find_start(),  # the runs repeat some of chapter 02
 )
 
+
 # %%
-even = {
-    name: [record.probes["attention"]["entropy"][:3] for _, record in part]
-    for name, part in of_layout.items()
-}
-claim(
+def find_evenness(record):
+    """Average the entropy of the first three blocks' attention, as a share of an even one's."""
+    return fmean(record.probes["attention"]["entropy"][:3])
+
+
+even = {name: part.measure(find_evenness) for name, part in of_layout.items()}
+even["Post-Norm with QK-Norm"].claim(
     "C-early-attention-stays-even",
-    "In the first three blocks QK-Norm's entropy is {mean:.2f} of an even one's, {bare:.2f} without; KEEL's is {keel:.2f}.",
-    [fmean(blocks) for blocks in even["Post-Norm with QK-Norm"]],
-    bare=float(np.mean(even["Post-Norm"])),
-    keel=float(np.mean(even["KEEL"])),
-    said="In those runs the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
+    "> 0.9",
+    "In those runs the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
+    found="In the first three blocks QK-Norm's entropy is {mean:.2f} of an even one's, {bare:.2f} without; KEEL's is {keel:.2f}.",
     source="this book, seen in the runs of the last cards",
-    criterion="> 0.9",
-    kind="at",
-    since=stressed.find_start(),
+    beside={"bare": even["Post-Norm"], "keel": even["KEEL"]},
 )
 
 # %% [markdown]
@@ -814,17 +771,15 @@ tenfold = replace(
     probes=("validation", "test", "attention", *of_04, "residual-rms"),
 )
 warm = lab.run(Experiment(tenfold, {"seed": [*ladder.SEEDS]}))
-calm = climbed.where(rung=rung, stage="first", arm="qk").values("test.loss")
-claim(
+calm = climbed.where(rung=rung, stage="first", arm="qk").measure("test.loss")
+top = warm.values(MEASURES["largest logit"])
+(warm.measure("test.loss") - calm).claim(
     "C-another-instability-remains",
-    "At rate 0.1 QK-Norm ends {mean:.3f} nats above its loss at 0.01; its largest logits are {least:.0f} to {top:.0f}.",
-    minus(warm.values("test.loss"), calm),
-    least=min(top := warm.values(MEASURES["largest logit"])),
-    top=max(top),
-    said="At rate 0.1 QK-Norm ends above its own loss at 0.01, ten times lower.",
+    "> 0",
+    "At rate 0.1 QK-Norm ends above its own loss at 0.01, ten times lower.",
+    found="At rate 0.1 QK-Norm ends {mean:.3f} nats above its loss at 0.01; its largest logits are {least:.0f} to {top:.0f}.",
     source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
-    criterion="> 0",
-    kind="at",
+    beside={"least": min(top), "top": max(top)},
 )
 
 # %% [markdown]
@@ -849,9 +804,8 @@ places = ["embedding", *(f"block {i}" for i in range(1, ladder.RUNGS[rung].depth
 def describe_worth(arm):
     """Write how much the loss rises without each block, with 95 % intervals."""
     row = {"nats lost without": ARMS[arm]}
-    for place, costs in zip(
-        places[1:], zip(*runs[arm].values("removal-cost"), strict=True), strict=True
-    ):
+    by_block = zip(*runs[arm].values("removal-cost"), strict=True)
+    for place, costs in zip(places[1:], by_block, strict=True):
         low, high = t_interval(costs)
         row[place] = f"{fmean(costs):.2f} ± {(high - low) / 2:.2f}"
     return row
@@ -860,40 +814,37 @@ def describe_worth(arm):
 plots.table([describe_worth(arm) for arm in SPARED])
 
 # %%
-share = {arm: values(arm, "late share") for arm in SPARED}
 sun, li = "Sun et al. 2025, arXiv 2502.05795", "Li et al. 2025, arXiv 2412.13795"
 half = len(look("pre", "removal-cost")) // 2
 for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln", li, "71 million to 7 billion")):  # fmt: skip
-    claim(
+    compare(arm, "late share").claim(
         f"C-{arm}-wakes-late-blocks",
-        "Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
-        compare(arm, "late share"),
-        recipe=ARMS[arm],
-        nats=float(np.mean(look(arm, "removal-cost")[half:])),
-        pre=float(np.mean(look("pre", "removal-cost")[half:])),
-        its=fmean(share[arm]),
-        other=fmean(share["pre"]),
-        said=f"Under {ARMS[arm]} late blocks have a larger share of the work than under Pre-Norm.",
+        "> 0",
+        f"Under {ARMS[arm]} late blocks have a larger share of the work than under Pre-Norm.",
+        found="Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
         source=source,
-        criterion="> 0",
-        kind="best",
-        domain=f"twelve blocks and more, {theirs} parameters",
-        ours="six blocks of width 32",
-        in_range=False,
+        beside={
+            "recipe": ARMS[arm],
+            "nats": np.mean(look(arm, "removal-cost")[half:]),
+            "pre": np.mean(look("pre", "removal-cost")[half:]),
+            "its": measure(runs[arm], "late share"),
+            "other": measure(runs["pre"], "late share"),
+        },
+        domain=Domain(
+            f"twelve blocks and more, {theirs} parameters", "six blocks of width 32", inside=False
+        ),
     )
 
 
 # %%
-claim(
+compare("mix-ln", "unevenness").claim(
     "C-mix-ln-evens-the-gradients",
-    "First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
-    compare("mix-ln", "unevenness"),
-    **write_factors("mix-ln"),
-    said="At step 100 Mix-LN's gradients differ less between first and last block than Pre-Norm's.",
+    "< 0",
+    "At step 100 Mix-LN's gradients differ less between first and last block than Pre-Norm's.",
+    found="First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
     source=f"{li}, abstract: more uniform gradients across layers",
-    criterion="< 0",
-    kind="best",
-    tried={
+    beside={
+        **write_factors("mix-ln"),
         "second value": "step 20, where both are nearly even",
         "control": describe_looks("mix-ln", "unevenness"),
     },
@@ -902,19 +853,19 @@ claim(
 # %%
 grown = compare("lns", "growth", "pre, normal")
 same, (other, its) = name_rates(runs["lns"], runs["pre, normal"]), stand_beside("lns")
-claim(
+compare("lns", "growth").claim(
     "C-lns-stream-grows-less",
-    "LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times; behind the last block its variance is {share:.2f} of Pre-Norm's.",
-    compare("lns", "growth"),
-    its=measure(its),
-    other=measure(other),
-    share=float((look("lns", "residual-rms")[-1] / look("pre", "residual-rms")[-1]) ** 2),
-    said="From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
+    "< 0",
+    "From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
+    found="LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times; behind the last block its variance is {share:.2f} of Pre-Norm's.",
     source=sun,
     published="130M parameters: a variance of about 25 in place of 175",
-    tried={"control": f"against Pre-Norm from LNS' weights, {same}: {grown:+.1f}"},
-    criterion="< 0",
-    kind="best",
+    beside={
+        "its": measure(its, "growth"),
+        "other": measure(other, "growth"),
+        "share": (look("lns", "residual-rms")[-1] / look("pre", "residual-rms")[-1]) ** 2,
+        "control": f"against Pre-Norm from LNS' weights, {same}: {grown:+.1f}",
+    },
 )
 race("C-lns-below-its-weights", "this book, a forecast")
 race("C-mix-ln-below-pre", li, published="71M parameters: perplexity 33.12 against 34.77")
@@ -949,16 +900,13 @@ product, sigmas = 1.0, [1.0]
 for _ in range(1_000_000 - 1):
     product *= 1 + 1 / sigmas[-1]
     sigmas.append(product**0.5)
-claim(
+exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
     "C-lns-recursion-is-a-square",
-    "The recursion's variance is {k:.3f} L² at a thousand blocks, {mean:.4f} L² at a million.",
-    sigmas[-1] ** 2 / len(sigmas) ** 2,
-    k=sigmas[999] ** 2 / 1000**2,
-    said="The recursion printed for Pre-Norm's variance grows like a quarter of the square of the depth.",
+    "in [0.24, 0.26]",
+    "The recursion printed for Pre-Norm's variance grows like a quarter of the square of the depth.",
+    found="The recursion's variance is {k:.3f} L² at a thousand blocks, {mean:.4f} L² at a million.",
     source="against “exponentially” in the abstract of Sun et al. 2025, arXiv 2502.05795; equation 6",
-    criterion="in [0.24, 0.26]",
-    kind="exact",
-    tolerance=0.001,
+    beside={"k": sigmas[999] ** 2 / 1000**2},
 )
 
 # %% [markdown]
@@ -984,26 +932,19 @@ def last_block_counts(name, depth, seed):
 # %%
 def power(name):
     """Fit share ~ depth^p between two depths, seed by seed."""
-    low, high = sizes.ends
-    return [
-        float(np.log(last_block_counts(name, high, s) / last_block_counts(name, low, s)))
-        / float(np.log(high / low))
-        for s in draws
-    ]
+    low, high = ([last_block_counts(name, depth, s) for s in draws] for depth in sizes.ends)
+    return computed(np.log(np.divide(high, low)) / np.log(sizes.ends[1] / sizes.ends[0]))
 
 
 # %%
-claim(
+power("resi-dual").claim(
     "C-resi-dual-keeps-its-last-block",
-    "What the last of L blocks moves goes like L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm, {post:.2f} in Post-Norm.",
-    power("resi-dual"),
-    pre=fmean(power("pre")),
-    post=fmean(power("post")),
-    said="At first weights, between 6 and 48 blocks, what ResiDual's last block moves does not shrink with the depth.",
+    "in [-0.25, 0.25]",
+    "At first weights, between 6 and 48 blocks, what ResiDual's last block moves does not shrink with the depth.",
+    found="What the last of L blocks moves goes like L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm, {post:.2f} in Post-Norm.",
     source=xie,
+    beside={"pre": power("pre"), "post": power("post")},
     predicted=0.0,
-    criterion="in [-0.25, 0.25]",
-    kind="at",
 )
 
 # %% [markdown]
@@ -1075,28 +1016,24 @@ $$\alpha_e = 0.81\,(N^4M)^{1/16}, \qquad \beta_e = 0.87\,(N^4M)^{-1/16}.$$
 # %%
 ratio = (4 / (12**0.5 * 3**0.25)) ** 0.5  # of the two numbers in front, α's over β's
 front = (ratio / 2**0.5) ** 0.5, (1 / (ratio * 2**0.5)) ** 0.5
-claim(
+exact(max(abs(front[0] - 0.81), abs(front[1] - 0.87)), tolerance=0.001).claim(
     "C-encoder-constants-follow",
-    "We derive {alpha:.4f} and {beta:.4f}: off by {mean:.4f} at most.",
-    max(abs(front[0] - 0.81), abs(front[1] - 0.87)),
-    alpha=front[0],
-    beta=front[1],
-    said="The published constants of the encoder follow from the derivation.",
+    "< 0.005",
+    "The published constants of the encoder follow from the derivation.",
+    found="We derive {alpha:.4f} and {beta:.4f}: off by {mean:.4f} at most.",
     source="Wang et al. 2024, arXiv 2203.00555, the table beside Figure 2",
     published="0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16)",
-    criterion="< 0.005",
-    kind="exact",
-    tolerance=0.001,
+    beside={"alpha": front[0], "beta": front[1]},
 )
-claim(
+exact(
+    sum(Place(stack=stack, encoder=500, decoder=500).sublayers for stack in ("encoder", "decoder"))
+).claim(
     "C-thousand-layers-are-2500-sublayers",
-    "An encoder and a decoder of 500 blocks each have {mean:,.0f} sublayers.",
-    sum(Place(stack=stack, encoder=500, decoder=500).sublayers for stack in ("encoder", "decoder")),
-    said="A thousand layers in an encoder and a decoder are 2,500 sublayers.",
+    "in [2500, 2500]",
+    "A thousand layers in an encoder and a decoder are 2,500 sublayers.",
+    found="An encoder and a decoder of 500 blocks each have {mean:,.0f} sublayers.",
     source="Wang et al. 2024, arXiv 2203.00555, abstract",
     published="1,000 layers, 2,500 sublayers",
-    criterion="in [2500, 2500]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -1111,39 +1048,29 @@ So that model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One 
 
 # %%
 shleifer = "Shleifer et al. 2021, arXiv 2110.09456"
-
-
-def average_ratio(arm, step=-1, on=rung):
-    """Average first over last over the runs that report on a rung."""
-    return fmean(first_over_last(record, step) for _, record in looked[on][arm])
-
-
-claim(
+measure(runs["pre"], "first/last").tuned().claim(
     "C-pre-gradients-lean-to-the-first",
-    "At step 100 Pre-Norm's first block has {mean:.2f} times the gradient of its last one; at steps 1 and 20, {start:.2f} and {later:.2f} times.",
-    values("pre", "first/last"),
-    start=average_ratio("pre", 0),
-    later=average_ratio("pre", -2),
-    said="At step 100 Pre-Norm's first block gets a larger gradient than its last one.",
+    "> 1",
+    "At step 100 Pre-Norm's first block gets a larger gradient than its last one.",
+    found="At step 100 Pre-Norm's first block has {mean:.2f} times the gradient of its last one; at steps 1 and 20, {start:.2f} and {later:.2f} times.",
     source=shleifer,
-    criterion="> 1",
-    kind="best",
-    tried={"second value": "step 20, where they lean to the last; with twelve blocks as with six"},
+    beside={
+        "start": average_ratio("pre", 0),
+        "later": average_ratio("pre", -2),
+        "second value": "step 20, where they lean to the last; with twelve blocks as with six",
+    },
 )
 
 # %%
 if "normformer" in runs:
-    claim(
+    compare("normformer", "unevenness").claim(
         "C-normformer-evens-the-gradients",
-        "First over last, as a factor either way: {its:.2f} under NormFormer, {other:.2f} under Pre-Norm.",
-        compare("normformer", "unevenness"),
-        **write_factors("normformer"),
-        said="At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
+        "< 0",
+        "At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
+        found="First over last, as a factor either way: {its:.2f} under NormFormer, {other:.2f} under Pre-Norm.",
         source=shleifer,
-        criterion="< 0",
-        kind="best",
-        since=climbed.where(rung=rung, stage="final", arm=["pre", "normformer"]).find_start(),
-    )  # fmt: skip
+        beside=write_factors("normformer"),
+    )
 
 # %%
 race(
@@ -1246,51 +1173,41 @@ slopes = {
     name: np.polyfit(np.log([*of]), np.log([*of.values()]), 1)[0] for name, of in gradients.items()
 }
 xiong = "Xiong et al. 2020, arXiv 2002.04745"
-claim(
+computed(np.mean(summed["Post-Norm"], axis=1)).claim(
     "C-xiong-lemma-post",
-    "The sum before Post-Norm's last norm is {mean:.3f} d, averaged over twelve blocks.",
-    [fmean(of) for of in summed["Post-Norm"]],
-    said="The sum before the last norm of a Post-Norm block has a square of 3/2 d.",
+    "in [1.4, 1.6]",
+    "The sum before the last norm of a Post-Norm block has a square of 3/2 d.",
+    found="The sum before Post-Norm's last norm is {mean:.3f} d, averaged over twelve blocks.",
     source=f"{xiong}, Lemma 2",
     predicted=1.5,
-    criterion="in [1.4, 1.6]",
-    kind="at",
 )
-claim(
+computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
     "C-xiong-lemma-pre",
-    "Pre-Norm's square grows by {mean:.2f} d a block, over twelve.",
-    [(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]],
-    said="The square of Pre-Norm's stream grows on average by d/2 to 3/2 d a block.",
+    "in [0.5, 1.5]",
+    "The square of Pre-Norm's stream grows on average by d/2 to 3/2 d a block.",
+    found="Pre-Norm's square grows by {mean:.2f} d a block, over twelve.",
     source=f"{xiong}, Lemma 2",
     predicted=1.0,
-    criterion="in [0.5, 1.5]",
-    kind="at",
 )
 
 # %%
-claim(
+computed(slopes["Post-Norm"]).claim(
     "C-xiong-theorem-post",
-    "Over {low} to {high} blocks Post-Norm's last gradient goes like L to the power {mean:.2f}.",
-    slopes["Post-Norm"].tolist(),
-    low=sizes.depths[0],
-    high=sizes.depths[-1],
-    said="From 2 to 32 blocks Post-Norm's last gradient hardly changes with the depth, at first weights.",
+    "in [-0.1, 0.1]",
+    "From 2 to 32 blocks Post-Norm's last gradient hardly changes with the depth, at first weights.",
+    found="Over {low} to {high} blocks Post-Norm's last gradient goes like L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound is constant in L",
+    beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
     predicted=0.0,
-    criterion="in [-0.1, 0.1]",
-    kind="at",
 )
-claim(
+computed(slopes["Pre-Norm"]).claim(
     "C-xiong-theorem-pre",
-    "Over {low} to {high} blocks Pre-Norm's last gradient goes like L to the power {mean:.2f}.",
-    slopes["Pre-Norm"].tolist(),
-    low=sizes.depths[0],
-    high=sizes.depths[-1],
-    said="Pre-Norm's last gradient falls like one over the root of the depth, at first weights.",
+    "in [-0.6, -0.4]",
+    "Pre-Norm's last gradient falls like one over the root of the depth, at first weights.",
+    found="Over {low} to {high} blocks Pre-Norm's last gradient goes like L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound falls like L^(−1/2)",
+    beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
     predicted=-0.5,
-    criterion="in [-0.6, -0.4]",
-    kind="at",
 )
 
 # %% [markdown]
@@ -1330,15 +1247,12 @@ plots.table(
 # %%
 by_hand = {"Post-Norm": [1, 0, 0, 0], "Pre-Norm": [1, 1.5, 2, 0]}
 off = [abs(a - b) for s in steps for a, b in zip(traced[s, "LayerNorm"], by_hand[s], strict=True)]
-claim(
+exact(max(off), tolerance=1e-6).claim(
     "C-uniform-offset-by-hand",
-    "Traced with LayerNorm, a uniform offset differs from the hand's numbers by {mean:.0e} at most.",
-    max(off),
-    said="Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm takes it out.",
+    "< 1e-6",
+    "Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm takes it out.",
+    found="Traced with LayerNorm, a uniform offset differs from the hand's numbers by {mean:.0e} at most.",
     source="“Layer normalization, an article”, continued to the final norm",
-    criterion="< 1e-6",
-    kind="exact",
-    tolerance=1e-6,
 )
 
 
@@ -1354,16 +1268,13 @@ def hear_offset(norm):
     return (outputs[1] - outputs[0]).abs().max().item()
 
 
-claim(
+exact(hear_offset("layer"), tolerance=1e-9).claim(
     "C-nobody-reads-a-uniform-offset",
-    "An offset of 0.5 in every channel moves Pre-Norm's logits by {mean:.0e} with LayerNorm, by {rms:.1g} with RMSNorm.",
-    hear_offset("layer"),
-    rms=hear_offset("rms"),
-    said="With LayerNorm the offset that Pre-Norm preserves reaches no branch and no logit.",
+    "< 1e-9",
+    "With LayerNorm the offset that Pre-Norm preserves reaches no branch and no logit.",
+    found="An offset of 0.5 in every channel moves Pre-Norm's logits by {mean:.0e} with LayerNorm, by {rms:.1g} with RMSNorm.",
     source="algebra: every reader of the stream removes its mean",
-    criterion="< 1e-9",
-    kind="exact",
-    tolerance=1e-9,
+    beside={"rms": hear_offset("rms")},
 )
 
 # %% [markdown]
@@ -1414,18 +1325,17 @@ theirs = [
     1.3183, 0.2663, 0.2614, 0.2619, 0.2555, 0.2684, 0.2698,
 ]  # fmt: skip
 twelve = {first: measure_stack(first, 12)[1:] for first in (True, False)}
-claim(
+exact(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), tolerance=0.0005).claim(
     "C-printed-examples-hold",
-    "Of {count} printed numbers the worst is off by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first (pre), {post:.2f} times (post).",
-    max(abs(a - b) for a, b in zip(ours, theirs, strict=True)),
-    count=len(theirs),
-    pre=twelve[True][-1] / twelve[True][0],
-    post=twelve[False][-1] / twelve[False][0],
-    said="The article's printed examples of both blocks are what its definitions give.",
+    "< 0.0006",
+    "The article's printed examples of both blocks are what its definitions give.",
+    found="Of {count} printed numbers the worst is off by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first (pre), {post:.2f} times (post).",
     source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
-    criterion="< 0.0006",
-    kind="exact",
-    tolerance=0.0005,
+    beside={
+        "count": len(theirs),
+        "pre": twelve[True][-1] / twelve[True][0],
+        "post": twelve[False][-1] / twelve[False][0],
+    },
 )
 
 # %%
@@ -1438,15 +1348,12 @@ written = {
     "pre": same + slope(branch, norm(token)) @ slope(norm, token),
 }
 found = {"post": slope(lambda x: norm(x + branch(x)), token), "pre": slope(lambda x: x + branch(norm(x)), token)}  # fmt: skip
-claim(
+exact(max((written[name] - found[name]).abs().max() for name in written), tolerance=1e-12).claim(
     "C-block-jacobians",
-    "The two written Jacobians and autograd's differ by {mean:.0e} at most.",
-    max((written[name] - found[name]).abs().max().item() for name in written),
-    said="A block's Jacobian is J_N (I + J_F) behind the addition, and I + J_F J_N before the branch.",
+    "< 1e-12",
+    "A block's Jacobian is J_N (I + J_F) behind the addition, and I + J_F J_N before the branch.",
+    found="The two written Jacobians and autograd's differ by {mean:.0e} at most.",
     source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %% [markdown]
@@ -1459,20 +1366,18 @@ A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradie
 """
 
 # %%
-claim(
+measure(runs["post"], "first/last").tuned().claim(
     "C-post-gradients-lean-to-the-last",
-    "First over last gradient at step 100: {mean:.2f}, with {blocks} blocks {deep:.2f}; at steps 1 and 20, {start:.2f} and {later:.2f}.",
-    values("post", "first/last"),
-    blocks=blocks,
-    deep=average_ratio("post", on=deep),
-    start=average_ratio("post", 0),
-    later=average_ratio("post", -2),
-    said="At step 100 Post-Norm's first block gets a smaller gradient than its last one.",
+    "< 1",
+    "At step 100 Post-Norm's first block gets a smaller gradient than its last one.",
+    found="First over last gradient at step 100: {mean:.2f}, with {blocks} blocks {deep:.2f}; at steps 1 and 20, {start:.2f} and {later:.2f}.",
     source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
-    criterion="< 1",
-    kind="best",
-    tried={
-        "second value": "steps 1 and 20, where they are even; twelve blocks, where they lean more"
+    beside={
+        "blocks": blocks,
+        "deep": average_ratio("post", on=deep),
+        "start": average_ratio("post", 0),
+        "later": average_ratio("post", -2),
+        "second value": "steps 1 and 20, where they are even; twelve blocks, where they lean more",
     },
 )
 
@@ -1490,16 +1395,13 @@ def walk(factor, optimizer, **options):
 
 
 far = {o: walk(1.0, o) / walk(0.001, o) for o in (torch.optim.Adam, torch.optim.SGD)}
-claim(
+exact(far[torch.optim.Adam], tolerance=0.001).claim(
     "C-adam-does-not-see-vanishing",
-    "With gradients a thousand times smaller SGD gets {sgd:.0f} times less far, Adam {mean:.4f} times.",
-    far[torch.optim.Adam],
-    sgd=far[torch.optim.SGD],
-    said="Adam steps as far with gradients a thousand times smaller.",
+    "< 1.01",
+    "Adam steps as far with gradients a thousand times smaller.",
+    found="With gradients a thousand times smaller SGD gets {sgd:.0f} times less far, Adam {mean:.4f} times.",
     source="Adam divides each gradient by its own size, as long as that is far above its ε",
-    criterion="< 1.01",
-    kind="exact",
-    tolerance=0.001,
+    beside={"sgd": far[torch.optim.SGD]},
 )
 
 # %% [markdown]

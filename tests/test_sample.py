@@ -65,6 +65,17 @@ def test_other_seeds_are_not_paired_but_compared():
     assert len(found.records) == 6, "it knows the runs of both"
 
 
+def test_an_improvement_by_seed_is_judged_by_pairs_and_keeps_both_samples():
+    post, pre = POST.measure("test.loss"), PRE.measure("test.loss")
+    found = pre.improvement_by_seed(post)
+    assert isinstance(found.estimate, Difference) and found.estimate.paired
+    assert found.values == (post - pre).values
+    assert found.interval == pytest.approx((post - pre).interval)
+    assert (found.estimate.one, found.estimate.other) == (pre.values, post.values)
+    with pytest.raises(ValueError, match="seeds 8, 9, 10 and seeds 7, 5, 6"):
+        pre.improvement_by_seed(runs({8: 1.0, 9: 2.0, 10: 0.5}).measure("test.loss"))
+
+
 def test_a_map_a_step_and_a_change_reach_through_what_was_computed():
     share = POST.measure(lambda one, step: one.probes["looks"][step]["share"][-1], at=0)
     difference = share.map(math.log10) - PRE.measure(

@@ -6,6 +6,7 @@
     losses.again(lr=0.018)                              the same runs with other fields
     losses - other.losses, losses / other.losses        seed by seed
     losses.improvement_over(other)                      how far they lie below others, not paired
+    losses.improvement_by_seed(other)                   the same, judged seed by seed
     combine(max, slow, middle, fast)                    one value a seed, of several samples
     runs["Post-Norm"].count(is_stuck)                   k of n runs; minus another count
     exact(0.0), computed([1.2, 1.3], unit="draws")      what no run made
@@ -112,6 +113,13 @@ class Sample:
         return _derive(
             lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
         )
+
+    def improvement_by_seed(self, other: "Sample") -> "Sample":
+        """Say how far these values lie below others of the same seeds, judged seed by seed.
+
+        It is `other - self`, and its card has the interval without pairs beside that of pairs.
+        """
+        return _derive(_compare_by_seed, self, other)
 
     def correlate_ranks(self, other: "Sample") -> "Sample":
         """Correlate with another measure of the same runs by ranks, with Fieller's interval."""
@@ -250,6 +258,11 @@ def _subtract(one: Sample, two: Sample) -> Estimate:
     if isinstance(one.estimate, Proportion) and isinstance(two.estimate, Proportion):
         return one.estimate - two.estimate
     return _join(operator.sub, one, two)
+
+
+def _compare_by_seed(one: Sample, two: Sample) -> Estimate:
+    pairs = _join(operator.sub, two, one).values
+    return compare_samples(one.list_values(), two.list_values(), pairs=pairs).pair()
 
 
 def _join(operate: Callable[..., float], *samples: Sample) -> Seeds:
