@@ -94,7 +94,7 @@ def test_the_entry_is_the_ledger_s():
     assert set(entry) == {
         "id", "sort", "said", "statement", "wording", "numbers", "source", "published", "domain",
         "values", "counts", "interval", "criterion", "effect", "predicted", "kind",
-        "samples", "rungs", "only", "word", "lock", "lacking", "unit",
+        "samples", "rungs", "runs", "only", "word", "lock", "lacking", "unit",
         "tried", "verdict", "weak", "tolerance", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3

@@ -182,3 +182,13 @@ def test_an_effect_stands_in_the_criterion():
 def test_what_cannot_be_judged_is_refused_by_name(sample, criterion, why):
     with pytest.raises(ValueError, match=why):
         sample.claim("x-refused", criterion, "s", source="here")
+
+
+def test_a_claim_of_records_keeps_seeds_values_and_dates_and_a_live_one_does_not():
+    post, pre = POST.measure("test.loss"), PRE.measure("test.loss")
+    kept = (post - pre).after(pre).claim("x-kept", "> 0", "s", source="here").to_dict()["runs"]
+    start = "2026-01-01T00:00:00+00:00"
+    assert kept == {"seeds": [5, 6, 7], "values": [1.0, 1.5, 3.0], "since": start, "looked": start}
+    scaled = combine(lambda one, two: one * two, post, computed([1.0, 2.0, 3.0]))
+    for live in (scaled, computed([1.0, 1.2]), exact(1.0)):
+        assert live.claim("x-live", "> 0", "s", source="here").to_dict()["runs"] is None

@@ -39,6 +39,7 @@ class Claim:
     effect: float | None  # an equivalence margin is at most a quarter of it
     predicted: float | None  # what theory gives
     rungs: Mapping[str, Estimate]  # of the ladder: what each rung and direction says, sizes first
+    runs: Mapping[str, Any] | None  # what was read from records: seeds, values, dates
     only: str | None  # the one rung on which it holds
     word: str | None  # of a finding that does not wait: which runs are older than its lock
     lock: Mapping[str, Any] | None  # when it was locked, with which probability and checksum
@@ -98,6 +99,7 @@ class Claim:
             "kind": self.kind,
             "samples": self.estimate.to_dict() if isinstance(self.estimate, Difference) else None,
             "rungs": {rung: _keep_estimate(one) for rung, one in self.rungs.items()} or None,
+            "runs": dict(self.runs) if self.runs else None,
             "only": self.only,
             "word": self.word,
             "lock": dict(self.lock) if self.lock else None,

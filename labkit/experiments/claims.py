@@ -65,6 +65,8 @@ class Evidence:
     kind: str = "at"  # a key of card_html.KINDS
     since: str = ""  # when the first of its runs began (UTC); "" where it has none, or has no dates
     looked: str | None = None  # the same of runs that were seen before; None where there are none
+    seeds: tuple[int, ...] = ()  # of each value, where it is of one run
+    live: bool = True  # some of it was computed just now; else it comes from records alone
     find_lacking: Callable[[str], Sequence[str]] = lambda rung: ()  # by the rung that reports
     unit: str | None = None  # what the sample is of, where it is not seeds or runs
     tolerance: float | None = None  # how far a later mean may lie
@@ -174,6 +176,7 @@ def make_claim(
         effect=effect,
         predicted=predicted,
         rungs=rungs,
+        runs=None if evidence.live or rungs else _describe_runs(evidence, estimate),
         only=only if inside else None,
         word=None if kind == "exact" or waits else choose_word(lock, since, looked),
         lock=lock and _sum_up_lock(lock, waits),
@@ -184,6 +187,16 @@ def make_claim(
     )
     _show_claim(judged)
     return judged
+
+
+def _describe_runs(evidence: Evidence, estimate: Estimate) -> dict[str, object]:
+    """Describe what a claim read from records, which is the same on every machine."""
+    return {
+        "seeds": list(evidence.seeds),
+        "values": [float(f"{value:.12g}") for value in estimate.values],
+        "since": evidence.since,
+        "looked": evidence.looked,
+    }
 
 
 def read_effect(criterion: str) -> tuple[str, float | None]:

@@ -46,6 +46,7 @@ class Sample:
     seeds: tuple[int, ...] = ()  # of each value; none where the values are not of single runs
     records: tuple[Record, ...] = ()
     earlier: tuple[Record, ...] = ()  # runs that were seen before these were trained
+    live: bool = False  # some of it was computed just now; else it comes from records alone
     size: str = ""  # of the model, where the runs are of the ladder
     kind: str = "at"  # at a stated setting, at each method's best rate, over a range, or exact
     lacking: tuple[str, ...] = ()  # what a comparison of its kind lacks (labkit.experiments.regime)
@@ -182,6 +183,8 @@ class Sample:
             kind=self.kind,
             since=find_start(self.records),
             looked=find_start(self.earlier) if self.earlier else None,
+            seeds=self.seeds,
+            live=self.live,
             find_lacking=lambda rung: self.lacking,
             unit=self.unit,
             tolerance=self.tolerance,
@@ -210,7 +213,7 @@ def exact(value: float | torch.Tensor, *, tolerance: float | None = None) -> Sam
     """
     # PyTorch warns where float() takes a tensor that has a gradient.
     number = value.item() if isinstance(value, torch.Tensor) else float(value)
-    return Sample(Seeds((number,)), kind="exact", tolerance=tolerance)
+    return Sample(Seeds((number,)), live=True, kind="exact", tolerance=tolerance)
 
 
 def computed(
@@ -225,12 +228,12 @@ def computed(
     `interval` is given where it is not Student's of the values.
     """
     if not isinstance(values, float | int | Sequence | np.ndarray):
-        return Sample(values, unit=unit, tolerance=tolerance)
+        return Sample(values, live=True, unit=unit, tolerance=tolerance)
     numbers = tuple(map(float, np.atleast_1d(values)))
     if interval is None:
-        return Sample(Seeds(numbers), unit=unit, tolerance=tolerance)
+        return Sample(Seeds(numbers), live=True, unit=unit, tolerance=tolerance)
     given = Given(numbers, (float(interval[0]), float(interval[1])))
-    return Sample(given, unit=unit, tolerance=tolerance)
+    return Sample(given, live=True, unit=unit, tolerance=tolerance)
 
 
 def combine(operate: Callable[..., float], *samples: Sample) -> Sample:
@@ -309,6 +312,7 @@ def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
         seeds=first.seeds if len(first.seeds) == len(estimate.values) else (),
         records=_join_unique(parent.records for parent in parents),
         earlier=_join_unique(parent.earlier for parent in parents),
+        live=any(parent.live for parent in parents),
         size="".join(sizes),
         kind=kinds.pop() if len(kinds) == 1 else "at" if kinds else "exact",
         lacking=_join_unique(parent.lacking for parent in parents),

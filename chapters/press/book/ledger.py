@@ -25,7 +25,7 @@ LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
     *("sort", "said", "statement", "wording", "numbers", "source", "published", "domain"),
     *("values", "counts", "interval", "criterion", "effect", "predicted", "kind"),
-    *("samples", "rungs", "only", "word", "lock", "lacking", "unit", "tried"),
+    *("samples", "rungs", "runs", "only", "word", "lock", "lacking", "unit", "tried"),
     *("verdict", "weak", "tolerance", "seeds"),
     "chapter",
 )
