@@ -28,7 +28,6 @@ seed = 0
 # %%
 from dataclasses import replace
 from math import inf
-from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +36,7 @@ from torch import nn
 from labkit import TrainConfig, check, plots, train  # pip install the book's folder
 from labkit.convert import fold_norms
 from labkit.corpora import Digits
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.experiments import Domain, Experiment, Lab, Run, computed, exact, ladder, regime
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.norms import (
     BatchNorm,
@@ -51,12 +50,8 @@ from labkit.probes.trained import measure_leakage
 from labkit.source import show
 
 # %%
-lab = Lab(
-    "01_batchnorm_vs_layernorm",
-    size=size,
-    seed=seed,
-    memory={"kernel": "1150M", "run": "1000M"},
-)
+memory = {"kernel": "1150M", "run": "1000M"}
+lab = Lab("01_batchnorm_vs_layernorm", size=size, seed=seed, memory=memory)
 sizes = lab.sizes(
     # smoke, book, gpu
     images_shown=(256, 5120, 128_000),
@@ -169,15 +164,13 @@ theirs = {
     "instance": (instance_norm(x), F.instance_norm(x)),
     "group": (group_norm(x, 3), F.group_norm(x, 3)),
 }
-claim(
+off = max((ours[name] - y).abs().max() for name, pair in theirs.items() for y in pair)
+exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
-    "One function, given five lists of axes, equals PyTorch's functions and those of labkit, this book's library, up to {mean:.1g}.",
-    max((ours[name] - y).abs().max().item() for name, both in theirs.items() for y in both),
-    said="One formula over different axes is all four norms.",
+    "<= 1e-10",
+    "One formula over different axes is all four norms.",
+    found="One function, given five lists of axes, equals PyTorch's functions and those of labkit, this book's library, up to {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
-    criterion="<= 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %%
@@ -186,16 +179,13 @@ distance = {
     for groups in (1, 6)
     for name in ("layer", "instance")
 }
-claim(
+exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=1e-5).claim(
     "01-group-norm-limits",
-    "GroupNorm with one group is LayerNorm over features and positions, with C groups InstanceNorm, up to {mean:.1g}; the reverse is off by {reverse:.1f} or more.",
-    max(distance["G=1 from layer"], distance["G=6 from instance"]),
-    reverse=min(distance["G=6 from layer"], distance["G=1 from instance"]),
-    said="GroupNorm with one group is LayerNorm over features and positions; with as many groups as channels it is InstanceNorm.",
+    "<= 1e-5",
+    "GroupNorm with one group is LayerNorm over features and positions; with as many groups as channels it is InstanceNorm.",
+    found="GroupNorm with one group is LayerNorm over features and positions, with C groups InstanceNorm, up to {mean:.1g}; the reverse is off by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
-    criterion="<= 1e-5",
-    kind="exact",
-    tolerance=1e-5,
+    beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
 
 # %% [markdown]
@@ -217,17 +207,17 @@ of the **old** one.
 pairs = torch.tensor([[1.0, 2, 3], [6, 4, 5]])
 norm = BatchNorm(3)
 norm(pairs)
-claim(
+unbiased, biased = (
+    (norm.running_var - 0.9 - 0.1 * pairs.var(dim=0, correction=n)).abs().max() for n in (1, 0)
+)
+exact(unbiased, tolerance=1e-6).claim(
     "01-running-variance-is-unbiased",
-    "After one step the running variance is 0.9 + 0.1 · (unbiased variance), up to {mean:.1g}; "
+    "<= 1e-6",
+    "PyTorch's running variance is the unbiased one.",
+    found="After one step the running variance is 0.9 + 0.1 · (unbiased variance), up to {mean:.1g}; "
     "with the biased one it would differ by {biased:.2f}.",
-    (norm.running_var - 0.9 - 0.1 * pairs.var(dim=0, correction=1)).abs().max().item(),
-    biased=(norm.running_var - 0.9 - 0.1 * pairs.var(dim=0, correction=0)).abs().max().item(),
-    said="PyTorch's running variance is the unbiased one.",
     source="PyTorch's documentation of BatchNorm1d",
-    criterion="<= 1e-6",
-    kind="exact",
-    tolerance=1e-6,
+    beside={"biased": biased},
 )
 
 # %% [markdown]
@@ -285,15 +275,13 @@ def jacobian(x, eps=1e-5):
 values = torch.randn(8).double()
 of_token = torch.func.jacrev(layer_norm)(values)
 of_channel = torch.func.jacrev(lambda x: batch_norm(x[:, None], training=True)[:, 0])(values)
-claim(
+off = max((j - jacobian(values)).abs().max() for j in (of_token, of_channel))
+exact(off, tolerance=1e-10).claim(
     "01-one-jacobian",
-    "LayerNorm of eight features and BatchNorm of eight examples have the Jacobian of the formula, up to {mean:.1g}.",
-    max((j - jacobian(values)).abs().max().item() for j in (of_token, of_channel)),
-    said="BatchNorm and LayerNorm have one Jacobian, each over its own axis.",
+    "<= 1e-10",
+    "BatchNorm and LayerNorm have one Jacobian, each over its own axis.",
+    found="LayerNorm of eight features and BatchNorm of eight examples have the Jacobian of the formula, up to {mean:.1g}.",
     source="derived above; Santurkar et al. 2018, arXiv 1805.11604, use BatchNorm's",
-    criterion="<= 1e-10",
-    kind="exact",
-    tolerance=1e-10,
 )
 
 # %%
@@ -301,15 +289,12 @@ ranks = {
     m: torch.linalg.matrix_rank(jacobian(torch.arange(m).double()), atol=1e-3).item()
     for m in (2, 3, 4, 8, 32)
 }
-claim(
+exact(sum(rank != m - 2 for m, rank in ranks.items()), tolerance=0).claim(
     "01-rank-m-minus-two",
-    "At m = 2, 3, 4, 8, 32 the Jacobian's rank is m − 2, with {mean:.0f} exceptions; singular values below 0.001 count as 0.",
-    sum(rank != m - 2 for m, rank in ranks.items()),
-    said="A norm over m values keeps m − 2 directions of the gradient.",
+    "<= 0",
+    "A norm over m values keeps m − 2 directions of the gradient.",
+    found="At m = 2, 3, 4, 8, 32 the Jacobian's rank is m − 2, with {mean:.0f} exceptions; singular values below 0.001 count as 0.",
     source="derived above",
-    criterion="<= 0",
-    kind="exact",
-    tolerance=0.0,
 )
 
 # %% [markdown]
@@ -352,17 +337,13 @@ plots.xor_points(
 linear = batch_norm(features, training=True)
 bend = {name: y[0] + y[3] - y[1] - y[2] for name, y in (("layer", after), ("batch", linear))}
 right = [int(third > -1.32) == label for third, label in zip(after[:, 2], labels, strict=True)]
-claim(
+exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
-    "LayerNorm and a threshold get {mean:.0f} of the four XOR points right. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
-    sum(right),
-    layer=bend["layer"].abs().max().item(),
-    batch=bend["batch"].abs().max().item(),
-    said="LayerNorm lets a linear map solve XOR, which BatchNorm cannot.",
+    ">= 4",
+    "LayerNorm lets a linear map solve XOR, which BatchNorm cannot.",
+    found="LayerNorm and a threshold get {mean:.0f} of the four XOR points right. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
-    criterion=">= 4",
-    kind="exact",
-    tolerance=0.0,
+    beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
 
 # %%
@@ -370,16 +351,13 @@ x = torch.randn(16, 5).double()
 mean, std = x.mean(dim=0), (x.var(dim=0, correction=0) + 1e-5).sqrt()
 restored = batch_norm(x, weight=std, bias=mean, training=True)
 lost = layer_norm(x, eps=0.0) - layer_norm(2 * x + 1, eps=0.0)
-claim(
+exact((restored - x).abs().max(), tolerance=1e-10).claim(
     "01-gain-and-shift-restore-batch-only",
-    "Gain σ and shift μ undo BatchNorm up to {mean:.1g}. LayerNorm gives x and 2x + 1 the same output, up to {same:.1g}.",
-    (restored - x).abs().max().item(),
-    same=lost.abs().max().item(),
-    said="Gain and shift can undo BatchNorm; nothing can undo LayerNorm.",
+    "<= 1e-10",
+    "Gain and shift can undo BatchNorm; nothing can undo LayerNorm.",
+    found="Gain σ and shift μ undo BatchNorm up to {mean:.1g}. LayerNorm gives x and 2x + 1 the same output, up to {same:.1g}.",
     source="Ioffe and Szegedy 2015 for BatchNorm; a blog series extends it to LayerNorm",
-    criterion="<= 1e-10",
-    kind="exact",
-    tolerance=1e-10,
+    beside={"same": lost.abs().max()},
 )
 
 # %% [markdown]
@@ -514,15 +492,14 @@ lab.train_live(final)
 # %%
 def read(cell, what="test.accuracy"):
     """Read a number of a cell's five runs."""
-    return final_by_cell[cell].values(what)
+    return final_by_cell[cell].measure(what)
 
 
-def tell_lacks(*compared):
-    """Say what a comparison of tuned cells lacks."""
-    return [
-        *regime.rates({cell: tuned[cell] for cell in compared}),
-        *regime.seeds(five, [ladder.TUNING_SEED]),
-    ]
+def compare(one, other, what="test.accuracy"):
+    """Subtract the other cell's number, each cell at its own rate."""
+    grid = {cell: tuned[cell] for cell in (one, other)}
+    lacking = [*regime.rates(grid), *regime.seeds(five, [ladder.TUNING_SEED])]
+    return (read(one, what) - read(other, what)).tuned(lacking)
 
 
 plots.curves(
@@ -537,31 +514,24 @@ plots.curves(
 
 # %%
 error = "10.6 points more errors than GroupNorm (ResNet-50 on ImageNet, two images per GPU)"
-claim(
+compare("LayerNorm | 2", "BatchNorm | 2").claim(
     "01-bn-fails-at-batch-2",
-    "At two images a step BatchNorm's test accuracy is {batch:.2f}, LayerNorm's {layer:.2f}: a difference of {mean:.2f}.",
-    minus(read("LayerNorm | 2"), read("BatchNorm | 2")),
-    said="At two images a step a perceptron with BatchNorm fails, at every learning rate.",
-    batch=fmean(read("BatchNorm | 2")),
-    layer=fmean(read("LayerNorm | 2")),
+    "> 0.2",
+    "At two images a step a perceptron with BatchNorm fails, at every learning rate.",
+    found="At two images a step BatchNorm's test accuracy is {batch:.2f}, LayerNorm's {layer:.2f}: a difference of {mean:.2f}.",
     source="this book; for ResNet-50, Wu and He 2018, arXiv 1803.08494",
     published=error,
-    criterion="> 0.2",
-    kind="best",
-    lacking=tell_lacks("LayerNorm | 2", "BatchNorm | 2"),
+    beside={"batch": read("BatchNorm | 2"), "layer": read("LayerNorm | 2")},
 )
 
 # %%
-claim(
+compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "01-bn-first-at-batch-128",
-    "With 128 images a step and 40 steps, BatchNorm's test loss lies {mean:.3f} nats below LayerNorm's.",
-    minus(read("LayerNorm | 128", "test.loss"), read("BatchNorm | 128", "test.loss")),
-    said="In large batches, and few steps, BatchNorm learns faster than LayerNorm.",
+    "> 0",
+    "In large batches, and few steps, BatchNorm learns faster than LayerNorm.",
+    found="With 128 images a step and 40 steps, BatchNorm's test loss lies {mean:.3f} nats below LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
-    criterion="> 0",
-    kind="best",
-    lacking=tell_lacks("LayerNorm | 128", "BatchNorm | 128"),
 )
 
 # %% [markdown]
@@ -575,17 +545,17 @@ test the same networks both ways.
 """
 
 # %%
-claim(
+(read("BatchNorm | 4") - read("BatchNorm | 4", "test-batch-statistics.accuracy")).claim(
     "01-running-statistics-help",
-    "At four images a step running statistics in place of the batch's raise test accuracy by {mean:.2f}, to {four:.2f}; at two, from {two:.2f} to {running:.2f}.",
-    minus(read("BatchNorm | 4"), read("BatchNorm | 4", "test-batch-statistics.accuracy")),
-    said="Trained in batches of four, BatchNorm tests better with running statistics than with each batch's own.",
-    four=fmean(read("BatchNorm | 4")),
-    two=fmean(read("BatchNorm | 2", "test-batch-statistics.accuracy")),
-    running=fmean(read("BatchNorm | 2")),
+    "> 0.05",
+    "Trained in batches of four, BatchNorm tests better with running statistics than with each batch's own.",
+    found="At four images a step running statistics in place of the batch's raise test accuracy by {mean:.2f}, to {four:.2f}; at two, from {two:.2f} to {running:.2f}.",
     source="the opposite of the usual warning about evaluation mode",
-    criterion="> 0.05",
-    kind="at",
+    beside={
+        "four": read("BatchNorm | 4"),
+        "two": read("BatchNorm | 2", "test-batch-statistics.accuracy"),
+        "running": read("BatchNorm | 2"),
+    },
 )
 
 # %% [markdown]
@@ -606,18 +576,21 @@ def channel_gradients(norm, batch, seed):
     return model.get_submodule("1").weight.grad.norm(dim=1)
 
 
-lengths = {
-    (norm, b): [channel_gradients(norm, b, s) for s in five]
+lengths = {  # a row for each seed
+    (norm, b): torch.stack([channel_gradients(norm, b, s) for s in five])
     for norm in ("batch", "layer")
     for b in (2, 3, *batches[1:])
 }
 plots.curves(
     {
         f"{name}, {word} channel": {
-            b: [what(g).item() for g in of] for (n, b), of in lengths.items() if n == norm
+            b: what(of).tolist() for (n, b), of in lengths.items() if n == norm
         }
         for norm, name in (("batch", "BatchNorm"), ("layer", "LayerNorm"))
-        for word, what in (("largest", torch.max), ("median", torch.median))
+        for word, what in (
+            ("largest", lambda of: of.amax(1)),
+            ("median", lambda of: of.median(1)[0]),
+        )
     },
     logx=True,
     logy=True,
@@ -627,19 +600,19 @@ plots.curves(
 ).named("two-images-gradient")
 
 # %%
-pairs_of_seeds = list(zip(lengths["batch", 2], lengths["batch", 32], strict=True))
-ratios = [(two.max() / more.max()).log10().item() for two, more in pairs_of_seeds]
-claim(
+two, more = lengths["batch", 2], lengths["batch", 32]
+grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
+grown.claim(
     "01-gradient-dies-at-two",
-    "With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}); "
+    "< 0",
+    "At two images a step BatchNorm's gradient dies, as the rank argument says.",
+    found="With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}); "
     "the median one {median:.2f} times.",
-    ratios,
-    said="At two images a step BatchNorm's gradient dies, as the rank argument says.",
-    times=10 ** fmean(ratios),
-    median=fmean((two.median() / more.median()).item() for two, more in pairs_of_seeds),
     source="the rank argument, taken at its word",
-    criterion="< 0",
-    kind="at",
+    beside={
+        "times": 10**grown.mean,
+        "median": computed((two.median(1)[0] / more.median(1)[0]).tolist()),
+    },
 )
 
 # %% [markdown]
@@ -659,16 +632,13 @@ slope from 316 to about 3.
 """
 
 # %%
-claim(
+compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
     "01-wide-eps-repairs-batch-2",
-    "At two images a step, ε = 0.1 in place of 1e-5 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
-    minus(read("BatchNorm, ε = 0.1 | 2"), read("BatchNorm | 2")),
-    said="At two images a step a large ε repairs BatchNorm.",
-    to=fmean(read("BatchNorm, ε = 0.1 | 2")),
+    "> 0.2",
+    "At two images a step a large ε repairs BatchNorm.",
+    found="At two images a step, ε = 0.1 in place of 1e-5 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
     source="predicted from the slope of a/sqrt(a² + ε)",
-    criterion="> 0.2",
-    kind="best",
-    lacking=tell_lacks("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2"),
+    beside={"to": read("BatchNorm, ε = 0.1 | 2")},
 )
 
 # %% [markdown]
@@ -683,7 +653,7 @@ A channel of $8\times8$ positions pools $m = 2\cdot64 = 128$ values. Its Jacobia
 # %%
 plots.dots(
     {
-        f"{net}": read(f"{net} | 2")
+        net: read(f"{net} | 2")
         for net in ("LayerNorm", "BatchNorm", "BatchNorm, ε = 0.1", "GroupNorm, CNN", "BatchNorm, CNN")
     },
     xlabel="test accuracy, two images a step",
@@ -692,18 +662,14 @@ plots.dots(
 ).named("batch-of-two")  # fmt: skip
 
 # %%
-claim(
+compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
     "01-bn-wins-in-a-cnn-at-batch-2",
-    "In a CNN with two images a step BatchNorm's test accuracy is {batch:.3f}, GroupNorm's {group:.3f}: a difference of {mean:+.3f}.",
-    minus(read("BatchNorm, CNN | 2"), read("GroupNorm, CNN | 2")),
-    said="In a convolutional network BatchNorm beats GroupNorm even at two images a step.",
-    batch=fmean(read("BatchNorm, CNN | 2")),
-    group=fmean(read("GroupNorm, CNN | 2")),
+    "> 0",
+    "In a convolutional network BatchNorm beats GroupNorm even at two images a step.",
+    found="In a CNN with two images a step BatchNorm's test accuracy is {batch:.3f}, GroupNorm's {group:.3f}: a difference of {mean:+.3f}.",
     source="this book; against Wu and He 2018, arXiv 1803.08494",
     published=error,
-    criterion="> 0",
-    kind="best",
-    lacking=tell_lacks("BatchNorm, CNN | 2", "GroupNorm, CNN | 2"),
+    beside={"batch": read("BatchNorm, CNN | 2"), "group": read("GroupNorm, CNN | 2")},
 )
 
 # %% [markdown]
@@ -747,24 +713,23 @@ plots.curves(
 ).named("language-model")
 
 # %%
-behind = minus(of_batch.values("test.loss"), of_layer.where(stage="first").values("test.loss"))
-claim(
+first = of_layer.where(stage="first")
+behind = of_batch.measure("test.loss") - first.measure("test.loss")
+lacking = regime.too_young(
+    pre,
+    of_layer.where(stage="tuning") + search,
+    first + of_batch,
+    trigram=ladder.references(sizes.rung)["trigram counts"],
+    worth=-ladder.improvement(found, "no attention")[sizes.rung].mean,
+    claimed=behind.mean,
+)
+behind.tuned(lacking).claim(
     "01-lm-layer-beats-batch",
-    "Each at its own rate, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
-    behind,
-    said="With each at its own rate, BatchNorm ends above LayerNorm in a language model.",
+    "> 0",
+    "With each at its own rate, BatchNorm ends above LayerNorm in a language model.",
+    found="Each at its own rate, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
     source="this book; for encoder-decoders, Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
-    criterion="> 0",
-    kind="best",
-    lacking=regime.too_young(
-        pre,
-        of_layer.where(stage="tuning") + search,
-        of_layer.where(stage="first") + of_batch,
-        trigram=ladder.references(sizes.rung)["trigram counts"],
-        worth=-ladder.improvement(found, "no attention")[sizes.rung].mean,
-        claimed=fmean(behind),
-    ),
 )
 
 # %% [markdown]
@@ -780,33 +745,29 @@ on every later token and every other window. Change only the *last* token of eac
 
 # %%
 leaks = of_batch.values(lambda record: record.probes["leakage"])
-claim(
+exact(sum(min(leak.values()) > 0.01 for leak in leaks), tolerance=2.0).claim(
     "01-batch-norm-leaks-the-future",
-    "In {mean:.0f} of {models} trained models the last token moves earlier logits, by {least:.2f} or more; other windows move logits by up to {others:.0f}.",
-    sum(min(leak.values()) > 0.01 for leak in leaks),
-    models=len(leaks),
-    least=min(leak["earlier"] for leak in leaks),
-    others=max(leak["others"] for leak in leaks),
-    said="In training mode BatchNorm lets a position hear later tokens and other windows.",
+    ">= 5",
+    "In training mode BatchNorm lets a position hear later tokens and other windows.",
+    found="In {mean:.0f} of {models} trained models the last token moves earlier logits, by {least:.2f} or more; other windows move logits by up to {others:.0f}.",
     source="follows from pooling over time; a model counts if its largest changes exceed 0.01",
-    criterion=">= 5",
-    kind="exact",
-    tolerance=2.0,
+    beside={
+        "models": len(leaks),
+        "least": min(leak["earlier"] for leak in leaks),
+        "others": max(leak["others"] for leak in leaks),
+    },
 )
 
 # %%
 torch.manual_seed(seed)
 fresh = replace(pre.model, norm="layer").build()
 leak = measure_leakage(fresh, next(pre.data.load().train(seed)))
-claim(
+exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
-    "With LayerNorm the same two changes move those logits by {mean:.1g}.",
-    max(leak.values()),
-    said="With LayerNorm no position hears a later token or another window.",
+    "<= 1e-6",
+    "With LayerNorm no position hears a later token or another window.",
+    found="With LayerNorm the same two changes move those logits by {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
-    criterion="<= 1e-6",
-    kind="exact",
-    tolerance=1e-6,
 )
 
 # %% [markdown]
@@ -815,14 +776,12 @@ Does the model *use* the leak? Then its loss on the same windows must be lower i
 """
 
 # %%
-claim(
+(of_batch.measure("test.loss") - of_batch.measure("test-batch-statistics.loss")).claim(
     "01-lm-uses-the-leak",
-    "BatchNorm's test loss in evaluation mode (leak closed) minus its test loss in training mode (leak open) is {mean:+.4f} nats.",
-    minus(of_batch.values("test.loss"), of_batch.values("test-batch-statistics.loss")),
-    said="A language model uses BatchNorm's leak: with the leak closed it ends higher.",
+    "> 0",
+    "A language model uses BatchNorm's leak: with the leak closed it ends higher.",
+    found="BatchNorm's test loss in evaluation mode (leak closed) minus its test loss in training mode (leak open) is {mean:+.4f} nats.",
     source="a common worry",
-    criterion="> 0",
-    kind="at",
 )
 
 # %% [markdown]
@@ -842,31 +801,31 @@ compute it at the inputs of the CNN's three norms, and of the language model's l
 
 
 # %%
-def read_fluctuation(results):
-    """Read how much batch means scatter after training: for each norm, a list of the runs."""
-    runs = results.values(lambda record: record.probes["fluctuation"]["end"])
-    return [list(of) for of in zip(*runs, strict=True)]
+def measure_fluctuation(results, norm):
+    """Measure how much batch means scatter after training at one of the norms."""
+    return results.measure(lambda record: record.probes["fluctuation"]["end"][norm])
 
 
 # %%
-cnn = final_by_cell["BatchNorm, CNN | 2"]
-in_cnn = [fmean(of) for of in read_fluctuation(cnn)]
-claim(
+in_cnn = [measure_fluctuation(final_by_cell["BatchNorm, CNN | 2"], norm) for norm in range(3)]
+measure_fluctuation(of_batch, -1).claim(
     "01-text-fluctuates-after-training",
-    "Fluctuation at the language model's last norm: {mean:.2f}; at the CNN's three norms: {first:.1f}, {second:.1f}, {cnn:.1f}. At its last, 128 values count as {worth:.0f}.",
-    read_fluctuation(of_batch)[-1],
-    said="After training, batch means of text fluctuate far more than those of independent values.",
-    first=in_cnn[0],
-    second=in_cnn[1],
-    cnn=in_cnn[-1],
-    worth=128 / in_cnn[-1],
+    "> 2",
+    "After training, batch means of text fluctuate far more than those of independent values.",
+    found="Fluctuation at the language model's last norm: {mean:.2f}; at the CNN's three norms: {first:.1f}, {second:.1f}, {cnn:.1f}. At its last, 128 values count as {worth:.0f}.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
-    criterion="> 2",
-    kind="at",
-    domain="transformers for translation; distances of batch statistics from running ones, forward and backward",
-    ours="a decoder on characters; variance of batch means, of the stream before the last norm",
-    in_range=False,
+    beside={
+        "first": in_cnn[0],
+        "second": in_cnn[1],
+        "cnn": in_cnn[2],
+        "worth": 128 / in_cnn[2].mean,
+    },
+    domain=Domain(
+        "transformers for translation; distances of batch statistics from running ones, forward and backward",
+        "a decoder on characters; variance of batch means, of the stream before the last norm",
+        inside=False,
+    ),
 )
 
 # %% [markdown]
@@ -898,15 +857,12 @@ with torch.random.fork_rng():
 held = shown_digits.held_out["test"][0][0].double()
 before = network.double().eval()(held)
 fold_norms(network)
-claim(
+exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
     "01-folded-network-is-equal",
-    "Without its norm the folded network's logits differ by at most {mean:.1g} from those of the trained one.",
-    (network(held) - before).abs().max().item(),
-    said="A trained BatchNorm can be folded into the layers beside it.",
+    "<= 1e-9",
+    "A trained BatchNorm can be folded into the layers beside it.",
+    found="Without its norm the folded network's logits differ by at most {mean:.1g} from those of the trained one.",
     source="Guo et al. 2024, arXiv 2405.11582 (code: merge_bn)",
-    criterion="<= 1e-9",
-    kind="exact",
-    tolerance=1e-9,
 )
 
 # %% [markdown]
@@ -955,21 +911,18 @@ plots.table(
 
 # %%
 assert nn.LayerNorm(64)(torch.randn(2, 64).bfloat16()).dtype == torch.bfloat16
-ratios = {}
+off = []
 for dim in (8, 512):
     x, one, zero = torch.randn(3, dim).double(), torch.ones(dim), torch.zeros(dim)
     ratio = (annotated(x, one, zero) / layer_norm(x, eps=0.0)).mean().item()
-    ratios[dim] = abs(ratio - ((dim - 1) / dim) ** 0.5)
-claim(
+    off.append(abs(ratio - ((dim - 1) / dim) ** 0.5))
+exact(max(off), tolerance=1e-5).claim(
     "01-annotated-is-smaller",
-    "The annotated LayerNorm is sqrt((d − 1)/d) times LayerNorm: for d = 8 and 512 the formula is "
+    "<= 1e-5",
+    "The annotated LayerNorm is LayerNorm times √((d − 1)/d).",
+    found="The annotated LayerNorm is sqrt((d − 1)/d) times LayerNorm: for d = 8 and 512 the formula is "
     "met up to {mean:.1g}.",
-    max(ratios.values()),
-    said="The annotated LayerNorm is LayerNorm times √((d − 1)/d).",
     source="Huang et al. 2022 (code)",
-    criterion="<= 1e-5",
-    kind="exact",
-    tolerance=1e-5,
 )
 
 # %% [markdown]

@@ -37,7 +37,7 @@ from labkit.costs.bench import paired
 from labkit.costs.kernel_view import benches, compare_times, kernel_source, read_times, recorded
 from labkit.costs.operations import CountBytes, cost_of
 from labkit.costs.roofline import DEVICES, SIZES, Assumptions, kernel_time, norm_share, step
-from labkit.experiments import Experiment, Lab, claim, ladder, proportion, published
+from labkit.experiments import Experiment, Lab, computed, exact, ladder, proportion, published
 from labkit.norms import layer_norm, rms_norm
 from labkit.plots.kernels import kernel_shares
 from labkit.source import show
@@ -183,16 +183,13 @@ plots.dots(
 ).named("bytes-moved")
 
 # %%
-claim(
+exact(forward.bytes / x.numel() / 4).claim(
     "09-eager-moves-nine-times-the-bytes",
-    "Forward, the formula in {operations:.0f} operations moves {moves:.0f} bytes a value, {mean:.2f} times those of one kernel.",
-    forward.bytes / x.numel() / 4,
-    operations=forward.operations,
-    moves=forward.bytes / x.numel(),
-    said="The formula in steps moves nine times the bytes of one kernel.",
+    "in [8.9, 9.1]",
+    "The formula in steps moves nine times the bytes of one kernel.",
+    found="Forward, the formula in {operations:.0f} operations moves {moves:.0f} bytes a value, {mean:.2f} times those of one kernel.",
     source="the formula of transformers' LlamaRMSNorm, counted operation by operation",
-    criterion="in [8.9, 9.1]",
-    kind="exact",
+    beside={"operations": forward.operations, "moves": forward.bytes / x.numel()},
 )
 
 # %% [markdown]
@@ -302,18 +299,16 @@ def off_by(norm, project, *parameters):
     return max((project(dx) - wanted[0]).abs().max().item(), (dg - wanted[1]).abs().max().item())
 
 
-claim(
+off = (
+    off_by(rms_norm, lambda x: x, g),
+    off_by(layer_norm, lambda x: x - x.mean(-1, keepdim=True), g, b),
+)
+exact(max(off), tolerance=1e-11).claim(
     "09-backward-as-derived",
-    "The derived gradients of input and gain, in RMSNorm and LayerNorm, differ from autograd's by {mean:.0e} at most.",
-    max(
-        off_by(rms_norm, lambda x: x, g),
-        off_by(layer_norm, lambda x: x - x.mean(-1, keepdim=True), g, b),
-    ),
-    said="The derived backward passes are autograd's.",
+    "< 1e-11",
+    "The derived backward passes are autograd's.",
+    found="The derived gradients of input and gain, in RMSNorm and LayerNorm, differ from autograd's by {mean:.0e} at most.",
     source="the derivation above, against autograd through labkit's norms in float64",
-    criterion="< 1e-11",
-    kind="exact",
-    tolerance=1e-11,
 )
 
 # %% [markdown]
@@ -414,41 +409,40 @@ plots.table(
 )  # fmt: skip
 
 # %%
-claim(
+off = [max(one["errors"].values()) for one in facts["interpreted"] if one["dtype"] == "fp32"]
+exact(max(off), tolerance=1e-5).claim(
     "09-kernels-equal-their-formulas",
-    "Interpreted in float32, outputs and gradients of the kernels differ from float64 by {mean:.0e} of a tensor's size at most.",
-    max(max(one["errors"].values()) for one in facts["interpreted"] if one["dtype"] == "fp32"),
-    said="The kernels compute their formulas.",
+    "< 1e-5",
+    "The kernels compute their formulas.",
+    found="Interpreted in float32, outputs and gradients of the kernels differ from float64 by {mean:.0e} of a tensor's size at most.",
     source="the formulas in float64 (normkernels.formulas)",
-    criterion="< 1e-5",
-    kind="exact",
-    tolerance=1e-5,
 )
-claim(
+off = [
+    abs(moved[norm, 4096, "bf16", way] - wanted)
+    for norm in ("rms_norm", "layer_norm")
+    for way, wanted in zip(ways, expected[norm], strict=True)
+]
+exact(max(off), tolerance=1e-9).claim(
     "09-a-norm-moves-two-and-three-values",
-    "Counted byte by byte, forward moves 2 and backward 3 activations for each value; the largest deviation is {mean:.0f}.",
-    max(
-        abs(moved[norm, 4096, "bf16", way] - wanted)
-        for norm in ("rms_norm", "layer_norm")
-        for way, wanted in zip(ways, expected[norm], strict=True)
-    ),
-    said="A fused norm moves two activations a value forward and three backward.",
+    "< 1e-9",
+    "A fused norm moves two activations a value forward and three backward.",
+    found="Counted byte by byte, forward moves 2 and backward 3 activations for each value; the largest deviation is {mean:.0f}.",
     source="the kernels' formulas of traffic",
-    criterion="< 1e-9",
-    kind="exact",
-    tolerance=1e-9,
 )
 # %%
-claim(
+times = [
+    moved["layer_norm", n, "fp32", w] / moved["rms_norm", n, "fp32", w]
+    for n in (4096, 16384, 65536)
+    for w in ways
+]
+exact(max(times)).claim(
     "09-two-passes-cost-no-traffic",
-    "LayerNorm's kernel, with mean and variance in two passes, moves {mean:.3f} times the activations of RMSNorm's.",
-    max(moved["layer_norm", n, "fp32", w] / moved["rms_norm", n, "fp32", w] for n in (4096, 16384, 65536) for w in ways),
-    said="LayerNorm's two passes cost no traffic.",
+    "in [1, 1]",
+    "LayerNorm's two passes cost no traffic.",
+    found="LayerNorm's kernel, with mean and variance in two passes, moves {mean:.3f} times the activations of RMSNorm's.",
     source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
-    criterion="in [1, 1]",
-    kind="exact",
-)  # fmt: skip
+)
 
 # %% [markdown]
 r"""
@@ -484,14 +478,12 @@ plots.table(
 )  # fmt: skip
 
 # %%
-claim(
+exact(sum(listed.get(name, 0) == count for name, (_, count) in predicted.items())).claim(
     "09-the-code-is-as-predicted",
-    "Of five predicted counts of instructions for an H100, {mean:.0f} are in the compiled code.",
-    sum(listed.get(name, 0) == count for name, (_, count) in predicted.items()),
-    said="The compiled code has the instructions that we predicted.",
+    "in [5, 5]",
+    "The compiled code has the instructions that we predicted.",
+    found="Of five predicted counts of instructions for an H100, {mean:.0f} are in the compiled code.",
     source="16 values a thread, compiled for sm_90 (data/kernels.json)",
-    criterion="in [5, 5]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -530,24 +522,20 @@ plots.curves(
 
 # %%
 forced = {one["warps"]: one for one in facts["compiled"] if one["forced"]}
-claim(
+exact(forced[1]["stack"]).claim(
     "09-a-row-too-long-for-its-warps-spills",
-    "With one warp for 8,192 values, 256 a thread, a thread spills {mean:.0f} bytes; with two warps {two:.0f}.",
-    forced[1]["stack"],
-    two=forced[2]["stack"],
-    said="A row too long for its warps spills registers.",
+    "> 0",
+    "A row too long for its warps spills registers.",
+    found="With one warp for 8,192 values, 256 a thread, a thread spills {mean:.0f} bytes; with two warps {two:.0f}.",
     source="machine code for sm_90 (data/kernels.json)",
-    criterion="> 0",
-    kind="exact",
+    beside={"two": forced[2]["stack"]},
 )
-claim(
+exact(max(one["stack"] for one in facts["compiled"] if not one["forced"])).claim(
     "09-nothing-spills-as-configured",
-    "As configured, the kernels spill {mean:.0f} bytes, forward and backward, up to rows of 65,536 values.",
-    max(one["stack"] for one in facts["compiled"] if not one["forced"]),
-    said="As configured, no kernel spills a register.",
+    "in [0, 0]",
+    "As configured, no kernel spills a register.",
+    found="As configured, the kernels spill {mean:.0f} bytes, forward and backward, up to rows of 65,536 values.",
     source="machine code for sm_90 (data/kernels.json)",
-    criterion="in [0, 0]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -572,21 +560,19 @@ def lost(seed):
     """Relative error of a gain's gradient that is added up in bfloat16, and in float32."""
     draw = torch.Generator().manual_seed(seed)
     terms = torch.randn(sizes.summed_rows, 64, generator=draw)
-    exact = terms.double().sum(0)
-    off = (summed(terms, dtype) - exact for dtype in (torch.bfloat16, torch.float32))
-    return [(each.norm() / exact.norm()).item() for each in off]
+    wanted = terms.double().sum(0)
+    off = (summed(terms, dtype) - wanted for dtype in (torch.bfloat16, torch.float32))
+    return [(each.norm() / wanted.norm()).item() for each in off]
 
 
-errors = [lost(s) for s in lab.seeds(5)]
-claim(
+halves, singles = zip(*map(lost, lab.seeds(5)), strict=True)
+computed(halves).claim(
     "09-gain-gradients-are-lost-in-bfloat16",
-    "Added up in bfloat16, the gain's gradient is off by {mean:.2f} of its norm; in float32 by {single:.0e}.",
-    [half for half, _ in errors],
-    single=fmean(single for _, single in errors),
-    said="A gain's gradient that is added up in bfloat16 is off by more than a twentieth.",
+    "> 0.05",
+    "A gain's gradient that is added up in bfloat16 is off by more than a twentieth.",
+    found="Added up in bfloat16, the gain's gradient is off by {mean:.2f} of its norm; in float32 by {single:.0e}.",
     source="a bug of a public kernel taken to its end: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
-    criterion="> 0.05",
-    kind="at",
+    beside={"single": fmean(singles)},
 )
 
 # %% [markdown]
@@ -615,28 +601,22 @@ def calls(rows, dim):
 # %%
 large = paired(*calls(sizes.timed_rows, 4096), turns=9)
 small = paired(calls(1, 1024)[0], calls(1, 64)[0], turns=31, inner=50)
-claim(
+slower = proportion([steps > 1.5 * one for one, steps in large])
+computed(slower, unit="turns", tolerance=0.45).claim(
     "09-eager-is-slower-on-a-cpu-too",
-    "On a tensor of {mebibytes:.0f} MiB the steps take more than 1.5 times as long as the fused norm in {k} of {n} pairs.",
-    proportion([steps > 1.5 * one for one, steps in large]),
-    mebibytes=sizes.timed_rows * 4096 * 4 / 2**20,
-    said="On a CPU, too, the formula in steps is slower than the fused norm.",
-    unit="turns",
+    "> 0.5",
+    "On a CPU, too, the formula in steps is slower than the fused norm.",
+    found="On a tensor of {mebibytes:.0f} MiB the steps take more than 1.5 times as long as the fused norm in {k} of {n} pairs.",
     source="the memory wall, on a CPU; turns of one process are the sample",
-    criterion="> 0.5",
-    kind="at",
-    tolerance=0.45,
+    beside={"mebibytes": sizes.timed_rows * 4096 * 4 / 2**20},
 )
-claim(
+cheap = proportion([long < 4 * short for long, short in small])
+computed(cheap, unit="turns", tolerance=0.45).claim(
     "09-a-small-norm-costs-its-call",
-    "A row of 1,024 values, 16 times the bytes of one of 64, takes less than 4 times as long in {k} of {n} turns.",
-    proportion([long < 4 * short for long, short in small]),
-    said="A small norm costs its call: sixteen times the bytes take far less than sixteen times as long.",
-    unit="turns",
+    "> 0.5",
+    "A small norm costs its call: sixteen times the bytes take far less than sixteen times as long.",
+    found="A row of 1,024 values, 16 times the bytes of one of 64, takes less than 4 times as long in {k} of {n} turns.",
     source="the cost of starting a kernel, on a CPU; turns of one process are the sample",
-    criterion="> 0.5",
-    kind="at",
-    tolerance=0.45,
 )
 
 # %% [markdown]
@@ -671,16 +651,13 @@ plots.dots(
 ).named("bytes-and-loss")  # fmt: skip
 
 # %%
-claim(
+ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
     "09-sandwich-earns-its-bytes",
-    "On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's. Pre-Norm's loss minus Sandwich's is {mean:+.4f} nats.",
-    {sizes.rung: ladder.improvement(climbed, "sandwich")[sizes.rung]},
-    times=bytes_of["Sandwich"] / bytes_of["Pre-Norm"],
-    said="Twice the norms, each recipe at its own rate, buy a lower loss.",
+    "> 0",
+    "Twice the norms, each recipe at its own rate, buy a lower loss.",
+    found="On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's. Pre-Norm's loss minus Sandwich's is {mean:+.4f} nats.",
     source="this book: what costs more should buy more",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "sandwich"),
+    beside={"times": bytes_of["Sandwich"] / bytes_of["Pre-Norm"]},
 )
 
 # %% [markdown]
@@ -701,18 +678,13 @@ hot = {
     )
     for arm in ("none", "pre")
 }
-gone = {
-    arm: proportion(runs.values(lambda record: record.diverged_at is not None))
-    for arm, runs in hot.items()
-}
-claim(
+gone = {arm: runs.count(lambda run: run.diverged_at is not None) for arm, runs in hot.items()}
+(gone["none"] - gone["pre"]).claim(
     "09-norms-buy-a-higher-rate",
-    f"At rate {high:g}, about three times Pre-Norm's best, {{k}} of {{n}} runs diverge without norms, {{other_k}} of {{other_n}} with Pre-Norm.",
-    gone["none"] - gone["pre"],
-    said="At a high rate the network without norms diverges and Pre-Norm does not.",
+    "> 0",
+    "At a high rate the network without norms diverges and Pre-Norm does not.",
+    found=f"At rate {high:g}, about three times Pre-Norm's best, {{k}} of {{n}} runs diverge without norms, {{other_k}} of {{other_n}} with Pre-Norm.",
     source="the other reason to normalize: stable at higher rates (chapters 00 and 02)",
-    criterion="> 0",
-    kind="at",
 )
 
 # %% tags=["mechanism", "remove-cell"]
@@ -776,88 +748,77 @@ def count_steps(formula, *parameters):
     return moved_in_steps.bytes / row.numel() / 4
 
 
+def take_ratio(ratio):
+    """Take a ratio of two times, with the ends of what replays scattered."""
+    middle, *ends = ratio
+    return computed(middle, unit=SPREAD, interval=ends)
+
+
 gains = torch.ones(2, 4096).bfloat16()
 in_bytes = {
     "rms_norm": count_steps(rms_in_steps, gains[0]),
     "layer_norm": count_steps(layer_in_steps, *gains),
 }
 as_copy = {at: compare_times(times["copy"], times["normkernels"]) for at, times in fro.items()}
-slowest, *around = min(as_copy.values())
-claim(
+take_ratio(min(as_copy.values())).claim(
     "09-a-fused-norm-takes-as-long-as-copying",
-    "Forward, on an H100, our three kernels reach {mean:.0%} to {most:.0%} of the speed of a kernel that only turns bits.",
-    slowest,
-    most=max(as_copy.values())[0],
-    interval=tuple(around),
-    unit=SPREAD,
-    said="Forward, on an H100, our large norms take about as long as moving their bytes.",
+    "> 0.9",
+    "Forward, on an H100, our large norms take about as long as moving their bytes.",
+    found="Forward, on an H100, our three kernels reach {mean:.0%} to {most:.0%} of the speed of a kernel that only turns bits.",
     source="the memory wall; times recorded on an H100 (data/bench)",
-    criterion="> 0.9",
-    kind="at",
-)  # fmt: skip
+    beside={"most": max(as_copy.values())[0]},
+)
 # %%
 steps_cost = {
     at: [one / in_bytes[at[0]] for one in compare_times(times["eager"], times["normkernels"])]
     for at, times in fro.items()
     if at[0] in in_bytes
 }
-least, *around = min(steps_cost.values())
 longer = {
     kernel: min(fro[at]["eager"]["us"] / fro[at]["normkernels"]["us"] for at in fro if at[0] == kernel)
     for kernel in in_bytes
 }  # fmt: skip
-claim(
+take_ratio(min(steps_cost.values())).claim(
     "09-in-steps-a-norm-is-slower-on-a-gpu",
-    "In steps RMSNorm takes at least {rms:.1f} and LayerNorm {layer:.1f} times as long as in one kernel; they move {rms_bytes:.1f} and {layer_bytes:.1f} times the bytes.",
-    least,
-    rms=longer["rms_norm"], layer=longer["layer_norm"],
-    rms_bytes=in_bytes["rms_norm"], layer_bytes=in_bytes["layer_norm"],
-    interval=tuple(around),
-    unit=SPREAD,
-    said="On an H100 steps multiply a norm's time at least as much as its bytes.",
+    "> 1",
+    "On an H100 steps multiply a norm's time at least as much as its bytes.",
+    found="In steps RMSNorm takes at least {rms:.1f} and LayerNorm {layer:.1f} times as long as in one kernel; they move {rms_bytes:.1f} and {layer_bytes:.1f} times the bytes.",
     source="the bytes counted above; times recorded on an H100 (data/bench)",
-    criterion="> 1",
-    kind="at",
-)  # fmt: skip
+    beside={
+        "rms": longer["rms_norm"],
+        "layer": longer["layer_norm"],
+        "rms_bytes": in_bytes["rms_norm"],
+        "layer_bytes": in_bytes["layer_norm"],
+    },
+)
 # %%
 compiled = {at: compare_times(times["compile"], times["normkernels"]) for at, times in fro.items()}
-slowest, *around = max(compiled.values())
 others = [
     times["compile"]["us"] / times["normkernels"]["us"]
     for kernel in sorted({one["kernel"] for one in h100_bench["results"].values()})
     for times in read_times(h100_bench, kernel).values()
 ]
-claim(
+take_ratio(max(compiled.values())).claim(
     "09-the-compiler-is-as-fast-forward",
-    "Forward the compiler's kernels take {least:.2f} to {mean:.2f} times as long as our three, over all eleven kernels {lowest:.2f} to {highest:.2f} times.",
-    slowest,
-    least=min(compiled.values())[0],
-    lowest=min(others), highest=max(others),
-    interval=tuple(around),
-    unit=SPREAD,
-    said="Forward, on an H100, our three norms gain little over the compiler's.",
+    "< 1.15",
+    "Forward, on an H100, our three norms gain little over the compiler's.",
+    found="Forward the compiler's kernels take {least:.2f} to {mean:.2f} times as long as our three, over all eleven kernels {lowest:.2f} to {highest:.2f} times.",
     source="what QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
-    criterion="< 1.15",
-    kind="at",
-)  # fmt: skip
+    beside={"least": min(compiled.values())[0], "lowest": min(others), "highest": max(others)},
+)
 # %%
 rivals = {
     at: min(compare_times(of, times["normkernels"]) for who, of in times.items() if who not in ("copy", "normkernels"))
     for at, times in back.items()
 }  # fmt: skip
-closest, *around = min(rivals.values())
-claim(
+take_ratio(min(rivals.values())).claim(
     "09-backward-our-kernels-are-ahead",
-    "Backward the best of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our three kernels.",
-    closest,
-    most=max(rivals.values())[0],
-    interval=tuple(around),
-    unit=SPREAD,
-    said="Backward, on an H100, our norms are ahead of PyTorch, its compiler and Liger's Triton kernels.",
+    "> 1",
+    "Backward, on an H100, our norms are ahead of PyTorch, its compiler and Liger's Triton kernels.",
+    found="Backward the best of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our three kernels.",
     source="the walk over all rows; times recorded on an H100 (data/bench)",
-    criterion="> 1",
-    kind="at",
-)  # fmt: skip
+    beside={"most": max(rivals.values())[0]},
+)
 
 # %% [markdown]
 r"""
@@ -910,16 +871,14 @@ off = [
     for row in rows
     if row["as printed"] != "–"
 ]
-claim(
+exact(max(off)).claim(
     "09-published-shares-follow-from-bytes",
-    "For {many} published kernels, bytes by our count over the printed time give the printed share within {mean:.1f} points.",
-    max(off),
-    many=len(off),
-    said="The published shares of bandwidth follow from our count of bytes.",
+    "< 1",
+    "The published shares of bandwidth follow from our count of bytes.",
+    found="For {many} published kernels, bytes by our count over the printed time give the printed share within {mean:.1f} points.",
     source="Liger-Kernel's and PyTorch's figures for an H100",
     published="19 % to 85 % of 3.35 TB/s",
-    criterion="< 1",
-    kind="exact",
+    beside={"many": len(off)},
 )
 
 # %% [markdown]
@@ -957,25 +916,21 @@ decoding = {
     name: norm_share(SIZES["8B"], h100, way="decode", batch=1, context=4096, given=given)
     for name, given in programs.items()
 }
-claim(
+exact(decoding["in steps, started one by one"]).claim(
     "09-eager-norms-take-a-quarter-of-decoding",
-    "Under these assumptions eager norms and sums take {mean:.0%} of a decoding step of an 8B model; in a graph {graph:.0%}.",
-    decoding["in steps, started one by one"],
-    graph=decoding["in steps, in one graph"],
-    said="At 5 µs a kernel and one sequence, eager norms take more than a quarter of a decoding step.",
+    "> 0.25",
+    "At 5 µs a kernel and one sequence, eager norms take more than a quarter of a decoding step.",
+    found="Under these assumptions eager norms and sums take {mean:.0%} of a decoding step of an 8B model; in a graph {graph:.0%}.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
-    criterion="> 0.25",
-    kind="exact",
+    beside={"graph": decoding["in steps, in one graph"]},
 )
-claim(
+exact(decoding["one kernel, with the sum"]).claim(
     "09-fused-norms-take-a-few-per-cent",
-    "Fused and in a CUDA graph they take {mean:.1%}.",
-    decoding["one kernel, with the sum"],
-    said="Fused and in a CUDA graph, norms take a few per cent of a decoding step.",
+    "< 0.05",
+    "Fused and in a CUDA graph, norms take a few per cent of a decoding step.",
+    found="Fused and in a CUDA graph they take {mean:.1%}.",
     source="the estimate above: 65 norms of one kernel, 2 µs each",
     published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (Transformer Anatomy, part 7, for a 70B model)",
-    criterion="< 0.05",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -1014,16 +969,14 @@ for one in published("norm-microbenchmarks"):
 plots.table(rows)
 
 # %%
-claim(
+exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
-    "96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s; the highest of the four rows is {most:.1f} %.",
-    rows[0]["% of 3,350"],
-    most=max(row["% of 3,350"] for row in rows),
-    said="The table's 96 KiB in 0.52 µs are 61 % of the bandwidth.",
+    "in [60, 62]",
+    "The table's 96 KiB in 0.52 µs are 61 % of the bandwidth.",
+    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s; the highest of the four rows is {most:.1f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
-    criterion="in [60, 62]",
-    kind="exact",
+    beside={"most": max(row["% of 3,350"] for row in rows)},
 )
 
 # %% [markdown]
@@ -1048,25 +1001,21 @@ plots.table(
 )  # fmt: skip
 
 # %%
-claim(
+exact(floor["feed-forward"] / budget["feed-forward"]).claim(
     "09-the-feed-forward-is-below-its-floor",
-    "Reading the feed-forward's weights takes {mean:.2f} times the printed time at least.",
-    floor["feed-forward"] / budget["feed-forward"],
-    said="The printed time of the feed-forward suffices to read its weights.",
+    "<= 1",
+    "The printed time of the feed-forward suffices to read its weights.",
+    found="Reading the feed-forward's weights takes {mean:.2f} times the printed time at least.",
     source="the decoding budget of Transformer Anatomy, part 7: 70B, four H100s",
     published="5,100 µs",
-    criterion="<= 1",
-    kind="exact",
 )
-claim(
+exact(100e9 * 22.4e-6 / 86_400).claim(
     "09-twenty-six-gpus",
-    "2.24 million GPU-seconds a day are {mean:.1f} GPUs that run all day.",
-    100e9 * 22.4e-6 / 86_400,
-    said="The saving of the example is about one GPU that runs all day.",
+    "in [0.5, 1.5]",
+    "The saving of the example is about one GPU that runs all day.",
+    found="2.24 million GPU-seconds a day are {mean:.1f} GPUs that run all day.",
     source="100 billion tokens a day, 22.4 µs saved for each; Transformer Anatomy, part 7",
     published="'roughly 26 GPU-days, or about one H100 continuously'",
-    criterion="in [0.5, 1.5]",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -1154,16 +1103,13 @@ g_zero = torch.tensor([1.0, 0.0, 0.5, 2.0]).double()
 x, dy = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(seed)).double()
 came = divided(dy, x, g_zero, x.square().mean(-1, keepdim=True).sqrt())
 lost_of_x, lost_of_gain = (int((~each.isfinite()).sum()) for each in came)
-claim(
+exact(lost_of_gain).claim(
     "09-a-gain-of-zero-cannot-be-divided-by",
-    "With one gain of 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} of x are not numbers.",
-    lost_of_gain,
-    of_x=lost_of_x,
-    n_of_x=x.numel(),
-    said="A gain of zero cannot be divided by: recomputing from the output loses gradients.",
+    "> 0",
+    "A gain of zero cannot be divided by: recomputing from the output loses gradients.",
+    found="With one gain of 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} of x are not numbers.",
     source="NVIDIA/apex#1715: x̂ recomputed from y and the gain",
-    criterion="> 0",
-    kind="exact",
+    beside={"of_x": lost_of_x, "n_of_x": x.numel()},
 )
 
 # %% [markdown]
@@ -1178,25 +1124,22 @@ def lose_by_joining(width):
     """Relative errors of y (gain 1) and of the gain's gradient, for rows 10,000 away from 0."""
     far, dy = torch.randn(2, 64, width, generator=torch.Generator().manual_seed(seed))
     far += 1e4
-    exact = layer_norm(far.double())
-    wanted = [exact, (dy * exact).sum(0)]
+    norm = layer_norm(far.double())
+    wanted = [norm, (dy * norm).sum(0)]
     forward_one, backward_one = (one.double() for one in joined(far))
     made = [forward_one, (dy * backward_one).sum(0)]
     return [((one - of).norm() / of.norm()).item() for one, of in zip(made, wanted, strict=True)]
 
 
 odd, even = lose_by_joining(41), lose_by_joining(64)
-claim(
+exact(odd[1]).claim(
     "09-the-mean-that-is-kept-must-be-the-one-subtracted",
-    "At width 41 the gain's gradient is off by {mean:.0e} of its norm, y by {forward:.0e}; at width 64 both by {even:.0e} at most.",
-    odd[1],
-    forward=odd[0],
-    even=max(even),
-    said="A mean subtracted before it is rounded, and kept after, makes the gain's gradient less exact, and y not.",
+    "> 1e-5",
+    "A mean subtracted before it is rounded, and kept after, makes the gain's gradient less exact, and y not.",
+    found="At width 41 the gain's gradient is off by {mean:.0e} of its norm, y by {forward:.0e}; at width 64 both by {even:.0e} at most.",
     source="a model of our LayerNorm kernel in float64 on a CPU, after a law that failed on an H100 (data/bench/hours)",
-    criterion="> 1e-5",
-    kind="exact",
-)  # fmt: skip
+    beside={"forward": odd[0], "even": max(even)},
+)
 
 # %% [markdown]
 r"""
