@@ -50,8 +50,9 @@ from labkit.probes.trained import measure_leakage
 from labkit.source import show
 
 # %%
-memory = {"kernel": "1150M", "run": "1000M"}
-lab = Lab("01_batchnorm_vs_layernorm", size=size, seed=seed, memory=memory)
+lab = Lab(
+    "01_batchnorm_vs_layernorm", size=size, seed=seed, memory={"kernel": "1150M", "run": "1000M"}
+)
 sizes = lab.sizes(
     # smoke, book, gpu
     images_shown=(256, 5120, 128_000),
@@ -576,6 +577,7 @@ def channel_gradients(norm, batch, seed):
     return model.get_submodule("1").weight.grad.norm(dim=1)
 
 
+# %%
 lengths = {  # a row for each seed
     (norm, b): torch.stack([channel_gradients(norm, b, s) for s in five])
     for norm in ("batch", "layer")
