@@ -170,12 +170,14 @@ def list_verdicts(root: Path, but: str) -> str:
     return json.dumps(found, sort_keys=True)
 
 
-@cache
 def read_versions(root: Path) -> dict[str, str]:
     """Read which Python, and which version of everything that the book pins, is installed."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get(
-        "project", {}
-    )
+    return _read_versions((root / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@cache  # a build asks once for each chapter
+def _read_versions(pyproject: str) -> dict[str, str]:
+    project = tomllib.loads(pyproject).get("project", {})
     pins = project.get("optional-dependencies", {}).get("book", [])
     found = {"python": platform.python_version()}
     for pin in pins:
