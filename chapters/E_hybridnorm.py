@@ -42,7 +42,8 @@ seed = 0
 import json
 import math
 from dataclasses import replace
-from itertools import combinations
+from functools import partial
+from itertools import combinations, pairwise
 from statistics import fmean, median
 
 import numpy as np
@@ -55,10 +56,11 @@ from labkit import ModelConfig, TrainConfig, check, plots  # pip install the boo
 from labkit.attention import rotary_angles
 from labkit.attention.jacobians import attention_jacobians
 from labkit.context import Context
-from labkit.experiments import Domain, Experiment, Lab, Run, claim, ladder, proportion, published
+from labkit.experiments import Domain, Experiment, Lab, Run, computed, exact, ladder, published
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.regime import parameters
+from labkit.experiments.sample import find_start
 from labkit.model import Perturbed
 from labkit.norms import rms_norm
 from labkit.statistics.pooled import compare_samples
@@ -72,6 +74,7 @@ sizes = lab.sizes(
     deep=(3, 29),
     middle=(2, 16),
     last=(2, 100),
+    lost=(math.inf, 2),  # nats: a rate at which a seed ends above it is not drawn
 )
 # %%
 methods = {
@@ -93,6 +96,7 @@ mixed = [f"{arm}, experts" for arm in ("pre", "hybrid", "hybrid*")]
 later = [arm for arm in methods.values() if arm not in old]
 climbed = lab.ladder([*old, *of_start], also=[*later, *mixed, "pre, normal", "hybrid, normal"])
 first = next(iter(climbed.by("rung")))
+tallest = "smoke" if size == "smoke" else "D24"
 
 # %%
 PAPER = "Zhuo et al. 2025, arXiv 2503.04598 (early version)"
@@ -162,16 +166,11 @@ The paper gives one number a row, without a spread, and does not say how many ru
 # %%
 table4 = {row["method"]: row for row in published("zhuo2025-table4")}
 ends = {
-    name: [*ladder.reported(climbed, arm)[first].values()]
+    name: climbed.where(arm=arm, rung=first, stage="final").measure("test.loss")
     for name, arm in methods.items()
     if ladder.has_reported(climbed, arm, first)
 }
-on_gpu = [
-    name
-    for name in ends
-    for _, record in climbed.where(arm=methods[name], rung=first, stage="final", seed=5)
-    if record.provenance["device"] != "cpu"
-]
+on_gpu = [name for name, of in ends.items() if of.records[0].provenance["device"] != "cpu"]
 by_paper = sorted(
     (name for name in ends if table4[name]["c4"]), key=lambda name: table4[name]["c4"]
 )
@@ -204,7 +203,7 @@ def describe_row(name):
     }
     if name not in ends:
         return {**row, "test here": "waits", "n": 0, "lead over Pre-Norm": "", "seed by seed": ""}
-    row |= {"test here": f"{fmean(ends[name]):.4f}", "n": len(ends[name])}
+    row |= {"test here": f"{ends[name].mean:.4f}", "n": len(ends[name])}
     if name == "Pre-Norm":
         return {**row, "lead over Pre-Norm": "", "seed by seed": ""}
     lead = leads_over_pre[name]
@@ -248,22 +247,37 @@ def measure_order(rows, means):
 
 
 # %%
+scatter = ladder.measure_scatter(climbed, first)
+
+
+def measure_tuning_left(name):
+    """Estimate what the choice of its rate leaves of a row's loss, in nats."""
+    return ladder.measure_tuning_left(climbed, first, methods[name], scatter.sd)
+
+
+def know_runs(sample, arms, rungs):
+    """Note of which runs a number was computed, each arm at its own rate."""
+    runs = climbed.where(arm=arms, rung=rungs, stage="final")
+    return replace(sample, records=tuple(record for _, record in runs))
+
+
 def correlate(draws=2000):
     """Spearman's correlation of their perplexities with our losses: without each seed, and drawn."""
-    sd = ladder.measure_scatter(climbed, first).sd
-    means = np.array([fmean(ends[name]) for name in by_paper])
-    left = [ladder.measure_tuning_left(climbed, first, methods[name], sd) for name in by_paper]
+    means = np.array([ends[name].mean for name in by_paper])
+    left = [measure_tuning_left(name) for name in by_paper]
     errors = [
-        math.hypot(sd / len(ends[name]) ** 0.5, of) for name, of in zip(by_paper, left, strict=True)
+        math.hypot(scatter.sd / len(ends[name]) ** 0.5, of)
+        for name, of in zip(by_paper, left, strict=True)
     ]
     drawn = means + np.random.default_rng(seed).normal(size=(draws, len(means))) * errors
     cloud = [measure_order(by_paper, row) for row in drawn]
     fewer = [
-        [fmean(ends[name][:i] + ends[name][i + 1 :]) for name in by_paper]
+        [fmean(np.delete(ends[name].values, i)) for name in by_paper]
         for i in range(min(map(len, ends.values())))
     ]
     without = [measure_order(by_paper, row) for row in fewer]
-    return without, tuple(np.quantile(cloud, (0.025, 0.975)).tolist())
+    found = computed(without, interval=np.quantile(cloud, (0.025, 0.975)))
+    return know_runs(found.tuned(), [methods[name] for name in by_paper], first)
 
 
 # %% tags=["mechanism"]
@@ -283,47 +297,41 @@ def shuffle_functions(draws=20_000):
 # %%
 by_chance = shuffle_functions()
 single = [name for name in by_paper if name not in ("Pre-QKV-Post", "Pre-QKV-Pre")]
-middle = [fmean(ends[name]) for name in by_paper]
+middle = [ends[name].mean for name in by_paper]
 whole = measure_order(by_paper, middle)
 by_loss = float(spearmanr([table4[name]["loss"] for name in by_paper], middle).statistic)
-together, between = correlate() if size != "smoke" else ([0.0, 0.0], (-1.0, 1.0))
+together = correlate()
+between = together.interval
 print(
     f"{len(by_paper)} of 15 rows have reported; Spearman's correlation with the published order: "
     f"{whole:+.2f} [{between[0]:+.2f}, {between[1]:+.2f}]; with the order of training losses {by_loss:+.2f}. "
     f"Of shuffles of all fifteen, as thirteen functions, one in forty passes {by_chance:.2f}. "
-    f"Without the second row of each pair: {measure_order(single, [fmean(ends[n]) for n in single]):+.2f}."
-    + ("" if len(by_paper) == 15 else " The two cards wait for the other rows.")
+    f"Without the second row of each pair: {measure_order(single, [ends[n].mean for n in single]):+.2f}."
 )
 
 # %%
-if len(by_paper) == 15:
-    of_table = climbed.where(arm=[methods[name] for name in by_paper], rung=first, stage="final")
-    fewest = min(map(len, ends.values()))  # ten were locked
-    of_all = {
-        "whole": whole, "source": f"{PAPER}, Table 4", "kind": "best", "interval": between,
-        "since": of_table.find_start(), "domain": THEIRS["Table 4"], "ours": describe_ours(first),
-    }  # fmt: skip
+fewest = min(map(len, ends.values()))  # ten were locked
+here = Domain(THEIRS["Table 4"], describe_ours(first))
 
 # %%
-if len(by_paper) == 15:
-    claim(
-        "E-order-of-table-4",
-        "Spearman's correlation of the two orders is {whole:.2f}, with {fewest} seeds or more a row; of unrelated orders every second one is above 0.",
-        together,
-        fewest=fewest,
-        said="The order of Table 4's rows here goes with the published order.",
-        criterion="> 0",
-        **of_all,
-    )
-    claim(
-        "E-order-of-table-4-beyond-chance",
-        "Spearman's correlation of the two orders is {whole:.2f}; fifteen shuffled rows pass 0.521 once in forty, thirteen shuffled functions {by_chance:.2f}.",
-        together,
-        by_chance=by_chance,
-        said="It does so more than one random order of fifteen rows in forty.",
-        criterion="> 0.521",
-        **of_all,
-    )
+together.claim(
+    "E-order-of-table-4",
+    "> 0",
+    "The order of Table 4's rows here goes with the published order.",
+    found="Spearman's correlation of the two orders is {whole:.2f}, with {fewest} seeds or more a row; of unrelated orders every second one is above 0.",
+    source=f"{PAPER}, Table 4",
+    beside={"whole": whole, "fewest": fewest},
+    domain=here,
+)
+together.claim(
+    "E-order-of-table-4-beyond-chance",
+    "> 0.521",
+    "It does so more than one random order of fifteen rows in forty.",
+    found="Spearman's correlation of the two orders is {whole:.2f}; fifteen shuffled rows pass 0.521 once in forty, thirteen shuffled functions {by_chance:.2f}.",
+    source=f"{PAPER}, Table 4",
+    beside={"whole": whole, "by_chance": by_chance},
+    domain=here,
+)
 
 # %% [markdown]
 r"""
@@ -358,27 +366,23 @@ Two sentences stand in the paper's abstract and introduction, and nobody had loc
 def compare_rows(name, better, worse, printed, where="Table 4"):
     """Claim a difference of two rows of Table 4 that was seen before it was written down."""
     arms = methods[better], methods[worse]
-    leads = {
-        rung: lead
-        for rung, lead in ladder.improvement(climbed, *arms).items()
-        if rung in (first, "M")
-    }
-    claim(
+    lead = ladder.improvement(climbed, *arms).only(first, "M")
+    lead.claim(
         name,
-        "On {rung} {better} ends {apart:.4f} nats {side} {worse}.",
-        leads,
-        better=better, worse=worse,
-        said=f"{better} ends below {worse}.", source=f"{PAPER}, {where}", published=f"{printed} (C4 perplexity)", criterion="> 0", kind="best",
-        lacking=ladder.lacking_on(climbed, [*leads][-1], *arms),
-        domain=THEIRS["Table 4"], ours=describe_ours(*leads, arm=arms[1]),
-    )  # fmt: skip
+        "> 0",
+        f"{better} ends below {worse}.",
+        found="On {rung} {better} ends {apart:.4f} nats {side} {worse}.",
+        source=f"{PAPER}, {where}",
+        published=f"{printed} (C4 perplexity)",
+        beside={"better": better, "worse": worse},
+        domain=Domain(THEIRS["Table 4"], describe_ours(*lead, arm=arms[1])),
+    )
 
 
 # %%
-if size != "smoke":
-    compare_rows("E-hybrid-below-post", "HybridNorm", "Post-Norm", "20.00 and 20.43")
-    compare_rows("E-hybrid-below-mix-ln", "HybridNorm", "Mix-LN", "20.00 and 20.43")
-    compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96")
+compare_rows("E-hybrid-below-post", "HybridNorm", "Post-Norm", "20.00 and 20.43")
+compare_rows("E-hybrid-below-mix-ln", "HybridNorm", "Mix-LN", "20.00 and 20.43")
+compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96")
 
 # %% [markdown]
 r"""
@@ -393,17 +397,17 @@ twins, others = (
     math.log(table4[one]["c4"] / table4[other]["c4"])
     for one, other in (("Pre-QKV-Post", "HybridNorm"), ("Pre-QKV-Pre", "QKV-Pre"))
 )
-claim(
+exact(twins).claim(
     "E-table-4-tells-twins-apart",
-    "On C4 two pairs of one function lie {mean:.4f} and {others:.4f} nats apart; {closer} of {pairs} pairs of rows lie closer than the first.",
-    twins,
-    others=others,
-    closer=sum(gap < twins - 1e-9 for gap in gaps),
-    pairs=len(gaps),
-    said="Two rows of Table 4 that are one function are printed farther apart than by rounding.",
+    "> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
+    "Two rows of Table 4 that are one function are printed farther apart than by rounding.",
+    found="On C4 two pairs of one function lie {mean:.4f} and {others:.4f} nats apart; {closer} of {pairs} pairs of rows lie closer than the first.",
     source=f"{PAPER}, Table 4",
-    criterion="> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
-    kind="exact",
+    beside={
+        "others": others,
+        "closer": sum(gap < twins - 1e-9 for gap in gaps),
+        "pairs": len(gaps),
+    },
 )
 answer("E-one-norm-more-costs-hybrid", "Table 4", "20.13 and 20.00 (C4 perplexity)")
 answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexity)")
@@ -420,23 +424,25 @@ halves = {"HybridNorm": "QKV-Pre", "Pre-QKV-Post": "Pre-QKV-Pre", "Pre-Post": "P
 lock = locks["E-norm-on-the-stream-costs"]
 six = [*halves, *halves.values()]
 if all(len(ends.get(name, ())) >= lock.n for name in six):
-    scatter = ladder.measure_scatter(climbed, first)
-    left = [ladder.measure_tuning_left(climbed, first, methods[n], scatter.sd) for n in six]
-    claim(
+    left = [measure_tuning_left(name) for name in six]
+    seen = {name: ends[name].values[: lock.n] for name in six}
+    costs = compare_samples(
+        [loss for name in halves.values() for loss in seen[name]],
+        [loss for name in halves for loss in seen[name]],
+        scatter,
+        tuned=math.hypot(*left) / len(halves),
+        since=find_start(record for name in six for record in ends[name].records),
+    )
+    by_pair = (fmean(seen[one]) - fmean(seen[other]) for one, other in halves.items())
+    computed(costs).tuned(ladder.lacking_on(climbed, first, "hybrid", "qkv-pre")).claim(
         lock.id,
-        "Over three pairs of rows of Table 4 a norm on the stream costs {mean:+.4f} nats; pair by pair {pairs}.",
-        compare_samples(
-            [loss for name in halves.values() for loss in ends[name][: lock.n]],
-            [loss for name in halves for loss in ends[name][: lock.n]],
-            scatter,
-            tuned=math.hypot(*left) / len(halves),
-            since=climbed.where(arm=[methods[n] for n in six], rung=first, stage="final").find_start(),
-        ),
-        said=lock.said,
-        pairs=", ".join(f"{fmean(ends[a][: lock.n]) - fmean(ends[b][: lock.n]):+.4f}" for a, b in halves.items()),
-        source=f"{PAPER}, Table 4", criterion="> 0", kind="best", domain=THEIRS["Table 4"], ours=describe_ours(first),
-        lacking=ladder.lacking_on(climbed, first, "hybrid", "qkv-pre"),
-    )  # fmt: skip
+        "> 0",
+        lock.said,
+        found="Over three pairs of rows of Table 4 a norm on the stream costs {mean:+.4f} nats; pair by pair {pairs}.",
+        source=f"{PAPER}, Table 4",
+        beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
+        domain=here,
+    )
 else:
     print(f"{lock.id} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
 
@@ -451,16 +457,18 @@ In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.o
 answer("E-hybrid-below-qk-post", "Table 4", "20.00, and QK-Post diverges")
 if "QK-Post" in ends:
     of_it = climbed.where(arm="qk-post", rung=first)
-    claim(
+    fallen = of_it.count(lambda record: record.diverged_at is not None)
+    at_its_own = of_it.where(stage="final").count(lambda record: record.diverged_at is not None)
+    at_its_own.tuned().after(fallen).claim(
         "E-qk-post-diverges",
-        "At its own rate {k} of {n} runs of QK-Post diverge; of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
-        proportion([record.diverged_at is not None for _, record in of_it.where(stage="final")]),
-        said="At its own rate QK-Post diverges.",
-        all_of_them=sum(record.diverged_at is not None for _, record in of_it),
-        in_range=False,
-        source=f"{PAPER}, Table 4", published="diverge", criterion=">= 0.5", kind="best",
-        since=of_it.find_start(), domain=THEIRS["Table 4"], ours=describe_ours(first),
-    )  # fmt: skip
+        ">= 0.5",
+        "At its own rate QK-Post diverges.",
+        found="At its own rate {k} of {n} runs of QK-Post diverge; of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
+        source=f"{PAPER}, Table 4",
+        published="diverge",
+        beside={"all_of_them": fallen.estimate.k},
+        domain=replace(here, inside=False),
+    )
 
 # %% [markdown]
 r"""
@@ -487,24 +495,18 @@ def differ_from_the_equations():
     return max(gaps)
 
 
-claim(
-    "E-star-is-the-equation", "labkit's first two blocks and the equations differ by {mean:.0e} at most.", differ_from_the_equations(),
-    said="labkit's HybridNorm* is the paper's: its first block, and HybridNorm's from the second on.",
-    source=f"{PAPER}, equations 10 and 11", criterion="< 1e-12", kind="exact", tolerance=1e-12,
-)  # fmt: skip
+exact(differ_from_the_equations(), tolerance=1e-12).claim(
+    "E-star-is-the-equation",
+    "< 1e-12",
+    "labkit's HybridNorm* is the paper's: its first block, and HybridNorm's from the second on.",
+    found="labkit's first two blocks and the equations differ by {mean:.0e} at most.",
+    source=f"{PAPER}, equations 10 and 11",
+)
 
 # %%
-if size != "smoke":
-    compare_rows(
-        "E-star-below-hybrid",
-        "HybridNorm*",
-        "HybridNorm",
-        "19.85 and 20.00",
-        "Figure 4 and Table 4",
-    )
-    compare_rows(
-        "E-star-below-pre", "HybridNorm*", "Pre-Norm", "19.85 and 20.30", "Figure 4 and Table 4"
-    )
+figure4 = "Figure 4 and Table 4"
+compare_rows("E-star-below-hybrid", "HybridNorm*", "HybridNorm", "19.85 and 20.00", figure4)
+compare_rows("E-star-below-pre", "HybridNorm*", "Pre-Norm", "19.85 and 20.30", figure4)
 
 # %% [markdown]
 r"""
@@ -515,15 +517,13 @@ The paper reads off its curves that HybridNorm\* and HybridNorm have a consisten
 
 
 # %%
-def average_losses(arm, parts=10):
+def average_losses(arm):
     """The training loss of each run of an arm on rung S, by tenth of the training."""
-    runs = [record.losses for _, record in climbed.where(arm=arm, rung=first, stage="final")]
-    return {
-        (i + 1) * len(runs[0]) // parts: [
-            fmean(run[i * len(run) // parts : (i + 1) * len(run) // parts]) for run in runs
-        ]
-        for i in range(parts)
-    }
+    runs = climbed.where(arm=arm, rung=first, stage="final").values(lambda record: record.losses)
+    steps = len(runs[0])
+    parts = min(10, steps)  # a smoke run has fewer steps than ten
+    ends_of = [steps * i // parts for i in range(parts + 1)]
+    return {end: [fmean(run[start:end]) for run in runs] for start, end in pairwise(ends_of)}
 
 
 plain = {step: fmean(of) for step, of in average_losses("pre").items()}
@@ -567,16 +567,16 @@ def describe_lead(init):
     arms = {recipe: recipe + starts[init] for recipe in ("pre", "hybrid")}
     if not all(ladder.has_reported(climbed, arm, first) for arm in arms.values()):
         return row | {"n": 0, "Pre-Norm here": "", "HybridNorm here": "", "lead here": "waits"}
-    ends_of = {
-        recipe: fmean(ladder.reported(climbed, arm)[first].values()) for recipe, arm in arms.items()
-    }
-    lead = ladder.improvement(climbed, arms["hybrid"], arms["pre"])[first]
+    pre, hybrid = (
+        climbed.where(arm=arm, rung=first, stage="final").measure("test.loss")
+        for arm in arms.values()
+    )
     return {
         **row,
-        "n": min(len(ladder.reported(climbed, arm)[first]) for arm in arms.values()),
-        "Pre-Norm here": f"{ends_of['pre']:.4f}",
-        "HybridNorm here": f"{ends_of['hybrid']:.4f}",
-        "lead here": f"{lead:+z.4f}",
+        "n": min(len(pre), len(hybrid)),
+        "Pre-Norm here": f"{pre.mean:.4f}",
+        "HybridNorm here": f"{hybrid.mean:.4f}",
+        "lead here": f"{ladder.improvement(climbed, arms['hybrid'], arms['pre'])[first]:+z.4f}",
     }
 
 
@@ -584,15 +584,18 @@ plots.table([describe_lead(init) for init in starts])
 
 # %%
 answer("E-hybrid-above-pre-from-normal", "Table 3", "20.44 and 20.29 (C4 perplexity)")
-claim(
+exact(theirs["Normal"]).claim(
     "E-table-3-lead-turns",
-    "From Normal weights HybridNorm's published lead is {mean:+.4f} nats, from Depth-Scaled {scaled:+.4f}, from Megatron {megatron:+.4f}; best against best {best:+.4f}.",
-    theirs["Normal"],
-    scaled=theirs["Depth-Scaled"], megatron=theirs["Megatron"],
-    best=math.log(table3["Pre-Norm", "Normal"] / table3["HybridNorm", "Megatron"]),
-    said="From one of Table 3's initializations HybridNorm is printed behind Pre-Norm.",
-    source=f"{PAPER}, Table 3", criterion="< 0", kind="exact",
-)  # fmt: skip
+    "< 0",
+    "From one of Table 3's initializations HybridNorm is printed behind Pre-Norm.",
+    found="From Normal weights HybridNorm's published lead is {mean:+.4f} nats, from Depth-Scaled {scaled:+.4f}, from Megatron {megatron:+.4f}; best against best {best:+.4f}.",
+    source=f"{PAPER}, Table 3",
+    beside={
+        "scaled": theirs["Depth-Scaled"],
+        "megatron": theirs["Megatron"],
+        "best": math.log(table3["Pre-Norm", "Normal"] / table3["HybridNorm", "Megatron"]),
+    },
+)
 
 # %% [markdown]
 r"""
@@ -661,18 +664,21 @@ answer("E-star-below-pre-at-12-blocks", "Table 5", "19.52 and 19.88 at 29 layers
 answer("E-hybrid-below-pre-at-24-blocks", "Table 5", "19.67 and 19.88 at 29 layers")
 answer("E-star-below-pre-at-24-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
 answer("E-post-above-pre-at-24-blocks", "Table 5", "diverge at 29 layers")
-if "D" in ladder.improvement(climbed, "post"):
-    of_post = [record for _, record in climbed.where(arm="post", rung="D", stage="final")]
-    claim(
-        "E-post-above-pre-at-12-blocks",
-        "With twelve blocks Post-Norm ends {apart:.4f} nats {side} Pre-Norm, and {fallen} of its {runs} runs diverge.",
-        {"D": ladder.improvement(climbed, "post")["D"]},
-        fallen=sum(record.diverged_at is not None for record in of_post),
-        runs=len(of_post),
-        said="With twelve blocks Post-Norm ends above Pre-Norm.",
-        source=f"{PAPER}, Table 5", published="20.43 and 20.30 at 16 layers; diverge at 29",
-        criterion="< 0", kind="best", lacking=ladder.lacking_on(climbed, "D", "post"), domain=THEIRS["Table 5"], ours=describe_ours("D"),
-    )  # fmt: skip
+of_post = [
+    record.diverged_at is not None
+    for labels, record in climbed
+    if (labels["arm"], labels["rung"], labels["stage"]) == ("post", "D", "final")
+]
+deeper["Post-Norm"].only("D").claim(
+    "E-post-above-pre-at-12-blocks",
+    "< 0",
+    "With twelve blocks Post-Norm ends above Pre-Norm.",
+    found="With twelve blocks Post-Norm ends {apart:.4f} nats {side} Pre-Norm, and {fallen} of its {runs} runs diverge.",
+    source=f"{PAPER}, Table 5",
+    published="20.43 and 20.30 at 16 layers; diverge at 29",
+    beside={"fallen": sum(of_post), "runs": len(of_post)},
+    domain=Domain(THEIRS["Table 5"], describe_ours("D")),
+)
 
 # %% [markdown]
 r"""
@@ -683,65 +689,68 @@ With 24 blocks the sign of HybridNorm and of its star is the opposite of the pap
 at_24 = {"Pre-Norm": "pre", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*", "Post-Norm": "post"}
 tried = {
     name: {
-        lr: [r.probes["validation"]["loss"] for _, r in part]
-        for lr, part in climbed.where(arm=arm, rung="D24", stage="tuning").by("lr").items()
+        lr: part.values("validation.loss")
+        for lr, part in climbed.where(arm=arm, rung=tallest, stage="tuning").by("lr").items()
     }
     for name, arm in at_24.items()
 }
 for name in ("HybridNorm", "HybridNorm*"):
-    tall = ladder.build_base_run("smoke" if size == "smoke" else "D24", at_24[name])
+    tall = ladder.build_base_run(tallest, at_24[name])
     finer = Experiment(ladder.configure_run(tall, 0.00422, 1000), {"seed": ladder.TUNING_SEEDS})
     tried[name][0.00422] = lab.run(finer).values("validation.loss")
 plots.curves(
     {
-        name: {round(1000 * lr, 2): losses for lr, losses in sorted(of.items()) if max(losses) < 2}
+        name: {round(1000 * lr, 2): losses for lr, losses in sorted(of.items()) if max(losses) < sizes.lost}
         for name, of in tried.items()
     },
     xlabel="learning rate (thousandths)",
     ylabel="validation loss (nats)",
     logx=True,
     caption="24 blocks: the three tuning seeds at every rate that was tried. Left out: rates at which a seed ends above 2 nats, 0.0056 and 0.01 under Post-Norm, 0.01 under HybridNorm and its star.",
-    provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung="D24", stage="tuning")),
+    provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung=tallest, stage="tuning")),
 ).named("depth-rates")  # fmt: skip
 
 
 # %%
-post = ladder.build_base_run("smoke" if size == "smoke" else "D24", "post")
+post = ladder.build_base_run(tallest, "post")
 lower = lab.run(
     Experiment(ladder.configure_run(post, 0.00237, 5, ladder.LOOKS), {"seed": range(5, 15)})
 )
-if "D24" in deeper["Post-Norm"]:
-    own = max(climbed.where(arm="post", rung="D24", stage="final").by("lr"))
-    gap = fmean(lower.values("test.loss")) - fmean(deeper["Post-Norm"]["D24"].other)
-    print(
-        f"24 blocks, ten seeds: Post-Norm ends {-deeper['Post-Norm']['D24'].mean:.4f} nats above "
-        f"Pre-Norm at its own rate, {own:.4f}, and {gap:.4f} at 0.0024."
-    )
+behind = deeper["Post-Norm"][tallest]
+own = max(climbed.where(arm="post", rung=tallest, stage="final").by("lr"))
+gap = lower.measure("test.loss").mean - fmean(behind.other)
+print(
+    f"24 blocks, ten seeds: Post-Norm ends {-behind.mean:.4f} nats above "
+    f"Pre-Norm at its own rate, {own:.4f}, and {gap:.4f} at 0.0024."
+)
 
 
 # %%
 def compare_at(rate, form="hybrid*"):
     """How far a form of HybridNorm ends above Pre-Norm at one rate, seed by seed, on test text."""
-    ends_at = {
-        arm: {r["seed"]: record.probes["test"]["loss"] for r, record in climbed.where(arm=arm, rung="D24", stage="tuning", lr=rate)}
-        for arm in ("pre", form)
-    }  # fmt: skip
-    return [loss - ends_at["pre"][of] for of, loss in ends_at[form].items()]
+    one, other = (
+        climbed.where(arm=arm, rung=tallest, stage="tuning", lr=rate).measure("test.loss")
+        for arm in (form, "pre")
+    )
+    return one - other
 
 
-if size != "smoke":
-    claim(
+if size != "smoke":  # there one seed tunes, at other rates
+    compare_at(0.00316).claim(
         "E-star-above-pre-at-one-rate",
-        "With 24 blocks and the three tuning seeds, HybridNorm* ends {mean:+.4f} nats above Pre-Norm at 0.0032, its own rate, and {more:+.4f} at 0.0056, Pre-Norm's.",
-        compare_at(0.00316),
-        more=fmean(compare_at(0.00562)),
-        said="With 24 blocks HybridNorm* ends above Pre-Norm at HybridNorm*'s own rate, too.",
-        source="this shelf, after both had reported", criterion="> 0", kind="at",
-        tried={"control": "one rate for both", "second value": "0.0056 for both", "last step": "the trained model"},
-        since=climbed.where(arm=["pre", "hybrid*"], rung="D24", stage="tuning").find_start(),
-    )  # fmt: skip
+        "> 0",
+        "With 24 blocks HybridNorm* ends above Pre-Norm at HybridNorm*'s own rate, too.",
+        found="With 24 blocks and the three tuning seeds, HybridNorm* ends {mean:+.4f} nats above Pre-Norm at 0.0032, its own rate, and {more:+.4f} at 0.0056, Pre-Norm's.",
+        source="this shelf, after both had reported",
+        beside={
+            "more": compare_at(0.00562),
+            "control": "one rate for both",
+            "second value": "0.0056 for both",
+            "last step": "the trained model",
+        },
+    )
     at_one = [
-        f"{fmean(compare_at(rate, 'hybrid')):+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)
+        f"{compare_at(rate, 'hybrid').mean:+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)
     ]
     print(f"Plain HybridNorm, the same three seeds, above Pre-Norm: {', '.join(at_one)}.")
 
@@ -783,16 +792,13 @@ def change_routing(recipe, factor=1000.0):
 
 
 # %%
-claim(
+exact(max(change_routing("pre"), change_routing("hybrid")), tolerance=1e-10).claim(
     "E-stream-size-does-not-route",
-    "With the stream multiplied by 1,000 a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, by up to {bare:.2f} without norms.",
-    max(change_routing("pre"), change_routing("hybrid")),
-    bare=change_routing("none"),
-    said="The size of the stream changes no routing weight under Pre-Norm and HybridNorm.",
+    "< 1e-10",
+    "The size of the stream changes no routing weight under Pre-Norm and HybridNorm.",
+    found="With the stream multiplied by 1,000 a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, by up to {bare:.2f} without norms.",
     source="scale invariance of RMS norm (ε = 0)",
-    criterion="< 1e-10",
-    kind="exact",
-    tolerance=1e-10,
+    beside={"bare": change_routing("none")},
 )
 
 # %% [markdown]
@@ -860,14 +866,17 @@ begun = lab.run(Experiment(deep, {"arm": settings, "seed": lab.seeds(5)}))
 four = {name: settings[name] for name in ("Pre-Norm", "Post-Norm", "HybridNorm", "HybridNorm*")}
 medium = replace(deep, model=replace(deep.model, depth=sizes.middle))
 begun_16 = lab.run(Experiment(medium, {"arm": four, "seed": lab.seeds(5)}))
-profiles = {
-    arm: {step: [r.probes["gradient-profile"][step]["block"] for _, r in part] for step in ("1", str(sizes.last))}
-    for arm, part in begun.by("arm").items()
-}  # fmt: skip
+drawn = begun.by("arm")
+
+
+def read_profile(record, step):
+    """List the norms of the blocks' gradients at a step."""
+    return record.probes["gradient-profile"][str(step)]["block"]
+
 
 # %%
 plots.by_depth(
-    {name: profiles[name]["1"] for name in ("Pre-Norm", "Post-Norm", "HybridNorm", "HybridNorm*")},
+    {name: [read_profile(record, 1) for _, record in drawn[name]] for name in four},
     ylabel="norm of the first gradient", xlabel="block", logy=True,
     caption=f"The first gradient in {sizes.deep} blocks, tokens drawn at RMS 0.02, Pre-Norm and Post-Norm from Normal weights, HybridNorm from Megatron's. Follow each line from right to left, as backpropagation does.",
     provenance=lab.provenance(begun),
@@ -875,19 +884,30 @@ plots.by_depth(
 
 
 # %%
-def compare_blocks(arm, one=1, other=-1, step="1"):
-    """Log ratio of the gradients of two blocks, run by run (the second block is 1)."""
-    return [math.log(run[one] / run[other]) for run in profiles[arm][step]]
+def compare_blocks(record, step):
+    """Take the logarithm of the second block's gradient over the last one's."""
+    norms = read_profile(record, step)
+    return math.log(norms[1] / norms[-1])
 
 
-def raise_mean(logs):
-    """The geometric mean of ratios, of which these are the logarithms."""
-    return math.exp(fmean(logs))
+def measure_range(record, step, first=0):
+    """Take the logarithm of the largest gradient over the smallest, from a block on."""
+    norms = read_profile(record, step)[first:]
+    return math.log(max(norms) / min(norms))
 
 
-def measure_range(runs):
-    """Log ratio of the largest gradient of a block to the smallest, run by run."""
-    return [math.log(max(run) / min(run)) for run in runs]
+measure_range_of_rest = partial(measure_range, first=1)
+
+
+def stand_out(record, step, block=0):
+    """Take the logarithm of a block's gradient over that of the median block."""
+    norms = read_profile(record, step)
+    return math.log(norms[block] / median(norms))
+
+
+def measure_ratio(arm, what, step=1):
+    """Average such logarithms over an arm's runs: the geometric mean of the ratios."""
+    return math.exp(drawn[arm].measure(what, at=step).mean)
 
 
 # %%
@@ -895,13 +915,15 @@ def describe_profile(arm, part, blocks):
     """A row: how uneven the gradients of an arm's blocks are at both steps."""
     row = {"recipe": arm.replace("*", "\\*"), "blocks": blocks}
     for step in (1, sizes.last):
-        runs = [record.probes["gradient-profile"][str(step)]["block"] for _, record in part]
-        rest = [run[1:] for run in runs]
+        second, whole, rest = (
+            math.exp(part.measure(what, at=step).mean)
+            for what in (compare_blocks, measure_range, measure_range_of_rest)
+        )
         row |= {
-            f"step {step}: second / last": f"{raise_mean([math.log(run[1] / run[-1]) for run in runs]):.2f}",
-            f"step {step}: largest / smallest": f"{raise_mean(measure_range(runs)):.1f}",
-            f"step {step}: the same, first block left out": f"{raise_mean(measure_range(rest)):.1f}",
-        }  # fmt: skip
+            f"step {step}: second / last": f"{second:.2f}",
+            f"step {step}: largest / smallest": f"{whole:.1f}",
+            f"step {step}: the same, first block left out": f"{rest:.1f}",
+        }
     return row
 
 
@@ -911,72 +933,80 @@ plots.table(
 )
 
 # %%
-of_first = {"source": f"{PAPER}, section 4.5 and Figure 5", "kind": "at", "since": begun.find_start()}  # fmt: skip
-if size != "smoke":
-    claim(
-        "E-pre-norm-amplifies-at-29-blocks",
-        "Pre-Norm's second block has {ratio:.2f} times the last one's first gradient; from Megatron's weights {megatron:.2f}, with tokens of RMS 1 {large:.2f}, with both {both:.2f}.",
-        compare_blocks("Pre-Norm"),
-        ratio=raise_mean(compare_blocks("Pre-Norm")),
-        megatron=raise_mean(compare_blocks("Pre-Norm, Megatron")),
-        large=raise_mean(compare_blocks("Pre-Norm, tokens of RMS 1")),
-        both=raise_mean(compare_blocks("Pre-Norm, Megatron, tokens of RMS 1")),
-        said="At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
-        published="gradient explosion in deeper models", criterion="> 0",
-        tried={"second value": "tokens of RMS 1", "control": "Megatron's weights", "last step": "step 1 alone"},
-        **of_first,
-    )  # fmt: skip
+figure5 = f"{PAPER}, section 4.5 and Figure 5"
+both = "Pre-Norm, Megatron, tokens of RMS 1"
+drawn["Pre-Norm"].measure(compare_blocks, at=1).claim(
+    "E-pre-norm-amplifies-at-29-blocks",
+    "> 0",
+    "At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
+    found="Pre-Norm's second block has {ratio:.2f} times the last one's first gradient; from Megatron's weights {megatron:.2f}, with tokens of RMS 1 {large:.2f}, with both {both:.2f}.",
+    source=figure5,
+    published="gradient explosion in deeper models",
+    beside={
+        "ratio": measure_ratio("Pre-Norm", compare_blocks),
+        "megatron": measure_ratio("Pre-Norm, Megatron", compare_blocks),
+        "large": measure_ratio("Pre-Norm, tokens of RMS 1", compare_blocks),
+        "both": measure_ratio(both, compare_blocks),
+        "second value": "tokens of RMS 1",
+        "control": "Megatron's weights",
+        "last step": "step 1 alone",
+    },
+)
 
 # %%
-if size != "smoke":
-    claim(
-        "E-post-norm-diminishes-at-29-blocks",
-        "Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, {later:.2f} times at step 100; from Megatron's weights {megatron:.2f} times.",
-        compare_blocks("Post-Norm"),
-        ratio=raise_mean(compare_blocks("Post-Norm")),
-        megatron=raise_mean(compare_blocks("Post-Norm, Megatron")),
-        later=raise_mean(compare_blocks("Post-Norm", step=str(sizes.last))),
-        said="At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
-        published="vanishing gradients, at steps 1 and 100", criterion="< 0",
-        tried={"control": "Megatron's weights", "last step": "judged at step 1; step 100, at one rate, stands beside it"},
-        **of_first,
-    )  # fmt: skip
+drawn["Post-Norm"].measure(compare_blocks, at=1).claim(
+    "E-post-norm-diminishes-at-29-blocks",
+    "< 0",
+    "At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
+    found="Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, {later:.2f} times at step 100; from Megatron's weights {megatron:.2f} times.",
+    source=figure5,
+    published="vanishing gradients, at steps 1 and 100",
+    beside={
+        "ratio": measure_ratio("Post-Norm", compare_blocks),
+        "megatron": measure_ratio("Post-Norm, Megatron", compare_blocks),
+        "later": measure_ratio("Post-Norm", compare_blocks, sizes.last),
+        "control": "Megatron's weights",
+        "last step": "judged at step 1; step 100, at one rate, stands beside it",
+    },
+)
 
 # %%
-if size != "smoke":
-    pre, hybrid = (measure_range(profiles[arm]["1"]) for arm in ("Pre-Norm", "HybridNorm"))
-    entries = {
-        arm: [math.log(run[0] / median(run)) for run in profiles[arm]["1"]] for arm in settings
-    }
-    rest = [
-        measure_range([run[1:] for run in profiles[arm]["1"]]) for arm in ("Pre-Norm", "HybridNorm")
-    ]
-    claim(
-        "E-hybrid-even-at-29-blocks",
-        "Largest over smallest first gradient of a block: {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
-        [a - b for a, b in zip(hybrid, pre, strict=True)],
-        hybrid=raise_mean(hybrid), pre=raise_mean(pre), pre_rest=raise_mean(rest[0]), hybrid_rest=raise_mean(rest[1]),
-        said="At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
-        published="a well-balanced gradient flow", criterion="< 0",
-        tried={"control": "without first blocks", "last step": "step 1 alone"},
-        **of_first,
-    )  # fmt: skip
+pre, hybrid = (drawn[arm].measure(measure_range, at=1) for arm in ("Pre-Norm", "HybridNorm"))
+(hybrid - pre).claim(
+    "E-hybrid-even-at-29-blocks",
+    "< 0",
+    "At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
+    found="Largest over smallest first gradient of a block: {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
+    source=figure5,
+    published="a well-balanced gradient flow",
+    beside={
+        "hybrid": math.exp(hybrid.mean),
+        "pre": math.exp(pre.mean),
+        "pre_rest": measure_ratio("Pre-Norm", measure_range_of_rest),
+        "hybrid_rest": measure_ratio("HybridNorm", measure_range_of_rest),
+        "control": "without first blocks",
+        "last step": "step 1 alone",
+    },
+)
 
 # %%
-if size != "smoke":
-    claim(
-        "E-hybrid-first-block-stands-out",
-        "HybridNorm's first block has {ratio:.1f} times the first gradient of its median block; with tokens of RMS 1 {large:.2f}, in HybridNorm* {star:.1f}, its second {second:.1f}.",
-        entries["HybridNorm"],
-        ratio=raise_mean(entries["HybridNorm"]),
-        large=raise_mean(entries["HybridNorm, tokens of RMS 1"]),
-        star=raise_mean(entries["HybridNorm*"]),
-        second=raise_mean([math.log(run[1] / median(run)) for run in profiles["HybridNorm*"]["1"]]),
-        said="At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
-        criterion="> 0.693",
-        tried={"second value": "tokens of RMS 1", "control": "HybridNorm*", "last step": "step 1 alone"},
-        **of_first,
-    )  # fmt: skip
+second = drawn["HybridNorm*"].measure(partial(stand_out, block=1), at=1)
+drawn["HybridNorm"].measure(stand_out, at=1).claim(
+    "E-hybrid-first-block-stands-out",
+    "> 0.693",
+    "At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
+    found="HybridNorm's first block has {ratio:.1f} times the first gradient of its median block; with tokens of RMS 1 {large:.2f}, in HybridNorm* {star:.1f}, its second {second:.1f}.",
+    source=figure5,
+    beside={
+        "ratio": measure_ratio("HybridNorm", stand_out),
+        "large": measure_ratio("HybridNorm, tokens of RMS 1", stand_out),
+        "star": measure_ratio("HybridNorm*", stand_out),
+        "second": math.exp(second.mean),
+        "second value": "tokens of RMS 1",
+        "control": "HybridNorm*",
+        "last step": "step 1 alone",
+    },
+)
 
 # %% [markdown]
 r"""
@@ -1033,37 +1063,39 @@ def compare_ends(of_seed, make):
     return math.log(one / other) / 2
 
 
-falls = {kind: [compare_ends(i, make) for i in lab.seeds(5)] for kind, make in inside.items()}
+falls = {
+    kind: computed([compare_ends(i, make) for i in lab.seeds(5)]) for kind, make in inside.items()
+}
 plots.table([
-    {"feed-forward": kind, "degree": 2 if "gate" in kind else 1, "second block over last": f"{raise_mean(logs):.2f}",
+    {"feed-forward": kind, "degree": 2 if "gate" in kind else 1, "second block over last": f"{math.exp(logs.mean):.2f}",
      "seeds": f"{math.exp(min(logs)):.2f} to {math.exp(max(logs)):.2f}"}
     for kind, logs in falls.items()
 ])  # fmt: skip
 
 # %%
-claim(
+computed([pass_on(i) for i in lab.seeds(5)]).claim(
     "E-gated-layer-passes-on-more-than-it-writes",
-    "A fresh gated layer passes a random gradient on {mean:.2f} times as large as it writes.",
-    [pass_on(i) for i in lab.seeds(5)],
-    said="For a gated feed-forward layer g is √2 times w.",
+    "in [1.3, 1.5]",
+    "For a gated feed-forward layer g is √2 times w.",
+    found="A fresh gated layer passes a random gradient on {mean:.2f} times as large as it writes.",
     source="derived above: degree 2",
-    criterion="in [1.3, 1.5]",
-    kind="at",
     predicted=math.sqrt(2),
 )
-claim(
+falls["ReLU"].claim(
     "E-post-norm-diminishes-with-relu",
-    "With ReLU at the gate's width Post-Norm's second block has {ratio:.2f} times the last one's first gradient; less its mean {centred:.2f}, linear {linear:.2f}.",
-    falls["ReLU"],
-    ratio=raise_mean(falls["ReLU"]),
-    centred=raise_mean(falls["ReLU less its mean"]),
-    linear=raise_mean(falls["linear"]),
-    said="With ReLU Post-Norm's second block has a smaller first gradient than its last, in 29 blocks.",
+    "< 0",
+    "With ReLU Post-Norm's second block has a smaller first gradient than its last, in 29 blocks.",
+    found="With ReLU at the gate's width Post-Norm's second block has {ratio:.2f} times the last one's first gradient; less its mean {centred:.2f}, linear {linear:.2f}.",
     source="this shelf, after the card on Post-Norm had been read",
-    criterion="< 0",
-    kind="at",
-    tried={"second value": "five other layers", "control": "ReLU less its mean", "last step": "step 1 alone"},
-)  # fmt: skip
+    beside={
+        "ratio": math.exp(falls["ReLU"].mean),
+        "centred": math.exp(falls["ReLU less its mean"].mean),
+        "linear": math.exp(falls["linear"].mean),
+        "second value": "five other layers",
+        "control": "ReLU less its mean",
+        "last step": "step 1 alone",
+    },
+)
 
 # %% [markdown]
 r"""
@@ -1079,41 +1111,41 @@ r"""
 profiled = {"Pre-Norm": "pre", "Post-Norm": "post", "HybridNorm": "hybrid"}
 deepest = "D" if "D" in ladder.improvement(climbed, "hybrid") else first
 later_on = {
-    name: [
-        r.probes["gradient-profile"]["100" if size != "smoke" else "2"]["block"]
-        for _, r in climbed.where(arm=arm, rung=deepest, stage="final")
-    ]
-    for name, arm in profiled.items()
+    name: climbed.where(arm=arm, rung=deepest, stage="final") for name, arm in profiled.items()
+}
+profiles = {
+    name: [read_profile(record, sizes.last) for _, record in part]
+    for name, part in later_on.items()
 }
 first_over_last = ", ".join(
-    f"{name} {raise_mean([math.log(run[0] / run[-1]) for run in runs]):.2f}"
-    for name, runs in later_on.items()
+    f"{name} {math.exp(fmean(math.log(run[0] / run[-1]) for run in of)):.2f}"
+    for name, of in profiles.items()
 )
 plots.by_depth(
-    later_on,
+    profiles,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
     caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. The first block's gradient over the last one's: {first_over_last}.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
 ).named("step-100")  # fmt: skip
 
 # %%
-if deepest == "D":
-    for other, name in (
-        ("Pre-Norm", "E-hybrid-evener-than-pre-at-step-100"),
-        ("Post-Norm", "E-hybrid-evener-than-post-at-step-100"),
-    ):
-        both = {each: measure_range(later_on[each]) for each in ("HybridNorm", other)}
-        claim(
-            name,
-            "At step 100 of twelve blocks the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm, {others:.2f} times under {other}.",
-            compare_samples(both[other], both["HybridNorm"]),
-            hybrid=raise_mean(both["HybridNorm"]), others=raise_mean(both[other]), other=other,
-            said=locks[name].said,
-            source=f"{PAPER}, section 4.5 and Figure 5", criterion="< 0", kind="best",
-            since=climbed.where(arm=["hybrid", profiled[other]], rung="D", stage="final").find_start(),
-        )  # fmt: skip
-else:
-    print("Two forecasts about twelve blocks wait for their runs; the figure has rung", deepest)
+ranges = {name: part.measure(measure_range, at=sizes.last) for name, part in later_on.items()}
+for other, name in (
+    ("Pre-Norm", "E-hybrid-evener-than-pre-at-step-100"),
+    ("Post-Norm", "E-hybrid-evener-than-post-at-step-100"),
+):
+    ranges[other].improvement_over(ranges["HybridNorm"]).tuned().claim(
+        name,
+        "< 0",
+        locks[name].said,
+        found="At step 100 of twelve blocks the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm, {others:.2f} times under {other}.",
+        source=figure5,
+        beside={
+            "hybrid": math.exp(ranges["HybridNorm"].mean),
+            "others": math.exp(ranges[other].mean),
+            "other": other,
+        },
+    )
 
 # %% [markdown]
 r"""
@@ -1146,16 +1178,15 @@ def furthest(normed):
     return max(gaps)
 
 
-exactly = {"criterion": "< 1e-10", "kind": "exact", "tolerance": 1e-10}
-lemma = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Lemma A."
-claim(
-    "E-lemma-a1", "The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.", furthest(False),
-    said="Lemma A.1 gives the derivatives that autograd gives.", source=lemma + "1", **exactly,
-)  # fmt: skip
-claim(
-    "E-lemma-a2", "The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.", furthest(True),
-    said="Lemma A.2 gives the derivatives that autograd gives.", source=lemma + "2", **exactly,
-)  # fmt: skip
+lemmas = {"E-lemma-a1": (False, "Lemma A.1"), "E-lemma-a2": (True, "Lemma A.2")}
+for name, (normed, lemma) in lemmas.items():
+    exact(furthest(normed), tolerance=1e-10).claim(
+        name,
+        "< 1e-10",
+        f"{lemma} gives the derivatives that autograd gives.",
+        found=f"The four formulas of {lemma} and autograd differ by {{mean:.0e}} at most.",
+        source=f"{PAPER}, {lemma}",
+    )
 
 # %% [markdown]
 r"""
@@ -1206,15 +1237,15 @@ crossed = {**alike, "k": eye.roll(1, 1)}  # keys at right angles to their querie
 # %%
 norm_v = attention_jacobians(eye[:1], alike, qkv_norm=True)["v"].norm().item()
 printed = 1 * n**0.5 / 1  # s √d_k ‖W_O‖ / σ, and both factors are 1
-claim(
+exact(norm_v - printed, tolerance=0.001).claim(
     "E-theorem-a3-fails-for-v",
-    "The derivative by W_V has the norm {norm:.2f}, {mean:.2f} above the printed bound of {bound:.0f} (one token, d = d_k = 16).",
-    norm_v - printed, norm=norm_v, bound=printed,
-    said="The early version's bound of Theorem A.3 holds for the value matrix.",
+    "<= 0",
+    "The early version's bound of Theorem A.3 holds for the value matrix.",
+    found="The derivative by W_V has the norm {norm:.2f}, {mean:.2f} above the printed bound of {bound:.0f} (one token, d = d_k = 16).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version (version 4 has another), Theorem A.3, equation 31",
     published="bounded by s √d_k ‖W_O‖ / σ_min",
-    criterion="<= 0", kind="exact", tolerance=0.001,
-)  # fmt: skip
+    beside={"norm": norm_v, "bound": printed},
+)
 
 # %%
 heads = [
@@ -1222,24 +1253,24 @@ heads = [
 ]
 random = [compare_to_bounds(*head) for head in heads]
 rows = {n: max(of[n] for of in random) for n in random[0]}
-claim(
+exact(max(rows.values()), tolerance=0.3).claim(
     "E-corrected-bounds-hold",
-    "Over 100 random heads the derivatives by W_Q, W_K, W_V and W_O reach {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} of their bounds at most.",
-    max(rows.values()), **rows,
-    said="No derivative exceeds its corrected bound.",
+    "<= 1.000001",
+    "No derivative exceeds its corrected bound.",
+    found="Over 100 random heads the derivatives by W_Q, W_K, W_V and W_O reach {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} of their bounds at most.",
     source="this shelf, after Zhuo et al. 2025, Theorem A.3",
-    criterion="<= 1.000001", kind="exact", tolerance=0.3,
-)  # fmt: skip
+    beside=rows,
+)
 reached = compare_to_bounds(torch.stack((eye[0], -eye[0])), crossed)  # two opposite tokens
 reached |= {n: compare_to_bounds(torch.stack((eye[0], eye[0])), alike)[n] for n in ("v", "out")}
-claim(
+exact(min(reached.values()), tolerance=1e-6).claim(
     "E-corrected-bounds-are-reached",
-    "In two chosen heads those by W_Q, W_K, W_V and W_O reach {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} of theirs.",
-    min(reached.values()), **reached,
-    said="With d = d_k = 16 and two tokens none of the four corrected bounds can be lowered.",
+    ">= 0.999999",
+    "With d = d_k = 16 and two tokens none of the four corrected bounds can be lowered.",
+    found="In two chosen heads those by W_Q, W_K, W_V and W_O reach {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} of theirs.",
     source="this shelf",
-    criterion=">= 0.999999", kind="exact", tolerance=1e-6,
-)  # fmt: skip
+    beside=reached,
+)
 
 
 # %%
@@ -1267,14 +1298,13 @@ def compare_to_printed(x, weights):
 
 
 # %%
-claim(
+exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).claim(
     "E-theorem-a3-holds-elsewhere",
-    "Over 100 random heads no derivative reaches more than {mean:.2f} of its printed bound, under Pre-Norm or QKV-norm, the value row left out.",
-    max(max(compare_to_printed(*head)) for head in heads),
-    said="The early version's other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
+    "<= 1.000001",
+    "The early version's other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
+    found="Over 100 random heads no derivative reaches more than {mean:.2f} of its printed bound, under Pre-Norm or QKV-norm, the value row left out.",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version, Theorem A.3, equations 26 to 30, 32 and 33; σ of W, and d_k ≤ sd for W_O",
-    criterion="<= 1.000001", kind="exact", tolerance=0.3,
-)  # fmt: skip
+)
 
 
 # %% [markdown]
@@ -1295,18 +1325,15 @@ And a size should be the only thing that changes. In the paper the tokens change
 # %%
 points = {151e6: 200e9, 285e6: 200e9, 550e6: 300e9, 1.27e9: 1000e9}  # parameters: tokens read
 shares = {n: tokens / n for n, tokens in points.items()}
-claim(
+exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
-    "The four sizes read {low:,.0f} to {high:,.0f} tokens a parameter: a factor of {mean:.1f}, not in the order of size.",
-    max(shares.values()) / min(shares.values()),
-    low=min(shares.values()),
-    high=max(shares.values()),
-    said="The four sizes of Figure 6 differ twofold in the tokens that they read a parameter.",
+    "> 2",
+    "The four sizes of Figure 6 differ twofold in the tokens that they read a parameter.",
+    found="The four sizes read {low:,.0f} to {high:,.0f} tokens a parameter: a factor of {mean:.1f}, not in the order of size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
-    criterion="> 2",
-    kind="exact",
+    beside={"low": min(shares.values()), "high": max(shares.values())},
 )
 
 # %%
@@ -1358,39 +1385,51 @@ def describe_exponent(name):
     return row
 
 
-plots.table([describe_exponent(name) for name in scaled] if len(climbs) > 1 else [])
+if len(climbs) > 1:
+    exponents = [describe_exponent(name) for name in scaled]
+else:
+    exponents = [{"recipe": "an exponent needs two sizes"}]
+plots.table(exponents)
 
 
 # %%
 def claim_steeper(id, name):
     """Claim that an arm's exponent from S to M is above Pre-Norm's."""
-    ahead, (gained, *ends_of_it) = ladder.improvement(climbed, scaled[name])[climbs[1]], compare_exponents(name)  # fmt: skip
+    ahead = ladder.improvement(climbed, scaled[name])[climbs[1]]
+    gained, *interval = compare_exponents(name)
     span = math.log(counts[climbs[1]] / counts[climbs[0]])
     scale = fmean(losses["Pre-Norm"][climbs[1]].values()) * span
-    claim(
+    exponents = computed(
+        [gained + (value - ahead.mean) / scale for value in ahead.values], interval=interval
+    ).tuned(ladder.lacking(climbed, scaled[name]))
+    know_runs(exponents, ["pre", scaled[name]], climbs[:2]).claim(
         id,
-        "From S to M {name}'s exponent is {mean:+.4f} above Pre-Norm's {own:.3f} for E = 0, {other:+.4f} above {floored:.3f} for E = 0.9.",
-        [gained + (value - ahead.mean) / scale for value in ahead.values],
-        interval=tuple(ends_of_it),
-        name=name, own=find_exponent("Pre-Norm"), floored=find_exponent("Pre-Norm", 0.9), other=compare_exponents(name, 0.9)[0],
-        said=f"From rung S to M {name}'s loss falls by a larger exponent than Pre-Norm's.",
+        "> 0",
+        f"From rung S to M {name}'s loss falls by a larger exponent than Pre-Norm's.",
+        found="From S to M {name}'s exponent is {mean:+.4f} above Pre-Norm's {own:.3f} for E = 0, {other:+.4f} above {floored:.3f} for E = 0.9.",
         source=f"{PAPER}, section 4.6 and Figure 6",
         published="superior scaling properties, of HybridNorm*",
-        criterion="> 0", kind="best", tried={"second value": "a floor of 0.9 nats"},
-        lacking=ladder.lacking(climbed, scaled[name]), domain=THEIRS["Figure 6"], ours=describe_ours(*climbs[:2]),
-        since=climbed.where(arm=["pre", scaled[name]], rung=climbs[:2], stage="final").find_start(),
-    )  # fmt: skip
+        beside={
+            "name": name,
+            "own": find_exponent("Pre-Norm"),
+            "floored": find_exponent("Pre-Norm", 0.9),
+            "other": compare_exponents(name, 0.9)[0],
+            "second value": "a floor of 0.9 nats",
+        },
+        domain=Domain(THEIRS["Figure 6"], describe_ours(*climbs[:2])),
+    )
 
 
 # %%
-if size != "smoke":
-    grown = parameters(ladder.build_base_run("D24", "pre"))
-    to_24 = ", ".join(
-        f"{name} {math.log(fmean(losses[name][first].values()) / fmean(losses[name]['D24'].values())) / math.log(grown / counts[first]):.3f}"
-        for name in scaled
-    )  # fmt: skip
-    print(f"The exponent from S to D24, 24 blocks and {grown:,} parameters, E = 0: {to_24}.")
 if len(climbs) > 1:
+    grown = parameters(ladder.build_base_run("D24", "pre"))
+    span = math.log(grown / counts[first])
+    falls = {
+        name: math.log(fmean(of[first].values()) / fmean(of["D24"].values()))
+        for name, of in losses.items()
+    }
+    to_24 = ", ".join(f"{name} {fall / span:.3f}" for name, fall in falls.items())
+    print(f"The exponent from S to D24, 24 blocks and {grown:,} parameters, E = 0: {to_24}.")
     claim_steeper("E-hybrid-scales-steeper", "HybridNorm")
     claim_steeper("E-star-scales-steeper", "HybridNorm*")
 
@@ -1464,16 +1503,19 @@ plots.table([
 ])  # fmt: skip
 
 # %%
-claim(
+exact(max(odds.values())).claim(
     "E-benchmark-averages-are-within-two-errors",
-    "The largest lead is {mean:.1f} standard errors if answers are unrelated ({less:.1f} with ARC's validation splits), and passes two if they correlate by {needed:.2f} ({more:.2f}).",
-    max(odds.values()),
-    less=max(coded.values()), needed=1 - max(odds.values()) ** 2 / 4, more=1 - max(coded.values()) ** 2 / 4,
-    said="No average of Tables 1 and 2 leads by two standard errors of counting, unless answers correlate by more than a half.",
+    f"< {2 / math.sqrt(2):.4f}",
+    "No average of Tables 1 and 2 leads by two standard errors of counting, unless answers correlate by more than a half.",
+    found="The largest lead is {mean:.1f} standard errors if answers are unrelated ({less:.1f} with ARC's validation splits), and passes two if they correlate by {needed:.2f} ({more:.2f}).",
     source=f"{PAPER}, Tables 1 and 2; numbers of questions: the released code at f0dd605, and Gu et al. 2024, arXiv 2406.08446",
     published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
-    criterion=f"< {2 / math.sqrt(2):.4f}", kind="exact",
-)  # fmt: skip
+    beside={
+        "less": max(coded.values()),
+        "needed": 1 - max(odds.values()) ** 2 / 4,
+        "more": 1 - max(coded.values()) ** 2 / 4,
+    },
+)
 
 
 # %%
@@ -1491,17 +1533,14 @@ odd = [
     if not any(is_count(score, counted[task]) for counted in (questions, larger))
 ]
 copa = [score for task, score in odd if task == "copa"]
-claim(
+exact(len(odd)).claim(
     "E-benchmark-scores-are-no-counts",
-    "{mean:.0f} of {cells} cells are no whole number of either split's questions, among them COPA's {dense:.2f} % and {mixed:.2f} % of a hundred.",
-    len(odd),
-    cells=len(cells),
-    dense=copa[0],
-    mixed=copa[1],
-    said="Some scores of Tables 1 and 2 are not those of one evaluation of one model: so many questions cannot give them.",
+    "> 0",
+    "Some scores of Tables 1 and 2 are not those of one evaluation of one model: so many questions cannot give them.",
+    found="{mean:.0f} of {cells} cells are no whole number of either split's questions, among them COPA's {dense:.2f} % and {mixed:.2f} % of a hundred.",
     source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
-    criterion="> 0", kind="exact",
-)  # fmt: skip
+    beside={"cells": len(cells), "dense": copa[0], "mixed": copa[1]},
+)
 
 # %% [markdown]
 r"""
@@ -1534,16 +1573,13 @@ names = {"Dense-151M": 151e6, "Dense-285M": 285e6, "Dense-550M": 550e6, "Dense-5
 off = {name: abs(count_weights(table6[name]) / n - 1) for name, n in names.items()}
 as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in (9192, 8192))
 # %%
-claim(
+exact(max(off.values())).claim(
     "E-table-6-counts-up",
-    "Four dense models match their names and the mixture its 6.9 billion within {mean:.1%}; the sixth has {printed:.2f} billion as printed, {coded:.2f} as coded.",
-    max(off.values()),
-    printed=as_printed / 1e9,
-    coded=as_coded / 1e9,
-    said="Four dense models of Table 6 count up to their names, and the mixture to the text's 6.9 billion, within a hundredth.",
+    "< 0.01",
+    "Four dense models of Table 6 count up to their names, and the mixture to the text's 6.9 billion, within a hundredth.",
+    found="Four dense models match their names and the mixture its 6.9 billion within {mean:.1%}; the sixth has {printed:.2f} billion as printed, {coded:.2f} as coded.",
     source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
-    criterion="< 0.01",
-    kind="exact",
+    beside={"printed": as_printed / 1e9, "coded": as_coded / 1e9},
 )
 
 # %% [markdown]
