@@ -158,10 +158,10 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
 
 @pytest.mark.slow
 def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_path):
-    asks = 'import math\nn = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
+    asks = 'import math\n(n,) = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
     also = "def twice():\n    return 2 * m"
     found = chapter(
-        tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "math"
+        tmp_path, "n = m = 1", asks, f"m = 2 * n\n{CLAIM}", also, "twice()", "k", "math"
     )
     cells = [cell.index for cell in code_cells(found)[2:]]
     whole, (tried,) = run_trials(found, [Trial(*cells[1:3])], size="smoke", seed=0)
