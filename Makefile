@@ -65,7 +65,7 @@ site: setup ## Build the site from the chapters as they were executed last
 	@$(LABKIT) book site --size $(SIZE)
 
 pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
-	@$(LABKIT) book pdf --size $(SIZE)
+	@$(LABKIT) book site --pdf --size $(SIZE)
 
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site" $(SERVICES:%=--ignore=%)
@@ -87,13 +87,7 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	try "lint" $(PY) -m ruff check --quiet .; \
 	try "types" $(PY) -m pyright; \
 	try "import layers" .venv/bin/lint-imports --no-logo; \
-	try "twins" $(LABKIT) book pairs; \
-	try "tables" $(LABKIT) book tables --check; \
-	try "content" $(LABKIT) book lint; \
-	try "constraints" $(LABKIT) book constraints --check; \
-	if [ -f build/claims/$(SIZE).json ]; \
-	then try "claims" $(LABKIT) book check --size $(SIZE); \
-	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \
+	try "book" $(LABKIT) book check --size $(SIZE); \
 	if [ -n "$$red" ]; then echo "check: red:$${red%,}"; exit 1; fi; echo "check: all green"
 
 # Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: --dry-run, --phases targets.

@@ -1,4 +1,4 @@
-"""Runs that were never trained, put into a store for the tests of `labkit runs`."""
+"""Runs that were never trained, put into a store for the tests of `show` and `reproduce`."""
 
 import json
 from dataclasses import replace
@@ -69,6 +69,6 @@ def filled(root: Path) -> Store:
 
 
 def said(capsys, *words: str, status: int = 0) -> str:
-    """Call `labkit runs` and give back what it says."""
-    assert cli.main(["runs", *words]) == status
+    """Call `labkit` and give back what it says."""
+    assert cli.main([*words]) == status
     return "".join(capsys.readouterr())

@@ -34,7 +34,7 @@ def recorded(root):
 
 @pytest.fixture
 def accepted(book, capsys):
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     assert 'labkit book accept --all --why "first record"' in capsys.readouterr().out
     assert cli.main(["book", "accept", "--all", "--why", "first record"]) == 0
     capsys.readouterr()
@@ -42,7 +42,7 @@ def accepted(book, capsys):
 
 
 def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, capsys):
-    assert cli.main(["book", "check"]) == 0
+    assert cli.main(["book", "check", "claims"]) == 0
     assert "2 as recorded, 0 red" in capsys.readouterr().out
     entries = recorded(accepted)
     assert entries["provenance"] == ledger.read_provenance()
@@ -71,7 +71,7 @@ def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, cap
 )
 def test_what_a_claim_says_cannot_change_unseen(accepted, capsys, change, what):
     execute(accepted, [card("01-mean", **change)], [card("02-mean")])
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     said = capsys.readouterr().out
     assert f"01-mean: {what}" in said and "02-mean" not in said
     assert "recorded  holds" in said and "now " in said
@@ -79,12 +79,12 @@ def test_what_a_claim_says_cannot_change_unseen(accepted, capsys, change, what):
     assert cli.main(["book", "accept", "01-mean", "--why", "because"]) == 0
     assert recorded(accepted)["claims"]["01-mean"]["why"] == "because"
     assert recorded(accepted)["claims"]["02-mean"]["why"] == "first record"
-    assert cli.main(["book", "check"]) == 0
+    assert cli.main(["book", "check", "claims"]) == 0
 
 
 def test_new_and_missing_claims_are_red_until_accepted(accepted, capsys):
     execute(accepted, [card("01-mean"), card("01-new")], [])
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     said = capsys.readouterr().out
     assert "01-new: new, not recorded" in said
     assert "02-mean: recorded, but no chapter makes it any more" in said
@@ -107,7 +107,7 @@ def test_on_another_machine_only_a_verdict_or_a_promise_is_red(accepted, capsys,
     entries["provenance"]["cpu"] = "Another CPU"
     path.write_text(json.dumps(entries))
     execute(accepted, [card("01-mean", **change)], [card("02-mean")])
-    assert cli.main(["book", "check"]) == int(red)
+    assert cli.main(["book", "check", "claims"]) == int(red)
     assert ("warning" in capsys.readouterr().out) == (not red)
     cli.main(["book", "accept", "01-mean", "--why", "new machine"])
     entries = recorded(accepted)
@@ -125,7 +125,7 @@ def test_an_id_that_comes_twice_is_refused(book):
 def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, capsys):
     source = accepted / "chapters" / "01_one.py"
     source.write_text(source.read_text() + "# more\n")
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     assert "01_one: changed since it was executed" in capsys.readouterr().out
     assert cli.main(["book", "accept", "01-mean", "--why", "x"]) == 1
     assert "changed since it ran" in capsys.readouterr().err
@@ -147,7 +147,7 @@ def test_a_long_size_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatc
 
 def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
     execute(accepted, [card("01-mean")], [card("02-mean")], seed=1)
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
     assert "holds seed 0" in capsys.readouterr().err
 
@@ -156,7 +156,7 @@ def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
 def test_a_damaged_ledger_is_named_with_the_way_out_and_left_alone(accepted, capsys, text):
     path = accepted / "data" / "ledger" / "book.json"
     path.write_text(text)
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     said = capsys.readouterr().err
     assert str(path) in said and "git checkout -- data/ledger/book.json" in said
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
@@ -180,7 +180,7 @@ def test_accept_refuses_misuse(book, capsys, words, rule):
 
 def test_check_without_a_build_says_to_build(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(make_book(tmp_path, c01_one=chapter_text("01_one")))
-    assert cli.main(["book", "check"]) == 1
+    assert cli.main(["book", "check", "claims"]) == 1
     assert "run `make book`" in capsys.readouterr().err
 
 

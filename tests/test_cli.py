@@ -25,7 +25,7 @@ def book(tmp_path, monkeypatch):
     ("words", "rule"),
     [
         (["book"], "lists build, site"),
-        (["cook"], "bench"),
+        (["cook"], "leaderboard"),
         (["book", "bild"], "build"),
         (["book", "build", "--size", "tiny"], "smoke"),
         (["book", "build", "--seed", "x"], "integer, got 'x'"),
@@ -33,7 +33,7 @@ def book(tmp_path, monkeypatch):
         (["book", "build", "--only", "--seed", "1"], "one word or more"),
         (["book", "build", "--nope"], "No such option: --nope"),
         (["book", "accept", "a"], "--why"),
-        (["runs", "compare"], "lists show, reproduce"),
+        (["claims", "compare"], "lists lock, locks"),
     ],
 )
 def test_misuse_exits_with_2_and_says_what_exists(book, capsys, words, rule):
@@ -46,7 +46,7 @@ def test_misuse_exits_with_2_and_says_what_exists(book, capsys, words, rule):
 def test_labkit_alone_shows_every_verb(capsys):
     assert cli.main([]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("Usage: labkit") and "bench" in told and "--version" in told
+    assert told.startswith("Usage: labkit") and "leaderboard" in told and "--version" in told
 
 
 def test_the_version_is_that_of_the_project(capsys):

@@ -34,12 +34,12 @@ def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
     text.with_suffix(".ipynb").write_text(json.dumps(twin))
     (tmp_path / "chapters" / "04_qk_norm.ipynb").unlink()
     monkeypatch.chdir(tmp_path)
-    assert main(["book", "lint"]) == 1
+    assert main(["book", "check", "content"]) == 1
     said = capsys.readouterr().out.splitlines()
     assert "04_qk_norm: was not executed; `make book` writes its twin" in said
     assert any(line.startswith("03_rmsnorm: 1.94 is typed (… It fell to 1.94.") for line in said)
     assert "03_rmsnorm: there is no heading 'Nowhere' in 03_rmsnorm" in said
-    assert said[-1] == f"lint: {len(said) - 1} faults"
+    assert said[-1] == f"content: {len(said) - 1} faults"
 
 
 # -- planted: a chapter --------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_the_examples_of_running_the_book_run(tmp_path, named, more, said):
 
 
 def test_the_runs_that_examples_name_are_recorded():
-    typed = r"labkit runs (?:show|reproduce) ([0-9a-f]+) "
+    typed = r"labkit (?:show|reproduce) ([0-9a-f]{6,}) "
     named = re.findall(typed, text("chapters/running.md"))
     keys = list_run_keys(ROOT)
     assert len(named) == 2

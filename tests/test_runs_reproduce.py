@@ -1,4 +1,4 @@
-"""`labkit runs reproduce` trains again and compares; the most memory that a task held."""
+"""`labkit reproduce` trains again and compares; the most memory that a task held."""
 
 import mmap
 from dataclasses import replace

@@ -17,10 +17,10 @@ except ModuleNotFoundError as error:
 
 from press.book.files import Red
 from press.commands import (
-    bench,
     book,
     claims,
     course,
+    fetch,
     homework,
     leaderboard,
     runs,
@@ -29,7 +29,7 @@ from press.commands import (
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = Typer(rich_markup_mode=None, suggest_commands=False, context_settings=HELP_OPTIONS)
-for group in (book, claims, leaderboard, homework, course, runs, show, bench):
+for group in (book, claims, leaderboard, show, runs, homework, course, fetch):
     app.add_typer(group.app)
 
 
@@ -38,7 +38,7 @@ def labkit(
     context: Context,
     version: Annotated[bool, Option("--version", help="Show which labkit this is.")] = False,
 ) -> None:
-    """Build the lab book, train and query its runs, grade homework, serve a course."""
+    """Build the lab book, train and show its runs, grade homework, serve a course."""
     if version:
         from importlib.metadata import version as version_of
 
@@ -85,7 +85,7 @@ def _explain_system(error: OSError) -> object:
         return error
     return (
         f"may not write {error.filename} ({error.strerror}); call labkit in a copy of the book "
-        "that is yours to change (git clone); show, runs and book lint only read"
+        "that is yours to change (git clone); show and book check only read"
     )
 
 

@@ -1,4 +1,4 @@
-"""Train a stored run again, all of it, and compare: `labkit runs reproduce`.
+"""Train a stored run again, all of it, and compare: `labkit reproduce`.
 
 On one machine, with one code, torch and number of threads, nothing differs: bit for bit.
 """
@@ -30,7 +30,7 @@ def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"the run {key} was described by other code, and cannot be read by this ({error}); "
-            f"check out the commit that `labkit runs show {key}` names"
+            f"check out the commit that `labkit show {key}` names"
         ) from error
     then = row["provenance"]
     found = retrain_run(run, from_row(row), then.get("device") or CPU)

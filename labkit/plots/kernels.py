@@ -1,6 +1,6 @@
 """Kernels: what memory and arithmetic allow, and the share of copy's bandwidth that each reaches.
 
-`labkit bench kernels` draws and tabulates the shares, from a file that `normkernels.bench` wrote.
+`labkit show FILE.json` draws and tabulates the shares, from a file that `normkernels.bench` wrote.
 """
 
 import json

@@ -146,7 +146,7 @@ def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_p
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="labkit course proxy"):
+    with pytest.raises(ValueError, match="labkit fetch proxy"):
         proxy.find_proxy()
     program = tmp_path / "node_modules" / ".bin" / proxy.NAME
     program.parent.mkdir(parents=True)

@@ -364,7 +364,7 @@ def test_the_figure_has_a_line_for_each_provider_and_says_what_it_shows():
 def test_labkit_writes_tables_and_figure_beside_the_file(tmp_path, capsys):
     file = tmp_path / "dry.json"
     file.write_text(json.dumps(make_results(dry_run=True)))
-    assert labkit(["bench", "kernels", str(file)]) == 0
+    assert labkit(["show", str(file)]) == 0
     assert "DRY RUN" in capsys.readouterr().out
     page = file.with_suffix(".md").read_text()
     assert page.count("DRY RUN") >= 3 and "![DRY RUN, no measurements. Line plots" in page
@@ -374,5 +374,5 @@ def test_labkit_writes_tables_and_figure_beside_the_file(tmp_path, capsys):
 def test_labkit_refuses_what_is_no_file_of_results(tmp_path, capsys):
     file = tmp_path / "x.json"
     file.write_text('{"schema": 2}')
-    assert labkit(["bench", "kernels", str(file)]) == 2
+    assert labkit(["show", str(file)]) == 2
     assert "schema 1" in capsys.readouterr().err

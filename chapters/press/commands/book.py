@@ -1,6 +1,8 @@
 """`labkit book`: execute, check and record the book."""
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option, Typer
@@ -11,6 +13,14 @@ from press.commands.options import Address, Engine, Only, Seed, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
 Recorded = Annotated[Literal["book", "gpu"], Option("--size", help="of the runs")]
+Part = Literal["twins", "tables", "content", "constraints", "claims"]
+# What to do about the faults of each part; the ledger says it of each claim.
+WAYS_OUT: dict[Part, str] = {
+    "twins": "; `make book` executes the texts and writes the twins",
+    "tables": ", not what labkit has; `labkit book tables` writes them anew",
+    "content": "",
+    "constraints": ", not what is installed; `labkit book constraints` pins it",
+}
 
 
 @app.command("build", cls=Several)
@@ -21,7 +31,7 @@ def build_book(
     engine: Engine = None,
     address: Address = None,
 ) -> int:
-    """Execute what changed, write twins, check claims."""
+    """Execute the chapters that changed, write their twins, check their claims."""
     from press.book.build import build_chapters
 
     _choose_engine(engine, address)
@@ -40,35 +50,17 @@ def _choose_engine(engine: str | None, address: str | None) -> None:
 
 
 @app.command("site")
-def build_site(size: Size = "book") -> None:
-    """Make the web site from the executed chapters."""
-    from press.site import sphinx
+def build_site(
+    size: Size = "book",
+    as_pdf: Annotated[bool, Option("--pdf", help="print it as one PDF too, in Chromium")] = False,
+) -> None:
+    """Build the web site from the executed chapters."""
+    if as_pdf:
+        from press.site.pdf import build_pdf as build
+    else:
+        from press.site.sphinx import build_site as build
 
-    print(sphinx.build_site(find_root(), size))
-
-
-@app.command("pyodide")
-def fetch_pyodide() -> None:
-    """Fetch the Python with which pages check code, once."""
-    from press.site import pyodide
-
-    print(pyodide.fetch_pyodide())
-
-
-@app.command("pdf")
-def build_pdf(size: Size = "book") -> None:
-    """Print the whole site as one PDF, in Chromium."""
-    from press.site import pdf
-
-    print(pdf.build_pdf(find_root(), size))
-
-
-@app.command("check")
-def check_claims(size: Size = "book") -> int:
-    """Compare the chapters' claims with the ledger."""
-    from press.book import ledger
-
-    return ledger.check_ledger(find_root(), size)
+    print(build(find_root(), size))
 
 
 @app.command("accept")
@@ -78,7 +70,7 @@ def accept_claims(
     every: Annotated[bool, Option("--all", help="every claim that differs")] = False,
     size: Size = "book",
 ) -> int:
-    """Record claims as they are now."""
+    """Record claims in the ledger as they are now."""
     from press.book import ledger
 
     if bool(ids) == every:
@@ -99,7 +91,7 @@ def train_runs(
         str | None, Option(metavar="cuda|NAME", help="train on this GPU (default: on the cores)")
     ] = None,
 ) -> int:
-    """Train what is missing or stale, at low priority."""
+    """Train the runs that are missing or stale, at low priority."""
     from labkit.system.units import parse_duration
     from press.book.runs import train_missing  # needs torch
 
@@ -123,7 +115,7 @@ def train_runs(
 
 @app.command("record", cls=Several)
 def record_runs(only: Only = None, size: Recorded = "book") -> None:
-    """Move what was trained here into the book's records."""
+    """Move the runs that were trained here into the book's records."""
     from press.book.recording import update_records  # needs torch
 
     root = find_root()
@@ -138,7 +130,7 @@ def replay_records(
     size: Recorded = "book",
     every: Annotated[bool, Option("--every", help="as if all had changed")] = False,
 ) -> int:
-    """Say whether the book's records are what this code computes."""
+    """Replay the book's records and report where this code computes other numbers."""
     from press.book.replays import check_replays
 
     root = find_root()
@@ -146,59 +138,65 @@ def replay_records(
     return 1 if check_replays(root, size, chosen, every=every) else 0
 
 
-@app.command("pairs")
-def compare_twins() -> int:
-    """Check that every chapter and its twin have the same cells."""
-    from press.book.twins import list_mismatches
-
-    problems = list_mismatches(find_root())
-    for problem in problems:
-        print(f"red     {problem}")
-    if problems:
-        print("    bring them together: `make book` executes the texts and writes the twins")
-        return 1
-    print(f"pairs: {len(chapters.find_chapters(find_root()))} chapters in sync")
-    return 0
-
-
-@app.command("lint")
-def lint_content() -> int:
-    """Print every fault of text, ledger and tables at once; edits nothing."""
-    from press.lint import lint  # needs jupytext
-
-    faults = list(lint(find_root()))
-    print("\n".join([*faults, f"lint: {len(faults) or 'no'} faults"]))
-    return 1 if faults else 0
-
-
 @app.command("constraints")
-def write_constraints(
-    check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
-) -> int:
+def write_constraints() -> None:
     """Pin the versions that are installed, for the next set-up."""
     from press.book import constraints
 
-    differ = constraints.write_constraints(find_root(), check=check)
-    if check and differ:
-        print(f"red     {constraints.FILE} differs from what is installed: {', '.join(differ)}")
-        print("    write it anew: `labkit book constraints`")
-        return 1
-    print(f"constraints: {'as installed' if check else f'{len(differ)} lines changed'}")
-    return 0
+    changed = constraints.write_constraints(find_root(), check=False)
+    print(f"constraints: {len(changed)} lines changed")
 
 
 @app.command("tables")
-def write_tables(
-    check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
-) -> int:
+def write_tables() -> None:
     """Write the tables of norms and recipes, the block explorer, README's picture, START.ipynb."""
     from press.site.written import write_all
 
-    stale = write_all(find_root(), check=check)
-    if check and stale:
-        named = " and ".join(stale)
-        print(f"red     {named}: not what labkit has; write anew: `labkit book tables`")
-        return 1
-    done = "as labkit has them" if check else f"{', '.join(stale) or 'nothing'} written"
-    print(f"tables: {done}")
-    return 0
+    print(f"tables: {', '.join(write_all(find_root(), check=False)) or 'nothing'} written")
+
+
+@app.command("check")
+def check_book(
+    part: Annotated[Part | None, Argument(help="default: all of them")] = None,
+    size: Size = "book",
+) -> int:
+    """Check twins, tables, content, constraints and claims; edit nothing.
+
+    Twins: every chapter and its twin must have the same cells. Tables: what `labkit book tables`
+    writes must be up to date. Content: all faults of text and ledger are printed. Constraints: the
+    pinned versions must be the installed ones. Claims: those of the chapters, as they were executed
+    at this size, must be those of the ledger.
+    """
+    root, red = find_root(), False
+    for each, way_out in WAYS_OUT.items():
+        if part in (each, None):
+            faults = list(list_faults(root, each))
+            told = f"{each}: {len(faults) or 'no'} faults{way_out if faults else ''}"
+            print("\n".join([*faults, told]), flush=True)
+            red = red or bool(faults)
+    if part == "claims" or (part is None and (root / f"build/claims/{size}.json").is_file()):
+        from press.book.ledger import check_ledger
+
+        return check_ledger(root, size) or int(red)
+    if part is None:
+        print("claims: not compared, because nothing was built yet (`make book` does both)")
+    return int(red)
+
+
+def list_faults(root: Path, part: Part) -> Iterable[str]:
+    """List what is wrong in a part of the book."""
+    if part == "twins":
+        from press.book.twins import list_mismatches
+
+        return list_mismatches(root)
+    if part == "tables":
+        from press.site.written import write_all
+
+        return write_all(root, check=True)
+    if part == "content":
+        from press.lint import lint  # needs jupytext
+
+        return lint(root)
+    from press.book.constraints import write_constraints
+
+    return write_constraints(root, check=True)

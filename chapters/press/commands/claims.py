@@ -30,7 +30,7 @@ def lock_claims(
     paper: Annotated[float | None, Option(help="the probability that the source gives")] = None,
     mine: Annotated[bool, Option("--mine", help="a forecast of your own: no lock")] = False,
 ) -> None:
-    """Write down what a claim asks, before the runs that judge it; a lock never changes."""
+    """Lock claims before the runs that judge them; a lock never changes."""
     from press.book import chapters, locking
 
     root, asked = chapters.find_root(), locking.parse_asked(claims)
@@ -51,7 +51,7 @@ def lock_claims(
 def list_locks(
     as_json: Annotated[bool, Option("--json", help="the locks as JSON, every field")] = False,
 ) -> None:
-    """List what was locked, what came of it, and how good the forecasts were."""
+    """List the locks, what came of each, and how good the forecasts were."""
     from labkit.experiments.locks import read_locks
     from press.book import chapters, locking
 

@@ -40,7 +40,7 @@ def serve_course(settings: Settings = SETTINGS) -> None:
 
 @app.command("check")
 def check_machine(settings: Settings = SETTINGS) -> int:
-    """Say what this machine lacks; start nothing."""
+    """List what this machine lacks; start nothing."""
     from press.course import check
     from press.course.settings import read
 
@@ -49,15 +49,6 @@ def check_machine(settings: Settings = SETTINGS) -> int:
         print(f"{name:<13}{problem or 'ok'}", flush=True)
         wrong += bool(problem)
     return int(wrong > 0)
-
-
-@app.command("proxy")
-def install_proxy() -> None:
-    """Install configurable-http-proxy beside this Python."""
-    from press.course import proxy
-
-    proxy.install_proxy()
-    print(" ".join(proxy.find_proxy()))
 
 
 @app.command("passwords", cls=Several)
@@ -94,7 +85,7 @@ def make_material(
     chapters: Annotated[list[str] | None, Argument(help="03, 05 … (default: all)")] = None,
     also: Annotated[list[Path] | None, Option(metavar="PATH...", help="files, folders")] = None,
 ) -> None:
-    """Make, or renew, the repository for students."""
+    """Make or renew the repository for students."""
     from labkit.system.root import project_root
     from press.course.material import commit_material
 

@@ -1,4 +1,4 @@
-"""`labkit runs`: show a stored run, and reproduce it."""
+"""`labkit reproduce`, and what `labkit show` prints of a stored run."""
 
 import math
 from collections.abc import Iterator
@@ -10,14 +10,11 @@ from typer import Argument, Option, Typer
 
 from labkit.system.root import project_root
 
-app = Typer(name="runs", help="Show and reproduce stored runs.")
-
-Key = Annotated[str, Argument(metavar="KEY", help="the beginning of its key")]
+app = Typer()
 
 
-@app.command("show")
-def show_run(key: Key) -> None:
-    """Show one run: its config, losses, probes, provenance."""
+def show_run(key: str) -> None:
+    """Print a stored run: its config, losses, probes, provenance."""
     root = project_root()
     full_key = find_key(root, key)
     from labkit.experiments.store import Store  # needs torch
@@ -67,7 +64,7 @@ def find_key(root: Path, prefix: str) -> str:
 
 @app.command("reproduce")
 def reproduce_run(
-    key: Key,
+    key: Annotated[str, Argument(metavar="KEY", help="the beginning of its key")],
     tolerance: Annotated[
         float | None,
         Option(
@@ -77,7 +74,7 @@ def reproduce_run(
         ),
     ] = None,
 ) -> int:
-    """Train a run again; red where the numbers differ."""
+    """Train a stored run again; red where the numbers differ."""
     root = project_root()
     full_key = find_key(root, key)
     from labkit.experiments.reproduce import reproduce_record  # needs torch

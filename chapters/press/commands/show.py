@@ -1,17 +1,21 @@
-"""`labkit show`: print a recipe or a norm."""
+"""`labkit show`: print a recipe, a norm, a stored run, or a benchmark of the kernels."""
 
-from typing import Annotated
+import re
+from pathlib import Path
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
+
+from press.commands.runs import show_run
 
 app = Typer()
 
 
 @app.command("show")
-def show_recipe(
-    recipe: Annotated[
+def show_named(
+    name: Annotated[
         str | None,
-        Argument(help="its name, pre+layer, pre+my_norm.py, at:q,k; without one, all of them"),
+        Argument(help="pre, pre+layer, pre+my_norm.py, at:q,k, rms, a run's key, FILE.json"),
     ] = None,
     dim: int = 64,
     depth: int = 4,
@@ -22,7 +26,27 @@ def show_recipe(
     ] = "rms",
     kind: Annotated[str, Option(help="decoder, encoder or encoder-decoder")] = "decoder",
 ) -> None:
-    """Print a recipe or a norm: equations, parameters, costs, source."""
+    """Print a recipe, a norm, a stored run, or a benchmark; without a name, list the recipes.
+
+    Of a recipe or a norm it prints equations, parameters, costs and source, at the sizes that the
+    options name; of a run, named by the beginning of its key, its config, losses, probes and
+    provenance. A benchmark of the kernels is a file of data/bench: its tables are printed, and
+    written next to it with their figure.
+    """
+    if name is None:
+        list_recipes()
+    elif name.endswith(".json"):
+        from labkit.plots.kernels import publish_report
+
+        print(publish_report(Path(name)))
+    elif re.fullmatch("[0-9a-fA-F]+", name):
+        show_run(name)
+    else:
+        show_recipe(name, norm, dim=dim, depth=depth, heads=heads, context=context, kind=kind)
+
+
+def show_recipe(named: str, norm: str, **sizes: Any) -> None:
+    """Print a recipe or a norm, named as the leaderboard does: pre+layer, pre+my_norm.py."""
     from labkit.describe import describe_norm, describe_recipe  # needs torch
     from labkit.experiments.own import own_norm
     from labkit.model import ModelConfig
@@ -31,23 +55,18 @@ def show_recipe(
     from labkit.placements.slots import AT
     from labkit.system.unknown import explain_unknown
 
-    if recipe is None:
-        list_recipes()
-        return
-    # As the leaderboard writes it: pre+layer, pre+my_norm.py, my_norm.py.
-    name, _, other = recipe.partition("+")
+    name, _, other = named.partition("+")
     built = [name] if name.startswith(AT) else []  # a block of one's own
     norm, recipes = other or norm, [*RECIPES, *ALIASES, *built]
     if name in recipes:
         key = own_norm(norm) if norm.endswith(".py") else norm
-        config = ModelConfig(name, key, dim, depth, heads, context=context, kind=kind)
-        print(describe_recipe(name, config))
+        print(describe_recipe(name, ModelConfig(name, key, **sizes)))
     elif other:
         raise ValueError(explain_unknown("recipe", name, recipes))
     elif name.endswith(".py"):
-        print(describe_norm(own_norm(name), dim, file=name))
+        print(describe_norm(own_norm(name), sizes["dim"], file=name))
     elif name in NORMS:
-        print(describe_norm(name, dim))
+        print(describe_norm(name, sizes["dim"]))
     else:
         raise ValueError(explain_unknown("recipe or norm", name, [*recipes, *NORMS]))
 

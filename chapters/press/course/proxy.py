@@ -25,7 +25,7 @@ def find_proxy() -> list[str]:
     script = shutil.which(NAME) or next((str(p) for p in programs if p.exists()), None)
     if script is None:
         raise ValueError(
-            f"the program {NAME} was not found; install it: labkit course proxy, or name it: "
+            f"the program {NAME} was not found; install it: labkit fetch proxy, or name it: "
             "LABKIT_PROXY=…"
         )
     return [*find_packaged("bin/node"), script]

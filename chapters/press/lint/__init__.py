@@ -1,6 +1,6 @@
 """Lint what the book says: every fault of its text, ledger and tables at once, a line each.
 
-    labkit book lint
+    labkit book check content
 
 A fault is "where: what is wrong, and what would be right". Each rule is a function that yields
 them: of a chapter (chapter.py, numbers.py, said.py, summaries.py), of the ledger (ledger.py), of

@@ -30,7 +30,7 @@ CPython and its standard library, which it contains: PSF License Agreement 2,
 https://docs.python.org/3/license.html
 """
 SERVED = "_static/pyodide"
-COMMAND = "labkit book pyodide"
+COMMAND = "labkit fetch pyodide"
 
 
 def find_folder(prefix: Path = Path(sys.prefix)) -> Path:

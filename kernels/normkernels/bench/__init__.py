@@ -12,6 +12,6 @@ check.py       right or wrong
 
 Times and their spread are `triton.testing.do_bench`'s. `triton.testing.perf_report` does not fit:
 it asks one provider after the other, keeps nothing when it is stopped, and needs pandas and
-matplotlib, where torch and triton are enough for the rest. `labkit bench kernels` draws and
+matplotlib, where torch and triton are enough for the rest. `labkit show FILE.json` draws and
 tabulates the file instead.
 """
