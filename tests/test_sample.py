@@ -40,6 +40,17 @@ def test_a_sample_reads_a_path_or_a_function_and_keeps_seeds_in_order():
     assert max(post) == 4.0, "it is read as its values, by a figure, too"
 
 
+def test_what_records_keep_as_null_is_nan_and_a_claim_names_the_seeds():
+    losses = runs({5: 3.0, 6: 2.0})
+    losses.rows[1][1].probes["test"]["loss"] = None  # what a record keeps of a diverged run
+    sample = losses.measure("test.loss")
+    assert sample.values[0] == 3.0 and math.isnan(sample.values[1]) and math.isnan(sample.median)
+    with pytest.raises(
+        ValueError, match=r"not finite with seed 6\. If runs diverged, claim how many"
+    ):
+        sample.claim("02-a", "> 0", "A sentence.", source="s")
+
+
 def test_subtraction_pairs_each_run_with_that_of_its_own_seed():
     difference = POST.measure("test.loss") - PRE.measure("test.loss")
     assert difference.values == (1.0, 1.5, 3.0) and difference.seeds == (5, 6, 7)

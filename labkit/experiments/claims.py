@@ -3,13 +3,18 @@
 A claim is made of what a result knows of itself (`Evidence`; see labkit.experiments.sample and
 labkit.experiments.ladder.comparison, whose method `claim` is what a chapter calls) and of what
 only its author knows: the sentence that is tested, its criterion and its source.
+
+A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
+of seeds that its lock names, and seed by seed where its lock says so. Until these runs exist, the
+card shows a preliminary evaluation and says that the lock waits. A comparison that lacks something
+(labkit.experiments.regime) gets no verdict, and its card lists what is missing.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from string import Formatter
 
@@ -72,7 +77,8 @@ class Evidence:
     tolerance: float | None = None  # how far a later mean may lie
 
     def check(self, id: str) -> None:
-        """Refuse numbers that are no evidence."""
+        """Refuse an id that breaks the rule, and numbers that are no evidence."""
+        _check_id(id)
         if self.kind not in KINDS:
             raise ValueError(explain_unknown("kind", self.kind, KINDS))
         if self.rungs:
@@ -85,9 +91,13 @@ class Evidence:
         if not isinstance(one := self.estimate, Seeds):
             return
         if not one.values or not all(map(math.isfinite, one.values)):
+            pairs = zip(self.seeds, one.values, strict=True) if self.seeds else ()
+            lost = ", ".join(str(seed) for seed, value in pairs if not math.isfinite(value))
             raise ValueError(
-                f"claim {id!r} needs at least one value, each finite; got {list(one.values)}. For "
-                "runs that diverged, claim how many did"
+                f"claim {id!r} needs at least one value, each finite; got {list(one.values)}"
+                + (f", not finite with seed {lost}" if lost else "")
+                + ". If runs diverged, claim how many: results.count(lambda record: "
+                "record.diverged_at is not None)"
             )
         if self.kind == "best" and len(one.values) < 5:
             raise ValueError(
@@ -128,56 +138,42 @@ def make_claim(
     that theory gives (`predicted`), or the chapter's headline effect in the same unit, of which
     its margin is at most a quarter: "in [-0.02, 0.02] of 0.8".
 
-    What stands `beside` under the names *second value*, *last step* and *control* says how
-    somebody tried to break the finding; the card says what nobody tried. A comparison on the ladder
-    says by itself on which rungs it stands, and that each arm has its own rate.
-
-    A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
-    of seeds that its lock names, and seed by seed where its lock says so; until they are there the
-    card shows a first look, and that the lock waits. What a comparison lacks
-    (labkit.experiments.regime) stands on the card, and leaves it without a verdict.
+    The keys *second value*, *last step* and *control* of `beside` say how somebody tried to break
+    the finding. A comparison on the ladder adds its model sizes and its tuned learning rates.
 
     Raises:
         ValueError: an argument breaks one of these rules; the message names it.
         LockError: the claim asks something else than its lock.
     """
-    _check_id(id)
     evidence.check(id)
     criterion, effect = read_effect(criterion)
     rule, kind = parse_criterion(criterion), evidence.kind
-    lock = None if kind == "exact" else find_lock(project_root(), id)
-    estimate, rungs, waits = _read_evidence(id, evidence, lock)
+    lock, estimate, rungs, waits = _read_evidence(id, evidence, sentence, criterion)
+    reporting = choose_rung(rungs) if rungs else ""
     numbers, trials = _split_beside(beside or {})
-    if rungs:
-        numbers["rung"] = choose_rung(rungs)
-    if lock is not None:
-        refuse_difference(lock, _list_asked(sentence, criterion, estimate))
-    if (rule.two_sided and kind != "exact") or effect is not None:
-        _check_margin(id, rule, criterion, kind, effect, predicted)
-    lacking = tuple(evidence.find_lacking(choose_rung(rungs) if rungs else ""))
-    verdict, only = _judge_values(estimate, rungs, rule, lacking)
-    inside = domain is None or domain.inside
-    weak = is_weak_on_rungs(*split_rungs(rungs), rule) if rungs else is_weak(estimate, rule)
+    _check_margin(id, rule, criterion, kind, effect, predicted)
+    lacking = tuple(evidence.find_lacking(reporting))
+    verdict, only, weak = _judge_values(estimate, rungs, rule, lacking, domain)
     since, looked = _find_starts(evidence, list(rungs.values()) or [estimate])
     wording = found or sentence or ""
     judged = Claim(
         id=id,
         said=sentence,
         wording=wording,
-        numbers=_collect_numbers(wording, estimate, numbers),
+        numbers=_collect_numbers(wording, estimate, numbers, reporting),
         estimate=estimate,
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=verdict if inside else "out-of-range",
-        weak=weak and inside and not lacking,
+        verdict=verdict,
+        weak=weak,
         published=published,
-        domain=domain and {"theirs": domain.theirs, "ours": domain.ours, "inside": inside},
+        domain=domain and asdict(domain),
         effect=effect,
         predicted=predicted,
         rungs=rungs,
         runs=None if evidence.live or rungs else _describe_runs(evidence, estimate),
-        only=only if inside else None,
+        only=only,
         word=None if kind == "exact" or waits else choose_word(lock, since, looked),
         lock=lock and _sum_up_lock(lock, waits),
         lacking=lacking,
@@ -231,26 +227,31 @@ def _show_claim(made: Claim) -> None:
 
 
 def _read_evidence(
-    id: str, evidence: Evidence, lock: Lock | None
-) -> tuple[Estimate, dict[str, Estimate], list[str]]:
-    """Read the estimate that reports, those of all rungs, and what a lock still waits for.
+    id: str, evidence: Evidence, sentence: str | None, criterion: str
+) -> tuple[Lock | None, Estimate, dict[str, Estimate], list[str]]:
+    """Read the lock, the estimate that reports, those of all rungs, and what the lock waits for.
 
-    A lock that waits for nothing is judged on its own rungs alone.
+    A lock that waits for nothing is judged on its own rungs alone. LockError where the claim asks
+    something else than its lock.
     """
+    lock = None if evidence.kind == "exact" else find_lock(project_root(), id)
     paired = lock is not None and lock.paired
-    if evidence.estimate is not None:
-        one = evidence.estimate
-        return (_pair_seeds(id, one) if paired else one), {}, []
-    rungs, waits = dict(evidence.rungs), list[str]()
-    if lock is not None and not (waits := _describe_waiting(lock, rungs)):
-        rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
-    if paired:
-        # While a lock waits, a rung without shared seeds shows its first look as it is.
-        rungs = {
-            rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
-            for rung, one in rungs.items()
-        }
-    return rungs[choose_rung(rungs)], rungs, waits
+    rungs, waits, estimate = dict(evidence.rungs), list[str](), evidence.estimate
+    if estimate is not None:
+        estimate = _pair_seeds(id, estimate) if paired else estimate
+    else:
+        if lock is not None and not (waits := _describe_waiting(lock, rungs)):
+            rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+        if paired:
+            # While a lock waits, a rung without shared seeds shows its first look as it is.
+            rungs = {
+                rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
+                for rung, one in rungs.items()
+            }
+        estimate = rungs[choose_rung(rungs)]
+    if lock is not None:
+        refuse_difference(lock, _list_asked(sentence, criterion, estimate))
+    return lock, estimate, rungs, waits
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
@@ -264,12 +265,21 @@ def _pair_seeds(id: str, one: Estimate) -> Estimate:
 
 
 def _judge_values(
-    estimate: Estimate, rungs: Mapping[str, Estimate], rule: Criterion, lacking: Sequence[str]
-) -> tuple[str, str | None]:
-    """Return the verdict and, of the ladder, where it holds alone."""
+    estimate: Estimate,
+    rungs: Mapping[str, Estimate],
+    rule: Criterion,
+    lacking: Sequence[str],
+    domain: Domain | None,
+) -> tuple[str, str | None, bool]:
+    """Return the verdict, on the ladder where it holds alone, and whether it is weak."""
+    if domain is not None and not domain.inside:
+        return "out-of-range", None, False
     if not rungs:
-        return judge_estimate(estimate, rule, lacking), None
-    return judge_rungs(*split_rungs(rungs), rule, lacking)
+        verdict = judge_estimate(estimate, rule, lacking)
+        return verdict, None, is_weak(estimate, rule) and not lacking
+    of_rungs = split_rungs(rungs)
+    verdict, only = judge_rungs(*of_rungs, rule, lacking)
+    return verdict, only, is_weak_on_rungs(*of_rungs, rule) and not lacking
 
 
 def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str, str | None]:
@@ -371,6 +381,8 @@ def _check_margin(
     predicted: float | None,
 ) -> None:
     """Check that a range is one that somebody would call the same."""
+    if effect is None and (kind == "exact" or not rule.two_sided):
+        return
     if effect is None and (predicted is None or kind == "best"):
         raise ValueError(
             f"a criterion with two bounds says what its margin is a share of, and claim {id!r} "
@@ -390,7 +402,7 @@ def _check_margin(
 
 
 def _collect_numbers(
-    statement: str, estimate: Estimate, more: Mapping[str, float | str]
+    statement: str, estimate: Estimate, more: Mapping[str, float | str], rung: str
 ) -> dict[str, int | float | str]:
     """Collect the numbers (or words) that the statement names."""
     low, high = estimate.compute_interval()
@@ -401,9 +413,9 @@ def _collect_numbers(
         known |= dict(zip(("k", "n", "other_k", "other_n"), counts, strict=False))
     else:
         known["n"] = len(estimate.values)
-    known |= more
+    known |= {**more, **({"rung": rung} if rung else {})}
     named = [name for _, name, _, _ in Formatter().parse(statement) if name]
-    if unused := set(more) - {*named, "rung"}:
+    if unused := set(more) - {*named}:
         raise ValueError(
             "what stands beside a finding is named in its sentence, or is one of the trials "
             f"{', '.join(TRIED)}; {', '.join(sorted(unused))} is neither"

@@ -1,6 +1,7 @@
 """An experiment is a grid of runs around a base; its results are records with labels."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -154,8 +155,11 @@ class Results:
 
         `what` is a path such as "test.loss", or a function of the record. `at` names the step of a
         probe that looked at several: then the path goes on below it, and a function gets it, too.
+        Records keep a number that is not finite, such as the loss of a diverged run, as null; it
+        is read as NaN. Samples and tables may hold it; a claim refuses it and names the seeds.
         """
-        values = tuple(float(_read_at(record, what, at)) for _, record in self.rows)
+        found = [_read_at(record, what, at) for _, record in self.rows]
+        values = tuple(math.nan if value is None else float(value) for value in found)
         return self._make_sample(
             Seeds(values), lambda again, step: again.measure(what, at=step), at
         )

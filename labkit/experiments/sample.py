@@ -20,7 +20,6 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,8 +65,8 @@ class Sample:
 
     @property
     def median(self) -> float:
-        """Return the median of the values."""
-        return median(self.list_values())
+        """Return the median of the values; NaN where one of them is."""
+        return float(np.median(self.list_values()))
 
     @property
     def interval(self) -> Interval:
