@@ -171,7 +171,7 @@ def test_the_cover_s_picture_is_of_the_data_that_are_there():
     assert picture.startswith(f"<!-- {digest} -->\n<div class=")
     assert picture.count("<svg ") == 2, "a phone has its own"
     assert 'aria-label="Pre-Norm: norms before each sublayer' in picture
-    assert 'data-explorer="r=pre"' in explorer.read_cover(ROOT)
+    assert 'data-explorer="r=pre&amp;a=post&amp;lr=0.0316"' in explorer.read_cover(ROOT)
 
 
 # -- in a chapter -----------------------------------------------------------------------------

@@ -138,7 +138,7 @@
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
       this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}
-        <p class="hint">Click a place to put a norm there, or to take it away.</p><p class="words"></p>`;
+        <p class="hint"></p><p class="words"></p>`;
       this.figure.prepend(box);
       this.figure.classList.add("labkit-live");
       this.listen();
@@ -168,7 +168,10 @@
       });
       this.box.addEventListener("change", ({ target }) => {
         if (target.name === "recipe" && target.value) this.choose(target.value);
-        else if (target.name === "recipe") this.show();
+        else if (target.name === "recipe") {
+          [this.free, this.moved] = [true, null];
+          this.show();
+        }
         else if (target.name === "rung") this.climb(target.value).catch(() => { target.value = this.rung; });
         else if (target.name === "depth") this.draw();
       });
@@ -192,10 +195,28 @@
       u.addEventListener("keydown", (event) => this.press(event));
     }
 
+    // A click on a slot leads to the nearest trained block that differs in this slot, so that every
+    // click is answered. Whoever builds a block of their own changes one slot at a time.
     toggle(slot) {
-      if (!this.slots.delete(slot)) this.slots.add(slot);
-      this.recipe = this.match();
+      const to = this.free ? null : this.findNearest(slot);
+      if (!this.free && !to) return;
+      this.moved = to && { slot, before: this.slots };
+      if (to) this.slots = new Set(this.recipes[to].slots);
+      else if (!this.slots.delete(slot)) this.slots.add(slot);
+      this.recipe = to ?? this.match();
       this.show();
+    }
+
+    countMoves(name) {
+      const { slots } = this.recipes[name];
+      return Object.keys(SLOTS).filter((slot) => this.slots.has(slot) !== slots.includes(slot)).length;
+    }
+
+    findNearest(slot) {
+      const trained = (name) => this.recipes[name].alone && this.data.recipes[name].mean !== undefined;
+      return Object.keys(this.data.recipes)
+        .filter((name) => trained(name) && this.recipes[name].slots.includes(slot) !== this.slots.has(slot))
+        .sort((a, b) => this.countMoves(a) - this.countMoves(b))[0] ?? null;
     }
 
     match() {
@@ -204,7 +225,7 @@
     }
 
     choose(name) {
-      this.recipe = name;
+      [this.recipe, this.free, this.moved] = [name, false, null];
       this.slots = new Set(this.recipes[name].slots);
       this.show();
     }
@@ -306,6 +327,7 @@
       block.style.setProperty("--norm", this.colour(this.recipe));
       for (const mark of block.querySelectorAll(".slot")) {
         const on = this.slots.has(mark.dataset.slot);
+        mark.setAttribute("aria-disabled", !this.free && !this.findNearest(mark.dataset.slot));
         if (mark.getAttribute("aria-checked") === String(on)) continue;
         mark.dataset.on = on;
         mark.setAttribute("aria-checked", on);
@@ -324,7 +346,10 @@
           <p class="words">${this.describe(other)}</p>`;
         a.querySelector("svg").setAttribute("aria-label", `Block A, ${other.name}: norms on ${other.slots.map((s) => this.index.slots[s]).join("; ") || "nothing"}`);
       }
-      this.field("recipe").value = this.recipe ?? "";
+      block.querySelector(".hint").textContent = this.free
+        ? "Click a place to put a norm there, or to take it away."
+        : "Click a place: you get the nearest block that we trained with a norm there, or without it.";
+      this.field("recipe").value = (!this.free && this.recipe) || "";
       this.field("rung").value = this.rung;
       const hold = this.field("hold");
       hold.setAttribute("aria-pressed", Boolean(this.held));
@@ -537,8 +562,18 @@
       const name = `<b>${escape(this.recipes[this.recipe].name)}</b>`;
       if (now.mean === undefined) return `<p>${name} is ${escape(now.report)} on rung ${this.rung}: ${escape(now.why)}. It reports when that is done.</p>${this.sayDrawn()}`;
       const seeds = `${now.seeds.length} seeds`;
-      return `<p>${name} ends at ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}), at the rate
+      return `${this.sayMoved()}<p>${name} ends at ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}), at the rate
         ${now.rate}; ${escape(now.report)}: ${escape(now.why)}.</p>${this.sayPair()}${this.sayDrawn()}`;
+    }
+
+    sayMoved() {
+      if (!this.moved) return "";
+      const { slot, before } = this.moved, on = this.slots.has(slot);
+      const list = (added) => Object.entries(this.index.slots)
+        .filter(([s]) => s !== slot && this.slots.has(s) === added && before.has(s) !== added).map(([, text]) => text).join(", ");
+      const also = [[list(true), "adds a norm on"], [list(false), "removes the norm on"]].filter(([of]) => of).map(([of, what]) => `${what} ${of}`);
+      return `<p>You ${on ? "put a norm on" : "took the norm off"} ${this.index.slots[slot]}.${
+        also.length ? ` The nearest block that we trained also ${also.join(" and ")}.` : ""}</p>`;
     }
 
     sayPair() {
@@ -582,9 +617,8 @@
       const row = this.recipe && this.recipes[this.recipe];
       const elsewhere = row ? Object.keys(this.index.rungs).filter((rung) => rung !== this.rung) : [];
       const what = row ? `<b>${escape(row.name)}</b> on rung ${this.rung}` : "this block";
-      const far = (r) => [...new Set([...r.slots, ...this.slots])].filter((s) => this.slots.has(s) !== r.slots.includes(s)).length;
       const near = Object.keys(this.data.recipes).filter((name) => name !== this.recipe)
-        .map((name) => [name, far(this.recipes[name]) + (this.recipes[name].alone ? 0 : 0.5)])
+        .map((name) => [name, this.countMoves(name) + (this.recipes[name].alone ? 0 : 0.5)])
         .sort((a, b) => a[1] - b[1]).slice(0, 3);
       const list = near.map(([name, distance]) => {
         const count = Math.floor(distance), also = this.recipes[name].also;
@@ -625,6 +659,7 @@
       const slots = (wanted.get("at") ?? "").split(",").filter((slot) => slot in this.index.slots);
       this.slots = new Set(name ? this.recipes[name].slots : slots);
       this.recipe = name ?? this.match();
+      this.free = !this.recipe;
       this.box.addEventListener("click", ({ target }) => {
         if (target.dataset.to) this.choose(target.dataset.to);
       });

@@ -47,16 +47,16 @@ OVER = "pre"  # what a recipe is compared with where the reader names nothing
 # What a norm in a slot is on, for those who hear the page.
 WORDS = {
     "embedding": "the embedding",
-    "attention-in": "what attention reads",
-    "q": "queries",
-    "k": "keys",
-    "v": "values",
-    "c": "what the heads return",
-    "attention-out": "what attention writes",
-    "middle": "the stream, after attention",
-    "feed-forward-in": "what feed-forward reads",
-    "feed-forward-out": "what feed-forward writes",
-    "end": "the stream, after feed-forward",
+    "attention-in": "the input of attention",
+    "q": "the queries",
+    "k": "the keys",
+    "v": "the values",
+    "c": "the output of the heads",
+    "attention-out": "the output of attention",
+    "middle": "the stream after attention",
+    "feed-forward-in": "the input of the feed-forward layer",
+    "feed-forward-out": "the output of the feed-forward layer",
+    "end": "the stream after the feed-forward layer",
 }
 
 

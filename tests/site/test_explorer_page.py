@@ -65,14 +65,52 @@ def mean(recipe: str, rung: str = "S") -> str:
     return f"{load(rung)['recipes'][recipe]['mean']:.4f}"
 
 
-def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: Page):
-    open_explorer(page)
+def test_every_first_click_leads_to_the_nearest_block_that_was_trained(page: Page):
+    recipes, there = load("index")["recipes"], load("S")["recipes"]
+    first = set(recipes["pre"]["slots"])
+    for wanted in load("index")["slots"]:
+        open_explorer(page)
+        expect(page.locator(".labkit-explorer .blocks .name")).to_have_text(
+            ["A: Post-Norm", "Pre-Norm"]
+        )
+        slot(page, wanted).click()
+        expect(slot(page, wanted)).to_have_attribute(
+            "aria-checked", str(wanted not in first).lower()
+        )
+        expect(said(page)).to_contain_text("You " + ("took" if wanted in first else "put"))
+        got = page.get_by_label("recipe").input_value()
+        expect(said(page)).to_contain_text(f"ends at {mean(got)} nats")
+        moves = {
+            name: len(first ^ {*row["slots"]})
+            for name, row in recipes.items()
+            if name in there
+            and row["alone"]
+            and "mean" in there[name]
+            and (wanted in row["slots"]) != (wanted in first)
+        }
+        assert moves[got] == min(moves.values())
+
+
+def test_on_a_rung_with_few_blocks_a_slot_that_leads_nowhere_is_not_on_offer(page: Page):
+    rung = next(
+        rung
+        for rung in load("index")["rungs"]
+        if not any("c" in load("index")["recipes"][name]["slots"] for name in load(rung)["recipes"])
+    )
+    open_explorer(page, f"index.html?r=pre&rung={rung}")
+    expect(slot(page, "c")).to_have_attribute("aria-disabled", "true")
+    slot(page, "c").click(force=True)
+    expect(name(page)).to_have_text("Pre-Norm")
+
+
+def test_a_click_names_the_recipe_and_the_other_norms_that_it_moved(page: Page):
+    open_explorer(page, "index.html?r=pre")
     expect(name(page)).to_have_text("Pre-Norm")
     expect(said(page)).to_contain_text(f"ends at {mean('pre')} nats")
     slot(page, "q").click()
     expect(slot(page, "q")).to_have_attribute("aria-checked", "true")
-    expect(said(page)).to_contain_text("Nobody has recorded this block")
-    slot(page, "k").click()
+    expect(said(page)).to_contain_text("You put a norm on the queries.")
+    expect(said(page)).to_contain_text("also adds a norm on the keys.")
     expect(name(page)).to_have_text("QK-Norm")
     expect(page.get_by_label("recipe")).to_have_value("qk")
     expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
@@ -86,7 +124,7 @@ def test_a_click_puts_a_norm_there_and_the_recipe_that_it_makes_is_named(page: P
 
 
 def test_everything_is_reached_by_keys_alone(page: Page):
-    open_explorer(page)
+    open_explorer(page, "index.html?r=pre")
     page.get_by_label("recipe").focus()
     for wanted in ("rung", "hold", "draw"):
         page.keyboard.press("Tab")
@@ -98,12 +136,13 @@ def test_everything_is_reached_by_keys_alone(page: Page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(slot(page, "feed-forward-in")).to_have_attribute("aria-checked", "false")
-    for key in ("ArrowDown", "Space", "ArrowUp", "ArrowUp", "ArrowUp", "Space"):
-        page.keyboard.press(key)
-    slot(page, "attention-in").focus()
-    page.keyboard.press("Space")
+    page.get_by_label("recipe").select_option("")  # a block of your own: one slot at a time
+    page.get_by_label("recipe").focus()
+    for name_of, on in (("attention-in", False), ("middle", True), ("end", True)):
+        if (slot(page, name_of).get_attribute("aria-checked") == "true") != on:
+            slot(page, name_of).focus()
+            page.keyboard.press("Space")
     expect(name(page)).to_have_text("Post-Norm")
-    expect(slot(page, "attention-in")).to_be_focused()
     page.get_by_label("recipe").focus()
     page.keyboard.type("Hybrid")
     expect(name(page)).to_have_text("HybridNorm")
@@ -200,6 +239,7 @@ def test_a_reader_draws_the_curve_first_with_the_pointer(page: Page):
 
 def test_an_unrecorded_block_names_its_neighbours_and_a_command_that_works(page: Page, capsys):
     open_explorer(page, "index.html?r=qk")
+    page.get_by_label("recipe").select_option("")
     slot(page, "middle").click()
     expect(name(page)).to_have_text("a block of your own")
     expect(said(page)).to_contain_text("Nobody has recorded this block")
@@ -226,6 +266,7 @@ def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_the
     said(page).get_by_role("button", name="OLMo 2").click()
     expect(name(page)).to_have_text("OLMo 2")
     expect(said(page)).to_contain_text(f"ends at {mean('olmo2')} nats")
+    page.get_by_label("recipe").select_option("")
     slot(page, "v").click()  # what it is besides goes with it
     slot(page, "v").click()
     expect(name(page)).to_have_text("a block of your own")
@@ -384,7 +425,7 @@ def test_it_runs_on_a_page_that_was_opened_from_a_folder(browser: Browser, site:
     page.on("pageerror", lambda error: wrong.append(str(error)))
     open_explorer(page, (site / "index.html").as_uri())
     slot(page, "q").click()
-    expect(said(page)).to_contain_text("Nobody has recorded this block")
+    expect(said(page)).to_contain_text("You put a norm on the queries.")
     context.close()
     assert wrong == []
 

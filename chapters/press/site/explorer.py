@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path("chapters") / "_static" / "blocks"
 CALL = "labkitBlocks"  # the function of explorer.js that takes a file
-RUNG, SHOWN = "S", "pre"  # what the cover begins with
+RUNG, SHOWN = "S", "pre"  # what the cover's picture shows
+BEGIN = "r=pre&amp;a=post&amp;lr=0.0316"  # what the explorer on the cover begins with
 COVER = "cover.svg"
-FIGURE = """<figure class="labkit-figure" data-explorer="r={recipe}">
+FIGURE = """<figure class="labkit-figure" data-explorer="{begin}">
 {picture}
 </figure>"""
 
@@ -69,7 +70,7 @@ def read_cover(root: Path) -> str:
     path = root / FOLDER / COVER
     if not path.is_file():
         raise Red(f"the cover shows {FOLDER / COVER}, missing; write it: `labkit book tables`")
-    return FIGURE.format(recipe=SHOWN, picture=path.read_text(encoding="utf-8").strip())
+    return FIGURE.format(begin=BEGIN, picture=path.read_text(encoding="utf-8").strip())
 
 
 def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> list[str]:
