@@ -11,14 +11,14 @@ r"""
 # HybridNorm
 
 **Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. The winner, *HybridNorm*,
-changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 against 20.30, one run each.
-Which of HybridNorm's two changes earns its lead over Pre-Norm, and would it have that lead in another setting?
+changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00, Pre-Norm's is 20.30, with one run each.
+Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, and would HybridNorm be better in another setting?
 
 **In short.**
 
-- Norms on queries, keys and values make attention blind to the size of what it reads. So some rows of the paper's table look different but compute the same functions.
-- With large tokens the lead that we see is that of the norms inside attention. With small ones, on our smallest rung, the norm on the stream earns a part.
-- From another initialization the lead changes. A ranking ranks recipe, initialization, embeddings and rate together.
+- Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but compute the same functions.
+- With large embeddings, the improvement that we measure is that of the norms inside attention. With small ones, at our smallest model size, the norm on the stream accounts for a part.
+- With another initialization the improvement changes. A ranking compares recipe, initialization, embeddings and learning rate together.
 """
 
 # %% tags=["parameters"]
@@ -79,8 +79,8 @@ show_explorer(
     climbed,
     "hybrid",
     beside="pre",
-    caption="From Pre-Norm to HybridNorm: norms on queries, keys and values take the place of attention's, and one norm moves onto the stream. "
-    "Beside them, what models of six such blocks reached at each learning rate that was tried.",
+    caption="The blocks of Pre-Norm and HybridNorm, and the losses that models of six such blocks reached at each learning rate that was tried. "
+    "In HybridNorm, norms on queries, keys and values replace the norm before attention, and one norm moves onto the residual stream.",
 ).named("two-blocks")
 
 # %%
@@ -93,13 +93,14 @@ path = {
 }
 plots.curves(
     {"published, 550M": {name: [math.log(table4["Pre-Norm"]["c4"] / table4[name]["c4"])] for name in recipes}} | path,
-    xlabel="from recipe to recipe, one change at a time",
-    ylabel="test loss below Pre-Norm's (nats)",
+    xlabel="recipe, one change at a time",
+    ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="From Pre-Norm to HybridNorm*, one change at a time: norms inside attention, then a norm on the stream, then another "
-    "first block. The published line is one run a recipe. Each of our lines is the same walk with tokens of another size: they enter the stream "
-    f"with RMS 1, with {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule of the authors' code), or with 0.014. Small models, each recipe at its own rate. "
-    "Watch the third stop, HybridNorm: where does it lie for large tokens, and where for small ones?",
+    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) from Pre-Norm to HybridNorm*, one change at a time: norms inside attention, "
+    "then a norm on the stream, then another first block. The published line has one run per recipe. Our lines are small models with tuned learning rates, "
+    "with embeddings that enter the stream with an RMS of "
+    f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule in the authors' code) or 0.014. "
+    "Look at the third point, HybridNorm: where is it for large embeddings, and where for small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("one-change-at-a-time")  # fmt: skip
 
@@ -107,17 +108,17 @@ plots.curves(
 r"""
 ## The idea: one norm, moved onto the stream
 
-The paper trains one language model of 550 million parameters and 400 billion tokens for each placement. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00, and
-*HybridNorm\**, whose first block differs, 19.85 ([Table 4](https://arxiv.org/abs/2503.04598), early version). Each row is one run at one rate,
-and the paper describes its first weights in more than one way.
+For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00, and
+*HybridNorm\**, whose first block differs, 19.85 ([Table 4](https://arxiv.org/abs/2503.04598), early version). Each row is one run at one learning rate,
+and the paper describes its initialization in more than one way.
 
-A token $x = (2, 0, 2, 0)$ stays with us. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
+One example runs through this chapter: a token $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
-differ in what they do with these:
+differ in how they combine these vectors:
 
 - Pre-Norm: $x' = y + f$. The stream keeps everything ever written to it.
 - Post-Norm: $x' = N(N(y) + f)$. The stream leaves the block normalized.
-- HybridNorm: $x' = N(y) + f$. The stream is normalized once a block, *between* attention and feed-forward, and then added to.
+- HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and feed-forward, and then added to.
 """
 
 # %%
@@ -125,27 +126,27 @@ plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 
 # %% [markdown]
 r"""
-Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$,
-and every later write counts in it as much as before. HybridNorm lifts the sum of token and first write to RMS 1: beside $N(y)$ the write
-$f/10$ is small, and so are later writes. **The norm on the stream lifts what is small, so later writes do not drown it.** It cannot undo what the first write,
-which came before the norm, has done.
+Now let the token and both outputs be ten times smaller, as they are before training from small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$,
+and every later output counts in it as much as before. HybridNorm rescales the sum of the token and the first output to RMS 1. Compared with $N(y)$ the output
+$f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** It cannot undo the effect of the first output,
+which was added before the norm.
 
 ### The equations
 
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)).$$
 
-$\mathrm{MHA}_{QKV}$ norms each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, with one gain
+$\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, with one gain
 vector of size $d_k$ for all heads, before the rotation by position. (Norms on all three are older:
-[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A last norm stands before the output. HybridNorm\* changes the first block only:
-$Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre, the fairest opponent, has the same attention and Pre-Norm's
-feed-forward half: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$.
+[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output. HybridNorm\* changes the first block only:
+$Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre, the fairest baseline, has HybridNorm's attention and Pre-Norm's
+feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$.
 
-Mind the name. The paper calls HybridNorm's second half "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward*
-is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*; the one after the feed-forward is missing.
-In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normed stream.
+Mind the name. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward*
+is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*, and the one after the feed-forward is missing.
+In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
-Two consequences follow. The second half is blind to the size of $Y$; the card below tests that. And attention computes the same for every size of
-$X$: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. That size matters in the sum $X + \mathrm{MHA}$ only, against what attention writes.
+Two consequences follow. The second half is invariant to the scale of $Y$, as the card below tests. And attention computes the same output for every scale of
+$X$: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. The scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
 """
 
 # %%
@@ -166,8 +167,8 @@ half = block.feed_forward
 exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
     "06-the-stream-is-reset",
     "< 1e-10",
-    "The size of the stream inside the block does not reach its output.",
-    found="Multiplying Y by 1,000 changes what leaves the block by {mean:.0e}.",
+    "The output of HybridNorm's block does not depend on the scale of the stream inside the block.",
+    found="Multiplying Y by 1,000 changes the output of the block by {mean:.0e}.",
     source="scale invariance of RMS norm (ε = 0)",
 )
 
@@ -175,8 +176,8 @@ exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
 r"""
 ### Rows that are the same functions
 
-A row's name lists, in this order, an input norm of attention (Pre), if there is one, the norms inside it, and where the second half is normed (Pre or Post). Table 4 has a row Pre-QKV-Post: HybridNorm with one norm more, since attention reads $N(X) = g\odot X/\mathrm{rms}(X)$. But the factor
-$1/\mathrm{rms}(X)$ of a token falls out in the norms of its own query, key and value, and the gain $g$ can be multiplied into the rows of
+The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the norm in the second half (Pre or Post). The row Pre-QKV-Post is HybridNorm with one more norm, since attention reads $N(X) = g\odot X/\mathrm{rms}(X)$. But each token's factor
+$1/\mathrm{rms}(X)$ cancels in the norms of that token's query, key and value, and the gain $g$ can be multiplied into the rows of
 $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
@@ -204,8 +205,8 @@ twins = {"pre-qkv-post": "hybrid", "pre-qkv-pre": "qkv-pre", "hybrid*": "first-q
 exact(max(absorbed(*pair) for pair in twins.items()), tolerance=1e-10).claim(
     "06-rows-that-are-one-function",
     "< 1e-10",
-    "Three pairs of the table's rows are the same function.",
-    found="With the gains multiplied in, three pairs of recipes differ by {mean:.0e} at most.",
+    "Three pairs of the paper's recipes compute the same functions.",
+    found="With the gains multiplied into the weights, the logits of three pairs of recipes differ by {mean:.0e} at most.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025, arXiv 2503.04598 (early version)",
 )
 
@@ -220,8 +221,8 @@ ahead = {
 exact(ahead["c4"]).claim(
     "06-table-4-is-not-consistent",
     "<= 0",
-    "On C4 no row but its own variant is ahead of plain HybridNorm.",
-    found="In column C4 {mean:.0f} of the thirteen rows that are not HybridNorm's own beat its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
+    "On C4 no row except that of its own variant has a lower perplexity than plain HybridNorm.",
+    found="In the C4 column, {mean:.0f} of the thirteen rows that are not HybridNorm or its variant beat plain HybridNorm; in the Pile column {pile:.0f} do, in the HellaSwag column {hellaswag:.0f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
     beside={"pile": ahead["pile"], "hellaswag": ahead["hellaswag"]},
@@ -229,22 +230,22 @@ exact(ahead["c4"]).claim(
 
 # %% [markdown]
 r"""
-The published perplexities of the first pair are 20.13 and 20.00, of the second 19.97 and 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions; they differ only in how the gains
-train, in $\epsilon$ and in luck. So two runs that can compute the same functions can lie $\ln(20.13/20.00) = 0.0065$ nats a
-token apart. HybridNorm's whole lead is $\ln(20.30/20.00) = 0.0149$.
+The first pair has published perplexities of 20.13 and 20.00, the second of 19.97 and 19.96
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions. They differ only in how the gains
+train, in $\epsilon$ and by chance. So two runs that can compute the same functions can differ by $\ln(20.13/20.00) = 0.0065$ nats per
+token. HybridNorm's whole improvement over Pre-Norm is $\ln(20.30/20.00) = 0.0149$.
 
 ### How much of a token is left
 
-How large is a token when it enters? At the start of training let embeddings have RMS $c$, and let every sublayer write something of RMS $w$, at
-right angles to all else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
+How large is a token when it enters the stream? At the start of training let embeddings have RMS $c$, and let every sublayer output have RMS $w$, at
+right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
 token's own embedding is
 
 $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \frac{c}{\sqrt{c^2 + w^2}} \quad\text{(HybridNorm)}.$$
 
-In HybridNorm only *one* write competes with the bare embedding. Then comes the first norm on the stream and lifts token and write together to
-RMS 1, and from there on writes are small beside them. HybridNorm\* lets three writes compete: the two of its first block and the second block's
-attention. Under all three an embedding of RMS 1 is large beside a write. A small one drowns. Here is the cosine in models that have not been trained. Move the size:
+In HybridNorm only *one* output competes with the bare embedding. Then the first norm on the stream rescales token and output together to
+RMS 1, and from there on outputs are small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
+attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding drowns. The next figure shows the cosine in models that have not been trained. Move the slider:
 """
 
 # %%
@@ -270,19 +271,19 @@ def draw_rest(entry):
     return plots.by_depth(
         {name: [remain(arm, entry, i) for i in range(5)] for name, arm in recipes.items()},
         ylabel="cosine of stream and embedding", xlabel="after block (0: the embedding)", start=0,
-        ylim=(-0.1, 1.05), caption=f"Before training, embeddings of RMS {entry}.",
+        ylim=(-0.1, 1.05), caption=f"Before training, with embeddings of RMS {entry}.",
     )  # fmt: skip
 
 
 plots.explore(
     draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
-    caption="What is left of a token before training. Large tokens stay under every recipe. Small ones are buried, block by "
-    "block, under Pre-Norm and QKV-Pre; a norm on the stream stops the fall where it stands.",
+    caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. The slider sets the RMS of the embeddings. "
+    "Large embeddings survive under every recipe. Small ones are buried, block by block, under Pre-Norm and QKV-Pre, whereas the first norm on the stream stops this decline.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-So we predict: if small embeddings cost anything, they cost Pre-Norm and QKV-Pre most, and HybridNorm least.
+So we predict: if small embeddings cost anything, they cost Pre-Norm and QKV-Pre the most, and HybridNorm the least.
 """
 
 # %% [markdown]
@@ -312,7 +313,7 @@ check_hybrid(my_block)
 r"""
 <details><summary>Hint</summary>
 
-Two lines: first $Y$. In the second the skip, too, starts from $N(Y)$.
+Two lines: first $Y$. In the second line the skip, too, starts from $N(Y)$.
 
 </details>
 """
@@ -329,7 +330,7 @@ assert check_hybrid(solved_block).ok
 
 # %% [markdown]
 r"""
-In `labkit` a recipe is a row of two steps. HybridNorm's second is this one:
+In `labkit` a recipe is a sequence of two steps. HybridNorm's second step is this one:
 """
 
 # %%
@@ -355,8 +356,8 @@ off = block(stream, Context(rotary_angles(7, 8))) - by_hand(stream, block)
 exact(off.abs().max(), tolerance=1e-10).claim(
     "06-block-is-the-equation",
     "< 1e-10",
-    "labkit's block is the paper's equations.",
-    found="labkit's block and the equations differ by {mean:.0e} at most.",
+    "labkit's HybridNorm block computes the paper's equations.",
+    found="The outputs of labkit's block and of the equations differ by {mean:.0e} at most.",
     source="Zhuo et al. 2025, arXiv 2503.04598, equations 8 and 9",
 )
 
@@ -364,57 +365,31 @@ exact(off.abs().max(), tolerance=1e-10).claim(
 r"""
 ## Predict
 
-Between which two numbers do you expect each answer? All losses are compared each at its own rate; a negative number means *above*.
+For each question, give a range in which you expect the answer to lie. Each loss is the test loss at a tuned learning rate, except in the last two rows.
 
 | question | axis | ours |
 | --- | --- | --- |
-| How far below Pre-Norm does QKV-Pre end, which has norms on queries, keys and values? <!-- 06-qkv-pre-at-its-own --> | −0.05 to 0.05 nats | <details><summary>show</summary>Norms on queries, keys and values are worth something in a small model: QKV-Pre ends below Pre-Norm.</details> |
-| How far below Pre-Norm with norms on queries and keys does QKV-Pre end, which has one on the values, too? <!-- 06-value-norm-adds --> | −0.05 to 0.05 nats | <details><summary>show</summary>The norm on the values has a part in it, as Table 4 suggests.</details> |
-| Where tokens enter large: how far below HybridNorm\* does QKV-Pre end? <!-- 06-qkv-pre-ahead-of-the-star --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens enter large, the norm on the stream has nothing to lift: QKV-Pre ends below HybridNorm\*.</details> |
-| Where tokens enter small: how far below QKV-Pre does HybridNorm\* end? <!-- 06-star-ahead-of-qkv-pre-when-small --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens enter small, the norm on the stream has something to lift: HybridNorm\* ends below QKV-Pre.</details> |
-| What do small embeddings cost Pre-Norm? <!-- 06-small-embeddings-cost-pre-norm 06-small-embeddings-make-the-lead 06-a-norm-on-the-stream-saves-small-tokens --> | −0.1 to 0.1 nats | <details><summary>show</summary>Small embeddings cost Pre-Norm, and HybridNorm less.</details> |
-| Where tokens are drawn small and can grow: how far below Pre-Norm does HybridNorm end? <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>Where tokens are drawn small and can grow, the norm on the stream has something to lift at first: HybridNorm ends below Pre-Norm, and HybridNorm\* below QKV-Pre.</details> |
-| Where tokens are drawn small and can grow: how far below itself with tokens drawn large does HybridNorm end? <!-- 06-hybrid-gains-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>In the end tokens are large, so it costs HybridNorm nothing to have drawn them small.</details> |
-| From Xavier's larger weights: how far below Pre-Norm does HybridNorm end? <!-- 06-hybrid-behind-from-xavier --> | −0.1 to 0.1 nats | <details><summary>show</summary>From Xavier's larger weights HybridNorm ends above Pre-Norm.</details> |
-| A hundred steps from Xavier's weights, twelve blocks: what share of HybridNorm's runs is *stuck* at letter frequencies, minus the share of QKV-Pre's? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | −100 to 100 % | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps still at letter frequencies, as Post-Norm is; QKV-Pre is not.</details> |
-| Twelve blocks of HybridNorm from Xavier's weights: what share of runs is stuck after a hundred steps, minus the share that is after four hundred? <!-- 06-deep-hybrid-is-late-not-stuck --> | −100 to 100 % | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are stuck no more.</details> |
-
-## Measure
-
-### The setting, line by line
-
-Table 7 is the early version's. The released code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), its configuration that of the
-dense model with 1.2 billion parameters; those of the models in Table 4 are not there.
+| What is Pre-Norm's loss minus that of QKV-Pre, which has norms on queries, keys and values? <!-- 06-qkv-pre-at-its-own --> | −0.05 to 0.05 nats | <details><summary>show</summary>Norms on queries, keys and values are worth something in a small model: QKV-Pre reaches a lower loss than Pre-Norm.</details> |
+| What does the norm on values add: the loss of Pre-Norm with norms on queries and keys, minus that of QKV-Pre? <!-- 06-value-norm-adds --> | −0.05 to 0.05 nats | <details><summary>show</summary>The norm on the values contributes to the improvement, as Table 4 suggests.</details> |
+| With large embeddings, what is HybridNorm\*'s loss minus QKV-Pre's? <!-- 06-qkv-pre-ahead-of-the-star --> | −0.05 to 0.05 nats | <details><summary>show</summary>With large embeddings the norm on the stream has nothing to enlarge: QKV-Pre reaches a lower loss than HybridNorm\*.</details> |
+| With small embeddings, what is QKV-Pre's loss minus HybridNorm\*'s? <!-- 06-star-ahead-of-qkv-pre-when-small --> | −0.05 to 0.05 nats | <details><summary>show</summary>With small embeddings the norm on the stream has something to enlarge: HybridNorm\* reaches a lower loss than QKV-Pre.</details> |
+| How much do small embeddings raise Pre-Norm's loss? <!-- 06-small-embeddings-cost-pre-norm 06-small-embeddings-make-the-lead 06-a-norm-on-the-stream-saves-small-tokens --> | −0.1 to 0.1 nats | <details><summary>show</summary>Small embeddings raise Pre-Norm's loss, and HybridNorm's less.</details> |
+| With embeddings that are drawn small and can grow, what is Pre-Norm's loss minus HybridNorm's? <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>With embeddings that are drawn small and can grow, the norm on the stream has something to enlarge at first: HybridNorm reaches a lower loss than Pre-Norm, and HybridNorm\* a lower loss than QKV-Pre.</details> |
+| What is HybridNorm's loss with large embeddings, minus its loss with embeddings that are drawn small and can grow? <!-- 06-hybrid-gains-where-tokens-grow --> | −0.05 to 0.05 nats | <details><summary>show</summary>By the end of training the embeddings are large, so it costs HybridNorm nothing that they were drawn small.</details> |
+| With Xavier's larger initial weights, what is Pre-Norm's loss minus HybridNorm's? <!-- 06-hybrid-behind-from-xavier --> | −0.1 to 0.1 nats | <details><summary>show</summary>With Xavier's larger weights HybridNorm's loss is higher than Pre-Norm's.</details> |
+| Twelve blocks, a hundred steps from Xavier's weights: what share of HybridNorm's runs is *stuck* at letter frequencies, minus the share of QKV-Pre's? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | −100 to 100 % | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps they still predict letter frequencies, as Post-Norm does; QKV-Pre does not.</details> |
+| Twelve blocks of HybridNorm from Xavier's weights: what share of runs is stuck after a hundred steps, minus the share after four hundred? <!-- 06-deep-hybrid-is-late-not-stuck --> | −100 to 100 % | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
 """
-
-# %%
-run = ladder.build_base_run(rung, "hybrid")
-trained = run.train
-read = trained.steps * run.data.batch * run.data.time
-lines = [
-    ("AdamW: betas, decay, clipping", "0.9 and 0.95, 0.1, 1", "the same; gains decayed, embeddings not", f"{trained.betas[0]:g} and {trained.betas[1]:g}, {trained.weight_decay:g}, {trained.clip:g}"),
-    ("rate, its fall", "3e-4 for every row, cosine to 3e-5", "the same", f"each arm its own, {trained.schedule} to {trained.final_lr:.0%}"),
-    ("tokens, in a step, warm-up", "400B, 4.2M, 8.4B", "1,000B, 4.2M, 8.4B", f"{read / 1e6:.1f}M, {run.data.batch * run.data.time}, a tenth"),
-    ("first weights", "Megatron (table), Normal (text), one of each (4.4), deviation 1/√(2.5 d), cut at 3", "`full_megatron`, 0.013975, cut at 3: the same at d = 2048", "Megatron's, 1/√(2.5 d), cut at 3"),
-    ("embeddings enter at RMS", "not said", "0.014: drawn so", f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:g}, 0.014: multiplied"),
-    ("output matrix", "not said", "tied to the embedding", "its own"),
-    ("base of the rotation", "500,000", "the same", "10,000"),
-]  # fmt: skip
-plots.table(
-    [dict(zip(("setting", "early version", "released code", "here"), line, strict=True)) for line in lines]
-)  # fmt: skip
 
 # %% [markdown]
 r"""
-One row may matter more than it looks: the size of embeddings. Theirs are drawn with RMS 0.014
-([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
-rule gives a little more, at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter at 1. We
-train with 1, a ninth and 0.014. Ours are multiplied by a fixed number to get there.
+## Measure
 
 ### Trained long enough to be ranked?
 
-A ranking of where to norm queries, keys and values means something only where attention does. So every run below, but for those of twelve blocks, is of the ladder that this book's
-chapters share: 3,200 steps or more, 20 characters a parameter, a rate of its own for each arm, chosen with seeds that never report. Are they trained long enough? They should lie below the line of trigram counts, and without attention far above it.
+A ranking of norms inside attention means something only if attention matters to the models. So all runs below, except those of twelve blocks, belong to the experiment grid that this book's chapters share (the *ladder*). We trained
+models of six blocks, each for at least 3,200 steps on 20 characters per parameter, at size S (about 80,000 parameters) and often at size M (about 300,000), and tuned the learning rate of each recipe with seeds that are not used for evaluation.
+If they are trained long enough, their losses are below that of trigram counts, and without attention the loss is far above it. [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
 
 # %%
@@ -430,24 +405,32 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Five rates over two decades, embeddings of RMS 1. At their best the recipes with attention lie close together, far below trigram "
-    "counts. At higher rates Post-Norm fails first, then HybridNorm; QKV-Pre hardly.",
+    caption="Validation loss against learning rate at size S, for five rates over two decades and embeddings of RMS 1. At their best rates the recipes with attention reach similar losses, "
+    "far below that of trigram counts. At higher rates Post-Norm fails first and HybridNorm second, while QKV-Pre hardly fails.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
+
+# %% [markdown]
+r"""
+They are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
+
+The table lists, for each model size, the tuned learning rate (*rate*), the number of evaluation runs (*n*) and their mean test loss (*test*). The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
+recipe's) with its 95 % interval. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. The column *lost* is the learning-rate sensitivity: the mean loss over
+two decades of rates, minus the best. D and D24 are size S with 12 and 24 blocks.
+"""
 
 # %%
 plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"])), digits=4)
 
 # %% [markdown]
 r"""
-The column *lead* is how far an arm ends below Pre-Norm, with its 95 % interval. The column *lost* is what an untuned rate costs: the mean loss over
-two decades of rates, minus the best; *tuned* is the uncertainty, in nats, that the choice of the rate leaves. HybridNorm loses several times what QKV-Pre does on the smallest rung: the norm on the stream seems to make it
-choosy about rates, as Post-Norm is. On a larger model the same was found: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) have at 64 layers a largest stable rate of 7.65e-3
-for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 has one rate for all, and a low one.
+At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre, so the norm on the stream seems to make it sensitive, as Post-Norm is.
+The same was found in a larger model: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
+for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one.
 
-### Who earns the lead?
+### Which change accounts for the improvement?
 
-First the lead itself, with embeddings of RMS 1:
+We first compare HybridNorm with Pre-Norm, both with embeddings of RMS 1:
 """
 
 # %%
@@ -460,8 +443,8 @@ small_models = Domain(
 ladder.improvement(climbed, "hybrid").claim(
     "06-each-at-its-own",
     "> 0",
-    "With each at its own rate, HybridNorm ends below Pre-Norm.",
-    found="On rung {rung}, each at its own rate, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
+    "With tuned learning rates, HybridNorm reaches a lower test loss than Pre-Norm.",
+    found="At size {rung}, with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
     source=TABLE4,
     published="20.30 and 20.00 (C4 perplexity): 0.015 nats",
     domain=small_models,
@@ -469,19 +452,21 @@ ladder.improvement(climbed, "hybrid").claim(
 
 # %% [markdown]
 r"""
-Each part of the lead is a suspect. We follow them with large tokens and with small.
+At size M HybridNorm's loss is lower than Pre-Norm's, and at size S the interval contains zero. Our models are far smaller than the paper's, so this card gives no verdict on Table 4.
 
-**Suspect 1: chance.** The two pairs of rows in Table 4 that can compute the same functions end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
-chance, $\epsilon$ and an idle gain together can be nearly half of the lead. The table alone cannot clear chance; several seeds a row can.
+Where does the improvement come from? We examine four possible sources, with large embeddings and with small ones.
 
-**Suspect 2: the norms inside attention.** QKV-Pre takes no other step. Published, it has 19.96 and ends *below* plain HybridNorm
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)); norms on queries and keys alone, Pre-QK-Pre, have 20.22.
+**1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
+chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance, but several seeds per row can.
+
+**2. The norms inside attention.** QKV-Pre makes no other change. Its published perplexity is 19.96, *lower* than plain HybridNorm's
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With norms on queries and keys alone, Pre-QK-Pre has 20.22. We compare QKV-Pre with Pre-Norm, and with Pre-Norm that has norms on queries and keys:
 """
 
 
 # %%
 def describe_step(arm, over, suffix):
-    """Write how far a recipe ends below another: the mean with its interval, in nats."""
+    """Format the loss of `over` minus that of `arm`: the mean with its interval, in nats."""
     return f"{ladder.improvement(climbed, arm + suffix, over + suffix)[rung]:+z.4f}"
 
 
@@ -493,18 +478,19 @@ for arm, over, name, words, gap in (
         name,
         "> 0",
         f"QKV-Pre ends below {words}.",
-        found=f"On rung {{rung}}, each at its own rate, QKV-Pre's lead over {words} is {{mean:+.4f}} nats.",
+        found=f"At size {{rung}}, with tuned learning rates, the test loss of {words} minus that of QKV-Pre is {{mean:+.4f}} nats.",
         source="this chapter, on the steps between the rows of Table 4",
         published=gap,
     )
 
 # %% [markdown]
 r"""
-What the norms on queries, keys and values earn is small beside what attention itself is worth here. They earn more at rates that are too high (chapter 04). All sixteen rows of Table 4 stand on shelf E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+QKV-Pre reaches a lower loss than Pre-Norm at both sizes. That the norm on the values contributes to it, we could not show: at both sizes the interval of the second card contains zero.
+The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**Suspect 3: the norm on the stream.** Published, what it earns depends on the order. Added to norms on queries, keys and values it earns nothing, 19.96 and 20.00; added to plain Pre-Norm, which is the row Pre-Post, half of the lead, 20.30 and 20.15
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Shelf E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements). And here, on top of norms inside attention?
-Give it its best case: HybridNorm\*, *the star*, against QKV-Pre. Their first blocks compute the same functions, so they differ in the norm on the stream alone. Large tokens, and small ones:
+**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing, 19.96 and 20.00. Added to plain Pre-Norm, which is the row Pre-Post, it brings half of the improvement, 20.30 and 20.15
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
+What does this norm add here, on top of norms inside attention? We compare HybridNorm\* with QKV-Pre, which is the best case for the norm: their first blocks compute the same functions, so the two recipes differ only in the norm on the stream. We did this with embeddings of RMS 1, and at size S with embeddings of RMS 0.014:
 """
 
 # %%
@@ -513,20 +499,22 @@ ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "06-qkv-pre-ahead-of-the-star",
     "> 0",
     "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
-    found="On rung {rung} QKV-Pre's lead over HybridNorm*, whose norm before the feed-forward stands on the stream, is {mean:+.4f} nats.",
+    found="At size {rung}, the test loss of HybridNorm*, whose norm before the feed-forward layer is on the stream, minus that of QKV-Pre is {mean:+.4f} nats.",
     source="derived above: a large token needs no lift",
 )
 ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
     "06-star-ahead-of-qkv-pre-when-small",
     "> 0",
     "With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
-    found="On rung {rung}, with embeddings of RMS 0.014, HybridNorm*'s lead over QKV-Pre is {mean:+.4f} nats.",
+    found="At size {rung}, with embeddings of RMS 0.014, QKV-Pre's test loss minus HybridNorm*'s is {mean:+.4f} nats.",
     source="derived above: a norm on the stream lifts small tokens",
 )
 
 # %% [markdown]
 r"""
-**Suspect 4: the first block.** It is the last stretch of each line in the second figure, the star against plain HybridNorm. Shelf C has [other first blocks](C_zoo.ipynb#first-blocks). All steps in one table:
+With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower.
+
+**4. The first block.** This is the last step of each line in the second figure, from plain HybridNorm to HybridNorm\*. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The table has all steps:
 """
 
 
@@ -535,7 +523,7 @@ pairs = [*zip(list(recipes)[1:], recipes, strict=False), ("HybridNorm*", "Pre-No
 plots.table(
     [
         {
-            "nats won": f"{over} to {name}".replace("*", "\\*"),
+            "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
             "published, one run": f"{math.log(table4[over]['c4'] / table4[name]['c4']):+.4f}",
             **{f"here, {entry}": describe_step(recipes[name], recipes[over], of) for entry, of in entries.items()},
         }
@@ -545,11 +533,16 @@ plots.table(
 
 # %% [markdown]
 r"""
-With small embeddings the whole lead, in the last row, is about the published one. The parts are not the published parts: there the norm on the stream
-(QKV-Pre to HybridNorm) earned nothing, and with our smallest tokens it seems to earn something. So we have not found what makes the paper's lead. Mind the
-width of our intervals: no single step is known well, and with small tokens only rung S was trained.
+With small embeddings the whole improvement, in the last row, is about as large as the published one. Its parts are not the published parts: in the paper the norm on the stream
+(QKV-Pre to HybridNorm) brought nothing, whereas with our smallest embeddings it seems to bring something. So we have not found the source of the paper's improvement. Mind the
+width of our intervals: no single step is known well, and with small embeddings we trained only size S.
 
 ### How large a token enters
+
+One difference from the paper may matter more than it looks: the size of the embeddings. The authors draw them with RMS 0.014
+([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
+rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter the stream with RMS 1. We
+trained four recipes with embeddings of RMS 1, a ninth and 0.014. Ours are multiplied by a fixed number to reach these values.
 """
 
 # %%
@@ -563,18 +556,23 @@ plots.curves(
     },
     xlabel="RMS with which embeddings enter the stream",
     ylabel="test loss (nats)",
-    caption="The losses behind the leads of the second figure. Small embeddings do not make HybridNorm better. They make Pre-Norm "
-    "and QKV-Pre worse, and HybridNorm less so.",
+    caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
+    "Small embeddings do not make HybridNorm better. They make Pre-Norm and QKV-Pre worse, and HybridNorm less so.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
 
+
+# %% [markdown]
+r"""
+Three cards compare these losses at size S. The first says how much small embeddings raise Pre-Norm's loss, the second whether they enlarge HybridNorm's improvement over Pre-Norm:
+"""
 
 # %%
 ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     "06-small-embeddings-cost-pre-norm",
     "> 0",
     "Small embeddings cost Pre-Norm.",
-    found="On rung {rung} Pre-Norm's loss is {mean:+.4f} nats higher with embeddings of RMS 0.014 than with RMS 1.",
+    found="At size {rung} Pre-Norm's test loss is {mean:+.4f} nats higher with embeddings that a fixed factor scales to RMS 0.014 than with embeddings of RMS 1.",
     source="derived above; this book's ladder, rung S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
 )
@@ -594,7 +592,7 @@ scatter = ladder.measure_scatter(climbed, first)
 
 
 def compare_costs(costs, over, arms):
-    """Say how far small embeddings cost less than over there: all of it on one rung."""
+    """Compare two samples of what small embeddings cost, all of it at one model size."""
     left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd) for arm in arms]
     share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
     spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
@@ -608,8 +606,8 @@ later = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)[first]
 compare_costs(costs["hybrid"], costs["pre"], four).claim(
     "06-small-embeddings-make-the-lead",
     "> 0",
-    "HybridNorm's lead over Pre-Norm grows when the embeddings are small.",
-    found="On rung {rung} small embeddings add {mean:+.4f} nats to HybridNorm's lead over Pre-Norm ({n} seeds); by the five later ones {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
+    "HybridNorm improves more on Pre-Norm's test loss when the embeddings are small.",
+    found="At size {rung} small embeddings add {mean:+.4f} nats to HybridNorm's improvement over Pre-Norm ({n} seeds); in the five later seeds alone they add {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "later": later,
@@ -621,14 +619,14 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-One pair of recipes is thin evidence. The first five seeds gave us the idea, and the later five alone, whose interval stands in the card's sentence, hardly exclude zero. So we take all four recipes, at both small sizes: what do small embeddings cost the two recipes without a norm on the stream,
-and what the two with one?
+Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence: the first five seeds gave us the idea, and the interval of the later five alone, in the card's sentence, hardly excludes zero. So we take all four recipes, at both small RMS values.
+How much do small embeddings cost the two recipes without a norm on the stream, and how much the two with one?
 """
 
 
 # %%
 def average_cost(arms, entry):
-    """Average over recipes what small embeddings cost, seed by seed of a first look."""
+    """Average the cost of small embeddings over recipes, for each seed of a first look."""
     looked = climbed.where(rung=first, stage="first").by("arm")
     ends = {arm: runs.measure("test.loss") for arm, runs in looked.items()}
     costs = [ends[arm + entry] - ends[arm] for arm in arms]
@@ -650,7 +648,7 @@ less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
     "Small embeddings cost recipes without a norm on the stream more than recipes with one.",
-    found="On rung {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more; at the rule's size {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
+    found="At size {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more than recipes with one; embeddings of the rule's RMS cost them {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}] more.",
     source="derived above; this book's ladder, rung S",
     beside={
         "rule": by_rule,
@@ -662,10 +660,11 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-The two recipes without a norm on the stream pay most. The cosine of the slider does not predict the order of the other two: the star keeps less of a small token than
-HybridNorm, and yet we do not see it end higher. Where the lead grows, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair. Is it so
-at 550 million parameters? Table 4 speaks against it: by the code's rule its tokens enter small, and the norm on the stream earned nothing. One difference is that
-theirs are drawn small and can grow, ours are multiplied by a fixed number. So we draw ours small as well, multiply them by $\sqrt d$ alone, as our tokens of RMS 1 are, and let them grow. At step 0 this is the network whose tokens are multiplied by the fixed number.
+The two recipes without a norm on the stream pay most. The cosine in the slider's figure does not predict the order of the other two: HybridNorm\* keeps less of a small token than
+HybridNorm, and yet we did not find its loss to be higher. So where the improvement is larger, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
+
+Does the same explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and the norm on the stream brought nothing. One difference is that
+the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with embeddings that are drawn small, are multiplied by $\sqrt d$ alone, as our embeddings of RMS 1 are, and can grow. At step 0 this is the network whose embeddings are multiplied by the fixed number.
 """
 
 
@@ -680,7 +679,7 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    found="On {rung}, with tokens drawn at RMS 0.014, HybridNorm ends {apart:.4f} nats {side} Pre-Norm. Its tokens enter with {hybrid:.2f} in the end, Pre-Norm's with {pre:.2f}.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, HybridNorm's embeddings enter with RMS {hybrid:.2f}, Pre-Norm's with {pre:.2f}.",
     source="this book, a forecast; seen before by a referee, on one seed",
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),
@@ -694,7 +693,7 @@ ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing).claim(
     "06-star-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
-    found="On {rung}, with tokens drawn at RMS 0.014, HybridNorm* ends {apart:.4f} nats {side} QKV-Pre.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
     source="this book, a forecast",
     published="19.85 against 19.96 (C4 perplexity): 0.006 nats below",
     beside={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
@@ -703,8 +702,8 @@ ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing).claim(
 ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     "06-hybrid-gains-where-tokens-grow",
     "> 0",
-    "HybridNorm ends lower with tokens drawn at RMS 0.014 than with tokens drawn at RMS 1.",
-    found="On {rung} HybridNorm ends {apart:.4f} nats {side} itself with tokens drawn at RMS 1; for Pre-Norm the difference is {plain:+.4f}.",
+    "HybridNorm reaches a lower test loss with embeddings drawn at RMS 0.014 than with embeddings drawn at RMS 1.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1; Pre-Norm's loss with the large embeddings minus that with the small ones is {plain:+.4f} nats.",
     source="seen in the runs of the cards above",
     beside={
         "plain": ladder.improvement(climbed, "pre" + growing, "pre")[first],
@@ -712,12 +711,17 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     },
 )
 
+# %% [markdown]
+r"""
+The next table has all steps again, for the three kinds of embeddings:
+"""
+
 # %%
 of_tokens = {"RMS 1": "", "multiplied by 0.014": small_in, "drawn at 0.014": growing}
 plots.table(
     [
         {
-            "nats won": f"{over} to {name}".replace("*", "\\*"),
+            "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
             **{entry: describe_step(recipes[name], recipes[over], of) for entry, of in of_tokens.items()},
         }
         for name, over in pairs
@@ -726,11 +730,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-The tokens do grow, to the size of large ones, so nothing is drowned in the end. HybridNorm's lead is there all the same: the fixed number does not make it. And the parts move further away from the published ones.
-In the paper the step from QKV-Pre to HybridNorm, which puts a norm on the stream, earned nothing. Here, by the means, it is the whole lead. So the fixed factor does not explain why our table and the paper's disagree. Other differences
-remain: the released code ties the output to the embedding, Table 4 has one rate for all, and for most of its rows the first weights are not named; our tokens are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. With tokens that grow we tested none of these.
+The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so the fixed multiplier is not what makes it lower. And the parts of the improvement move further away from the published ones:
+in the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas here, by the means, it accounts for the whole improvement. So the fixed factor does not explain why our table and the paper's disagree. Other differences
+remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. With embeddings that grow, we tested none of these.
 
-We had not expected the last card. With tokens drawn small and free to grow, HybridNorm ends lower than with tokens of RMS 1, and the difference is larger than that between most recipes of this book. Why, we do not know. How tokens enter is a part of the recipe that no drawing of a block shows.
+But the cost of small embeddings for Pre-Norm depends on this factor. With it, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
+
+We had not expected the main result of that card. With embeddings drawn small and free to grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. How embeddings enter is a part of the recipe that no drawing of a block shows.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -740,10 +746,10 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 
 # %% [markdown]
 r"""
-### Other first weights
+### Other initializations
 
-Table 3 has two recipes and three initializations, one run each. *Depth-Scaled* shrinks what layer $\ell$ writes by $\sqrt{2\ell}$; Megatron's weights
-shrink all writes alike. The next figure puts our runs beside that table, with Xavier's weights in place of the paper's Normal ones, which draw all matrices with one deviation.
+The paper's Table 3 has two recipes and three initializations, with one run each. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and Megatron's initialization
+shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of the paper's Normal one, which draws all matrices with one standard deviation. The next figure compares our runs with that table.
 """
 
 # %%
@@ -761,10 +767,10 @@ plots.dots(
             for init, of in of_init.items()
         },
     },
-    xlabel="HybridNorm's test loss below Pre-Norm's (nats)",
+    xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
-    caption="HybridNorm's lead from several first weights. Published: one run each. Here: several seeds, each arm at its own rate, embeddings of "
-    "RMS 1. Here only Xavier's weights are told apart: from them HybridNorm is behind.",
+    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) from several initializations. Published: one run each. "
+    "Here: several seeds, tuned learning rates, embeddings of RMS 1. Of our three intervals only that of Xavier's initialization excludes zero: from it HybridNorm's loss is higher.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -772,8 +778,8 @@ plots.dots(
 ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled").claim(
     "06-depth-scaled-lead",
     "> 0",
-    "From depth-scaled weights HybridNorm ends below Pre-Norm.",
-    found="On rung {rung}, from depth-scaled weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
+    "From depth-scaled weights HybridNorm reaches a lower test loss than Pre-Norm.",
+    found="At size {rung}, from depth-scaled weights, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 3",
     published="20.49 and 20.40 (C4 perplexity): 0.004 nats",
     domain=small_models,
@@ -782,23 +788,24 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
     "06-hybrid-behind-from-xavier",
     "< 0",
     "From Xavier's weights HybridNorm ends above Pre-Norm.",
-    found="On rung {rung}, from Xavier's weights, HybridNorm's lead over Pre-Norm is {mean:+.4f} nats.",
+    found="At size {rung}, from Xavier's weights, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
     source="this book's ladder, rung S",
 )
 
 # %% [markdown]
 r"""
-From Normal weights Pre-Norm is *ahead* in Table 3, 20.29 against 20.44. From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 says why: each
-of the two recipes got the weights that suit it, Pre-Norm Normal ones, HybridNorm Megatron's. Which weights the other rows had is not said. So the
-first step of Table 4, from Pre-Norm to QKV-Pre, may be a step of weights as well as of norms. For HybridNorm alone Megatron's weights do more than
-its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Shelf E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
+From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In Table 3, too, the sign changes: from Normal weights Pre-Norm is *better*, 20.29 against 20.44.
+From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 explains this difference: each
+of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's. The initialization of the other rows is not stated. So the
+first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms. For HybridNorm alone the change to Megatron's weights brings more than
+its whole improvement over Pre-Norm, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
-Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has 19.67 and its star 19.52, against Pre-Norm's 19.88
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' weights. Is it the recipe that makes depth safe, or the
-weights? A hundred steps at one rate rank nothing, but they show who starts to learn and who sits *stuck* on letter frequencies, as Post-Norm did in chapter 02.
-Stuck or late? Only a longer run can say, so Post-Norm and HybridNorm get four times as many steps, too.
+Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has 19.67 and HybridNorm\* 19.52, against Pre-Norm's 19.88
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' initialization. Is it the recipe that makes depth safe, or the
+initialization? We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs rank nothing, but they show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies, as Post-Norm's did in chapter 02.
+Only a longer run can tell a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
 """
 
 # %%
@@ -830,27 +837,32 @@ plots.dots(
     {name: part.values("test.loss") for name, part in deep.items()},
     xlabel="test loss after a hundred steps (nats)",
     reference={"letter frequencies": letters},
-    caption="Twelve blocks, one rate, a hundred steps. From Xavier's weights HybridNorm is still where Post-Norm is, on the frequencies of letters, and so are most runs of "
-    "its star. From Megatron's it learns.",
+    caption="Test loss of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. From Xavier's weights HybridNorm still has the loss of letter frequencies, "
+    "as Post-Norm does and as do most runs of HybridNorm*. From Megatron's weights HybridNorm learns.",
     provenance=lab.provenance(*deep.values()),
 ).named("twelve-blocks")
+
+# %% [markdown]
+r"""
+We count a run as stuck if its loss is less than a tenth of a nat below that of letter frequencies. The table has two other thresholds as well:
+"""
 
 # %%
 CUTS = (0.05, 0.1, 0.3)  # nats below letter frequencies
 
 
 def count_stuck(results, cut=0.1):
-    """Count the runs that end on letter frequencies, or so little below."""
+    """Count the runs whose loss is not lower than that of letter frequencies by more than `cut`."""
     return results.count(lambda run: (run.probes["test"]["loss"] or math.inf) > letters - cut)
 
 
 plots.table(
     [
         {
-            "arm": name,
+            "recipe and weights": name,
             "steps": steps,
             "test loss": f"{of[name].measure('test.loss').mean:.2f}",
-            **{f"stuck, cut {cut:g}": str(count_stuck(of[name], cut)) for cut in CUTS},
+            **{f"stuck, threshold {cut:g}": str(count_stuck(of[name], cut)) for cut in CUTS},
         }
         for name in (*fewer, "QKV-Pre, xavier")
         for steps, of in ((sizes.steps, deep), (4 * sizes.steps, long))
@@ -858,18 +870,13 @@ plots.table(
     ]
 )  # fmt: skip
 
-# %% [markdown]
-r"""
-A run counts as stuck where its loss is less than a tenth of a nat below that of letter frequencies; the table has two other cuts beside it.
-"""
-
 # %%
 stuck = {name: count_stuck(part) for name, part in deep.items()}
 (stuck["HybridNorm, xavier"] - stuck["QKV-Pre, xavier"]).claim(
     "06-deep-hybrid-gets-stuck-from-xavier",
     "> 0",
-    "A hundred steps from Xavier's weights leave twelve blocks of HybridNorm on letter frequencies more often than without the norm on the stream.",
-    found="After a hundred steps {k} of {n} runs of HybridNorm are stuck, {other_k} of {other_n} of QKV-Pre; from Megatron's weights {mild} of {n} of HybridNorm.",
+    "After a hundred steps from Xavier's weights, twelve blocks of HybridNorm are stuck at letter frequencies more often than twelve blocks without its norm on the stream.",
+    found="After a hundred steps from Xavier's weights, {k} of {n} runs of HybridNorm and {other_k} of {other_n} runs of QKV-Pre are stuck; from Megatron's weights, {mild} of {n} runs of HybridNorm are.",
     source="this chapter; the abstract of Zhuo et al. 2025, arXiv 2503.04598, speaks of the recipe alone",
     published="from the authors' weights: stable at 29 layers",
     beside={
@@ -884,7 +891,7 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
     "06-deep-hybrid-is-late-not-stuck",
     "> 0",
     "Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",
-    found="At rate 0.003 {k} of {n} runs of HybridNorm are stuck after a hundred steps, {other_k} of {other_n} after four hundred; of Post-Norm {post} then.",
+    found="At learning rate 0.003, {k} of {n} runs of HybridNorm are stuck after a hundred steps and {other_k} of {other_n} after four hundred; of Post-Norm's runs, {post} are stuck after four hundred.",
     source="two runs of a referee of this book, repeated with the chapter's seeds",
     beside={
         "post": count_stuck(long["Post-Norm, xavier"]).estimate.k,
@@ -895,20 +902,21 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 
 # %% [markdown]
 r"""
-So from Xavier's weights a deep HybridNorm starts late but does start; after a hundred steps late and stuck look the same. The longer runs stretch warm-up and decay as well, so they are not the same runs continued. Post-Norm is the control: with as many steps it hardly gets going at this rate, and how many of its runs count as stuck depends on the cut. QKV-Pre,
-which differs from HybridNorm in the norm on the stream alone, starts in time. All this is at one rate. Starting late is not instability; whether a deep HybridNorm stays stable, a few hundred steps cannot tell.
+So from Xavier's weights a deep HybridNorm starts to learn late, but does start. After a hundred steps, late and stuck runs look the same. QKV-Pre,
+which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: with as many steps it hardly learns at this rate, and how many of its runs count as stuck depends on the threshold.
+The longer runs stretch warm-up and decay as well, so they are not the short runs continued. All this is at one learning rate. Starting late is not instability, and a few hundred steps cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
 
-The paper takes one head and bounds its derivative by each matrix. Shelf E has its two lemmas and its theorem, whose early version lost a factor:
-[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as: under QKV-norm a gradient depends on its own matrix and $W_O$ alone. That is true of the bounds. The gradient itself contains the attention weights, and these
-depend on both $W_Q$ and $W_K$. But the output does not notice the *scale* of $W_Q$, $W_K$ or $W_V$, and so, as chapter 04 derives for queries, with
-many heads, mask and rotation,
+The paper takes one head and bounds its derivative with respect to each matrix. Appendix E has its two lemmas and its theorem, whose early version lost a factor:
+[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as follows: with norms on queries, keys and values, a gradient depends only on its own matrix and $W_O$. That is true of the bounds. The gradient itself contains the attention weights, and these
+depend on both $W_Q$ and $W_K$. But the output is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. It follows, as chapter 04 derives for queries, with
+many heads, mask and rotation, that
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
 The size of these matrices does not change the function. It acts as a learning rate: a large $W$ turns slowly. This is one reason why a
-ranking depends on initialization and rate.
+ranking depends on initialization and learning rate.
 """
 
 # %%
@@ -938,22 +946,13 @@ exact(abs(cosine), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-### What no run here can say
-
-| [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | out of range here, because |
-| --- | --- | --- |
-| Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
-| Table 2, early version | HybridNorm\* is ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is on [shelf E](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are on [shelf E](E_hybridnorm.ipynb#table-5-depth) |
-| version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; the star's 60.67 | size, benchmarks |
-
 ## Where it goes wrong
 
-**The skip of the second half.** Whoever types $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$ trains QKV-Pre and calls it HybridNorm. Its loss
-looks healthy: it is QKV-Pre's, the second stop of the second figure.
+**The skip of the second half.** If you type $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$, you train QKV-Pre and call it HybridNorm. The loss
+looks healthy: it is QKV-Pre's, the second point of the second figure.
 
-**The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed in as it stands, this
-unpacks the *queries* along the batch. With two examples Python complains; with three, example 0 serves as queries, example 1 as keys, example 2 as values.
+**The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed as printed, this line
+unpacks the *queries* along the batch dimension. With two examples Python raises an error. With three, example 0 serves as queries, example 1 as keys, example 2 as values.
 """
 
 
@@ -988,16 +987,16 @@ other[1] += torch.randn(5, 32)
 exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
     "06-printed-code-mixes-examples",
     "> 0.01",
-    "The printed code lets one example of a batch change another.",
-    found="In a batch of three, changing example 1 moves what example 0 gets by {mean:.2f}.",
+    "In the code as printed, one example of a batch changes the output for another.",
+    found="In a batch of three, changing example 1 changes the output for example 0 by {mean:.2f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Algorithm 1 as printed",
 )
 
 # %% [markdown]
 r"""
-**The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate. **The star** is an
-override on the command line of the authors' code; its configuration alone trains plain HybridNorm, and a block that forgets its number treats every block as the
-first. **The norms** go over the full width, after the rotation, or forget the values. The book's checker is told what each is meant to be:
+**The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate. **HybridNorm\*** is an
+override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm, and a block that forgets its number treats every block as the
+first. **The norms inside attention** may go over the full width, come after the rotation, or leave out the values. We tell the book's checker what each of eight wrong blocks is meant to be:
 """
 
 
@@ -1032,8 +1031,8 @@ reports = {name: check.block(given, asked, **more) for name, (given, asked, more
 exact(sum(not report.ok for report in reports.values())).claim(
     "06-mistakes-are-caught",
     ">= 8",
-    "Each of the wrong blocks is caught.",
-    found="Of eight wrong blocks, {mean:.0f} are caught.",
+    "The checker catches each of the wrong HybridNorm blocks.",
+    found="The checker catches {mean:.0f} of eight wrong blocks.",
     source="this chapter",
 )
 
@@ -1041,7 +1040,7 @@ exact(sum(not report.ok for report in reports.values())).claim(
 r"""
 ## Exercises
 
-**2 (by hand).** Embeddings and writes have the same small RMS at first: $c = w$. What is the cosine of stream and embedding after twelve sublayers under Pre-Norm,
+**2 (by hand).** Embeddings and outputs have the same small RMS at first: $c = w$. What is the cosine of stream and embedding after twelve sublayers under Pre-Norm,
 and under HybridNorm, by the two formulas above? And how many times larger must $c$ be for Pre-Norm to keep as much as HybridNorm does at $c = w$?
 """
 
@@ -1068,25 +1067,25 @@ as large.
 
 </details>
 
-**3 (proof).** (a) Show that HybridNorm\*'s first block and a QKV-Pre block can compute the same functions, if $\epsilon = 0$. (b) Pre-QK-Pre has norms on queries and keys only, behind an
+**3 (proof).** (a) Show that HybridNorm\*'s first block and a QKV-Pre block can compute the same functions, if $\epsilon = 0$. (b) Pre-QK-Pre has norms on queries and keys only, after an
 input norm. Show that without its input norm it is another function.
 
 <details><summary>Hint</summary>
 
-(a) What is left of $1/\mathrm{rms}(X)$ behind a norm, and where can the gain go? (b) Take one token, and double it.
+(a) What is left of $1/\mathrm{rms}(X)$ after a norm, and where can the gain go? (b) Take one token, and double it.
 
 </details>
 <details><summary>Solution</summary>
 
-(a) The star reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query forgets the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
-the same normed queries without the input norm; keys and values likewise. The second halves are equal. $\square$
+(a) HybridNorm\* reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query cancels the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
+the same normalized queries without the input norm. The same holds for keys and values. The second halves are equal. $\square$
 
-(b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. Double $X$: the first write stays as it is, the second doubles. $\square$
+(b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. Double $X$: the first output stays as it is, the second doubles. $\square$
 
 </details>
 
-**4 (open).** Post-Norm has two norms on the stream in a block. What do small embeddings cost it? Write down an answer from the formula for what is left of a token; then run three
-seeds, each a minute or so.
+**4 (open).** Post-Norm has two norms on the stream in a block. How much do small embeddings cost it? Predict an answer from the formula for the cosine of stream and embedding, then run three
+seeds, each of which takes a minute or so.
 """
 
 # %% tags=["exercise"]
@@ -1099,36 +1098,77 @@ print(len(my_experiment.runs()), "runs")
 
 # %% [markdown]
 r"""
+## How we know
+
+### The setting, line by line
+
+The next table compares our settings with those of Table 7 in the paper's early version and those of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
+dense model of 1.2 billion parameters. It does not contain the configurations of the models in Table 4.
+"""
+
+# %%
+run = ladder.build_base_run(rung, "hybrid")
+trained = run.train
+read = trained.steps * run.data.batch * run.data.time
+lines = [
+    ("AdamW: betas, weight decay, clipping", "0.9 and 0.95, 0.1, 1", "the same; gains decayed, embeddings not", f"{trained.betas[0]:g} and {trained.betas[1]:g}, {trained.weight_decay:g}, {trained.clip:g}"),
+    ("learning rate, its decay", "3e-4 for every row, cosine to 3e-5", "the same", f"tuned for each recipe, {trained.schedule} to {trained.final_lr:.0%}"),
+    ("tokens in all, per step, in warm-up", "400B, 4.2M, 8.4B", "1,000B, 4.2M, 8.4B", f"{read / 1e6:.1f}M, {run.data.batch * run.data.time}, a tenth of all"),
+    ("initialization", "Megatron (table), Normal (text), one of each (4.4), standard deviation 1/√(2.5 d), cut at 3", "`full_megatron`, 0.013975, cut at 3: the same at d = 2048", "Megatron's, 1/√(2.5 d), cut at 3"),
+    ("embeddings enter at RMS", "not said", "0.014, drawn with this RMS", f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:g}, 0.014, by a fixed multiplier"),
+    ("output matrix", "not said", "tied to the embedding", "not tied"),
+    ("base of the rotation", "500,000", "the same", "10,000"),
+]  # fmt: skip
+plots.table(
+    [dict(zip(("setting", "early version", "released code", "here"), line, strict=True)) for line in lines]
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+### Limits of our runs
+
+These results of the paper are beyond the range of our models:
+
+| [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | out of range here, because |
+| --- | --- | --- |
+| Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
+| Table 2, early version | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
+| version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; HybridNorm\*'s is 60.67 | size, benchmarks |
+"""
+
+# %% [markdown]
+r"""
 ## What you now know
 
-- **Which change earns the lead?** In the published table: the norms inside attention, $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
-  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the first weights, too. The other two steps are about as small as the distance between two rows that can compute the same functions. <!-- derived -->
-- With large tokens, in our small models: the norms inside attention. QKV-Pre, which has all three and no norm on the stream, ends below Pre-Norm on both rungs; that the norm on the values has a part in it, we could not show. With large
-  tokens HybridNorm's lead is seen on rung M; on S the interval leaves its sign open. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With small tokens the norm on the stream earns a part of it: it saves some of what they cost. Which step earns how much, the runs do not settle. Both small sizes say so, on rung S alone; a larger rung was not trained with small tokens. One can also repair the embedding.
+- **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
+  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The other two steps are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
+- With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. With large
+  embeddings HybridNorm's loss is lower than Pre-Norm's at size M; at size S the interval leaves the sign of the difference open. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
+- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it saves some of the loss that they cost. How much each step contributes, the runs do not settle. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings. The embedding can also be repaired instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Tokens that are drawn small and may grow do grow, and on S HybridNorm keeps its lead. It then ends below its own run with large tokens: how tokens enter is a part of the recipe. One size was tried.
+- Embeddings that are drawn small and may grow do grow, and at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: how embeddings enter is a part of the recipe. One RMS was tried.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
-- **Why?** We think that a norm on the stream lifts a small token before later writes drown it. But the star keeps less of it, and we did not see it end higher; so this may not be all. <!-- derived -->
-- **Would it be there in another setting?** Not from every initialization: from Xavier's weights on rung S HybridNorm ends above Pre-Norm, and in the paper's Table 3, too, the sign changes with the weights. Nor at every depth: with large tokens and width 32 no lead is seen at six or twelve blocks, and with 24 HybridNorm\* ends above Pre-Norm ([shelf E](E_hybridnorm.ipynb#table-5-depth)). One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
-  with which embeddings, at which rates, how many runs a row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
-- Attention with its own norms is blind to the size of what it reads. So some rows of the table are one function, and show what one run a row can tell. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so its size acts as a learning rate: one reason why a ranking depends on first weights and rate. <!-- 06-gradient-is-orthogonal -->
-- From Xavier's weights twelve blocks of HybridNorm start late. After 100 steps that looks like being stuck; after 400 it does not. Train longer before you call it stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
+- **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
+- **Would HybridNorm be better in another setting?** Not from every initialization: from Xavier's weights at size S its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. Nor at every depth: with embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks, and at 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
+  with which embeddings, at which learning rates, and with how many runs per row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- Attention with its own norms is invariant to the scale of its input. So some rows of the table are one function, and show how much one run per row can tell. <!-- 06-rows-that-are-one-function -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts as a learning rate: one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
+- From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps this looks like being stuck, but after 400 it does not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too.
-- **Use.** Where embeddings enter small; compare with QKV-Pre, which has the same attention.
-- **Cost.** Three small norms in attention; its lead depends on first weights and embeddings.
+- **When to use it.** Where embeddings enter small. Compare it with QKV-Pre, which has the same attention.
+- **Cost.** Three small norms in attention. Its improvement depends on initialization and embeddings.
 
-| you see | cause | try |
+| symptom | cause | remedy |
 | --- | --- | --- |
-| it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normed stream |
-| deep, and on letter frequencies for long | Xavier's weights | Megatron's |
-| its lead over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report first weights and the embeddings' size beside the lead |
+| it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normalized stream |
+| a deep model stays at letter frequencies for long | Xavier's weights | Megatron's |
+| its improvement over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report initialization and size of the embeddings with the improvement |
 
 ## References
 
