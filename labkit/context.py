@@ -1,4 +1,4 @@
-"""What the sublayers of one forward pass share besides the stream: positions, padding, memory.
+"""Values that sublayers of one forward pass share besides the stream: positions, padding, memory.
 
 A `Context` is made anew for every forward pass, so nothing of one pass reaches the next.
 """
@@ -15,7 +15,7 @@ from labkit.norms import InstanceNorm
 
 @dataclass
 class Context:
-    """Hold what blocks hand along; `scores`, `total` and `entry` change on the way."""
+    """Values that blocks pass on; `scores`, `total` and `entry` change on the way."""
 
     angles: Float[Tensor, "time pairs"] | None = None  # rotary positions; None: none
     padding: Bool[Tensor, "batch time"] | None = None  # True where a token is real; None: all are

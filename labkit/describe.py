@@ -1,4 +1,4 @@
-"""Say what a recipe or a norm is: equations, parameters, costs, source: `labkit show NAME`."""
+"""Describe a recipe or a norm: equations, parameters, costs, source (`labkit show NAME`)."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What a cell shows, and tells the build by it: claims, figures, what it cost.
+"""Publish what a cell shows: claims, figures, costs; the build reads it from the output.
 
 (Which runs a chapter asked for, and what it used, the build reads from .labkit/asked.)
 

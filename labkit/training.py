@@ -48,7 +48,7 @@ Batch = tuple[Inputs, Tensor]  # inputs, targets
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train: optimizer, schedule, length. Refuses nonsense when it is made."""
+    """Training settings: optimizer, schedule, length; invalid values are refused."""
 
     steps: int = 300
     lr: float = 1e-3  # peak learning rate
@@ -112,7 +112,7 @@ class Observer:
 
 @dataclass
 class Record:
-    """What one training run left behind."""
+    """Result of one training run."""
 
     losses: list[float]  # training loss of each finished step, nats per prediction
     steps: int  # steps asked for
@@ -144,7 +144,7 @@ def compute_objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tupl
 
 
 def prepare_model(model: nn.Module, inputs: Inputs) -> None:
-    """Let a model see the first batch before its first step, if it has `before_training`."""
+    """Show a model the first batch before its first step, if it has `before_training`."""
     if (before_training := getattr(model, "before_training", None)) is not None:
         device = next(model.parameters()).device
         parts = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -164,7 +164,7 @@ def check_device(config: TrainConfig, model: nn.Module) -> None:
 
 
 def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
-    """Let a forward pass multiply in bfloat16, if the config says so."""
+    """Multiply in bfloat16 in a forward pass, if the config asks for it."""
     if config.precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
@@ -172,7 +172,7 @@ def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextMa
 
 @contextmanager
 def use_tf32(config: TrainConfig) -> Iterator[None]:
-    """Let a GPU round what it multiplies to ten binary places, if the config says so."""
+    """Round a GPU's matrix products to ten binary places, if the config asks for it."""
     if config.precision != "tf32":
         yield
         return
@@ -207,7 +207,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 class Steps(Protocol):
-    """What `take_steps` drives: the parts of a step, for one model or for several at once."""
+    """Parts of a training step that `take_steps` runs, for one model or for several at once."""
 
     models: Sequence[nn.Module]
     config: TrainConfig  # of several models, one of theirs: they compute alike

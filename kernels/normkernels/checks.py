@@ -1,4 +1,4 @@
-"""What the kernels take: one clear error for everything else."""
+"""Checks of the kernels' arguments: one clear error for everything that they do not take."""
 
 import torch
 from torch import Tensor

@@ -170,5 +170,5 @@ def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
 
 
 def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
-    """Give every vector along `dim` length 1, in place."""
+    """Scale every vector along `dim` to length 1, in place."""
     return weight.copy_(scale_to_unit(weight, dim))

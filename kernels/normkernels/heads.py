@@ -1,4 +1,4 @@
-"""What attention gives a kernel: vectors of heads, whose channels turn in pairs.
+"""Layout of attention heads for a kernel: vectors whose channels are rotated in pairs.
 
 A program works on a tile of rows: some tokens times some heads, and of each vector on two halves,
 so that channel i and its partner i + pairs lie in the same thread's registers:
@@ -25,7 +25,7 @@ MAX_HEAD_DIM = 1024
 
 @dataclass(frozen=True)
 class HeadTile:
-    """How one program sees its vectors: ROWS of them, of HEADS heads, BLOCK values a half."""
+    """Tile of one program: ROWS vectors, of HEADS heads, BLOCK values per half."""
 
     rows: int
     heads: int

@@ -1,4 +1,4 @@
-"""How a kernel starts: on which device, with how many programs, and with little to do in Python.
+"""Launch of a kernel: the device, the number of programs, and little work in Python.
 
 Triton's own `kernel[grid](...)` works out for each call which compiled variant fits. `launch` asks
 a dictionary first, under a key as fine as Triton's own, and starts the compiled kernel directly,

@@ -1,4 +1,4 @@
-"""How PyTorch sees a kernel: one differentiable function, made of two launchers.
+"""A kernel as a PyTorch operator: one differentiable function made of two launchers.
 
     forward(*args)            -> results: what the caller gets, then what backward needs
     save(ctx, args, results)     keeps it

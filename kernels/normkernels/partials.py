@@ -1,4 +1,4 @@
-"""How parameter gradients end: each program left one float32 row, and the rows are added up.
+"""Parameter gradients: each program leaves one float32 row, and the rows are added up.
 
 No atomics and no locks: program p alone writes row p, and one program adds a column from the
 first row to the last. The same launch gives the same bits each time. Bytes: 4 for each value of

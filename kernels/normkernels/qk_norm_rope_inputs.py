@@ -1,4 +1,4 @@
-"""What `qk_norm_rope` takes: the checks of its arguments, and angles as cosines and sines."""
+"""Arguments of `qk_norm_rope`: their checks, and angles as cosines and sines."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What a row is: the last axis of a tensor, `N` values, one vector to normalize; `M` rows.
+"""Rows: the last axis of a tensor, `N` values, one vector to normalize; `M` rows.
 
 The launch configuration depends on N only, never on M: a row gives the same bits in any batch.
 """
@@ -19,7 +19,7 @@ _SUMMED = 8192  # values of a row up to which one program keeps the parameter gr
 
 @dataclass(frozen=True)
 class Tile:
-    """How one program sees its rows: ROWS of them at once, BLOCK values of each at a time."""
+    """Tile of one program: ROWS rows at once, BLOCK values of each at a time."""
 
     rows: int
     block: int

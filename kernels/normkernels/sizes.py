@@ -1,4 +1,4 @@
-"""Whole numbers of a launch; Triton has these too, for kernels, at ten times the cost in Python."""
+"""Integer functions for launches; Triton's own cost ten times as much when called from Python."""
 
 
 def cdiv(total: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""What nGPT's kernels share: reading rows, shares of the way, lengths that may be 0."""
+"""Shared parts of nGPT's kernels: reading rows, interpolation shares, lengths that may be 0."""
 
 import triton
 import triton.language as tl

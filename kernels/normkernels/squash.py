@@ -1,4 +1,4 @@
-"""What `dynamic_tanh` and `dynamic_erf` share: an elementwise curve between numbers and vectors.
+"""Shared code of `dynamic_tanh` and `dynamic_erf`: an elementwise curve with scale and shift.
 
     z = α · x + s      y = g · f(z) + b      f = tanh, with s = 0, or erf
 

@@ -1,4 +1,4 @@
-"""What may happen to attention's logits: masks, soft caps, running sums, QK-Clip.
+"""Operations on attention logits: masks, soft caps, running sums, QK-Clip.
 
     mixed = softmax(mask(cap(q kᵀ · scale + earlier))) v          cap(l) = c · tanh(l / c)
 

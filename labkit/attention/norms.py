@@ -28,7 +28,7 @@ _FLAGS = {"after-rope": ("after_rope", True), "no-gain": ("gain", False), "shift
 
 @dataclass(frozen=True)
 class AttentionNorms:
-    """Say which tensors of attention are normalized and how; refuse what contradicts itself.
+    """The tensors of attention that are normalized, and their norms; contradictions are refused.
 
     Gotcha: after the rotation, a gain for each channel (or LayerNorm's mean) makes logits depend
     on absolute positions. Before it, or without gain, they depend on distances only.

@@ -1,4 +1,4 @@
-"""What attention learns beside its four matrices: gains of its norms, temperatures."""
+"""Learned parts of attention besides its four matrices: gains of norms, temperatures."""
 
 import math
 from collections.abc import Mapping

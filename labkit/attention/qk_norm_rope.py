@@ -1,4 +1,4 @@
-"""What happens to queries and keys between projection and logits: norm, gain, rotation.
+"""Norm, gain and rotation of queries and keys, between projection and logits.
 
     x̂ = x · r      rms: r = 1 / sqrt(mean(x²) + eps)      l2: r = 1 / max(|x|, eps)      None: r = 1
     y = scale · R(g · x̂)           R turns channel i with i + pairs by the angle of the position:

@@ -135,7 +135,7 @@ def find_form(given: Any) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was handed in, as what, and the place in the stack that it is held for."""
+    """The submitted block, its kind, and the position in the stack for which it is checked."""
 
     given: Any
     form: str
@@ -248,7 +248,7 @@ class Trial:
         return "; ".join(list_declared(self.subject))
 
     def compare(self, subject: Subject, case: Case) -> None:
-        """Hold all that comes on a case against the recipe."""
+        """Compare all outputs for a case with the recipe's."""
         with torch.no_grad():
             came, wanted = _run(subject, case), subject.find_truth(case)
         if (name := _find_gap(came, wanted)) is not None:
@@ -375,7 +375,7 @@ LAWS: dict[str, Callable[[Trial], None]] = {
 
 
 def _list_notes(trial: Trial) -> tuple[str, ...]:
-    """Tell what the reader did not ask for in so many words."""
+    """List notes on the comparison: the block that was chosen, or that no known cause fits."""
     notes, asked, subject = [], trial.asked, trial.subject
     if subject.row.first is not None and asked.index is None and asked.form in FUNCTIONS:
         equations = "; ".join(step.equation for step in subject.steps)

@@ -1,4 +1,4 @@
-"""What a wrong block may be: the recipe's with one mistake, or another recipe's; each in words.
+"""Known mistakes in a block: one wrong line of the recipe, or another recipe; each with its text.
 
 A mistake is a wrong equation of a step s, its stream x, its sublayer f and its norms. Mistakes
 explain a failure and decide nothing: one is named only where it gives what came.

@@ -61,7 +61,7 @@ def read_text(text: str) -> Called:
 
 
 class Subject:
-    """What was handed in, and the recipe's steps on the same weights."""
+    """The submitted block, and the recipe's steps with the same weights."""
 
     sides: tuple[str, ...] = SIDES
     steps: list[Any]  # the recipe's, of the halves in `sides`, with their sublayers

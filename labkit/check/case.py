@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Broken(Exception):
-    """Say that a law does not hold: the message and, where known, the likely cause."""
+    """Raised when a law does not hold: the message and, where known, the likely cause."""
 
     def __init__(self, message: str, cause: str = ""):
         super().__init__(message)
@@ -17,7 +17,7 @@ class Broken(Exception):
 
 
 class Untested(Exception):
-    """Say that a law does not apply to what was handed in."""
+    """Raised when a law does not apply to the submitted code."""
 
 
 @dataclass(frozen=True)

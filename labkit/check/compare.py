@@ -1,4 +1,4 @@
-"""Hold an answer against the right one: numbers, lists of them, yes or no, words, named parts.
+"""Compare an answer with the right one: numbers, lists, yes or no, words, named parts.
 
 Plain Python without any import of torch or numpy: the site's pages run this very file. Whatever
 has `tolist`, such as a tensor or an array, is compared by its numbers.

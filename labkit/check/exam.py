@@ -20,7 +20,7 @@ from labkit.check.subject import Runner, Subject
 
 
 class Exam:
-    """Hold what all laws use: the subject, the formula, the inputs and what was found so far."""
+    """Shared state of the laws: the subject, the formula, the inputs and the findings so far."""
 
     def __init__(self, subject: Subject, seed: int, variant: str | None = None):
         self.subject, self.norm, self.seed, self.variant = subject, subject.norm, seed, variant
@@ -102,7 +102,7 @@ class Exam:
     def find_eps_size(
         self, dtype: torch.dtype = torch.float32, asked: float | None = None
     ) -> float:
-        """Say how large numbers are of which eps is a part that shows."""
+        """Find the size of input at which an eps has a visible effect."""
         if "eps" not in self.norm.settings:
             return 1.0
         eps = self.find_setting("eps", dtype=dtype) if asked is None else asked
@@ -111,7 +111,7 @@ class Exam:
 
     @contextmanager
     def use_parameters(self, mixed: bool) -> Iterator[None]:
-        """Hold parameters in float32 beside half-precision inputs for a while, or in theirs."""
+        """Keep parameters in float32 next to half-precision inputs during a block, or cast them."""
         before, self.mixed = self.mixed, mixed
         try:
             yield
@@ -189,7 +189,7 @@ class Exam:
     def compare(
         self, cases: Sequence[Case], rtol: float = 2e-5, atol: float = 2e-5, cause: str = ""
     ) -> None:
-        """Hold what comes on each case against the formula; explain the first that differs."""
+        """Compare the output for each case with the formula; explain the first difference."""
         self.judge(cases, [self.run(case) for case in cases], rtol, atol, cause)
 
     def judge(
@@ -301,7 +301,7 @@ class Exam:
         return self._is_within(case, y, expected, self._find_room(case, rtol, atol))
 
     def _find_state(self, case: Case) -> str:
-        """Say what is wrong with the statistics where no formula says it: which, or how exact."""
+        """Describe wrong statistics that no formula explains: which ones, or how inexact."""
         if "running" in case.given:
             return ""
         if self._state is None:

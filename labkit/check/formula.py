@@ -84,7 +84,7 @@ SKIPS = {  # RepBN: what is added to the norm y
 
 @dataclass(frozen=True)
 class Formula:
-    """Say every decision of a norm; call it for float64 values that autograd can follow."""
+    """All decisions that define a norm; a call computes it in float64 with gradients."""
 
     # statistics
     pool: str = "last"  # a key of POOLS, "group", "strided group", or "" for no statistics
@@ -181,7 +181,7 @@ class Formula:
         return parameter.view(-1, *[1] * (y.ndim - 1 - axis))
 
     def room(self, x: Tensor, given: Given, rtol: float, atol: float) -> Tensor:
-        """Say how far from this formula's a right implementation's result may be.
+        """Compute the rounding error that a correct implementation may have.
 
         `rtol` of the parts that are added up, and `atol` of the largest of them: rounding errors
         grow with these, not with a sum that cancels. Besides, x may count as known to four units

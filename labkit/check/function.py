@@ -77,7 +77,7 @@ def function(
 
 
 def _find_lack(given: Any) -> str:
-    """Say that there is no function to call, or nothing."""
+    """Return the message for a missing function; "" where there is one."""
     if given is None or given is ...:
         return "not answered yet"
     return "" if callable(given) else f"a function is wanted, got {type(given).__name__}"

@@ -59,7 +59,7 @@ def transpose_all(x: Tensor) -> Tensor:
 
 
 def _find_ignored(exam: Exam, role: str) -> str:
-    """Say that this parameter is ignored where another law found so: no gradient arrives then."""
+    """Return the message for a parameter that another law found to be ignored."""
     if role == "x":
         return ""
     said = re.compile(rf"(the )?(scale )?{exam.norm.learned[role].law} is ignored")

@@ -67,7 +67,7 @@ def hold_inputs_kept(exam: Exam, draw: Generator) -> None:
 
 
 def hold_repeatable(exam: Exam, draw: Generator) -> None:
-    """Give the same result for the same input, in training and evaluation alike."""
+    """Check that the same input gives the same result, in training and in evaluation."""
     case = exam.draw_case(draw, learned=exam.learned)
     runner = exam.open_runner(case)
     first = exam.run(case, runner)

@@ -65,7 +65,7 @@ class Probes:
 
 
 def describe_statistics(exam: Exam) -> str:
-    """Say what is wrong with the statistics in a way that no formula has; "" where nothing is.
+    """Describe wrong statistics in a way that no formula does; "" where they are right.
 
     They may be the running ones where the batch's are due (RUNNING), or rounded (ROUNDED).
     """

@@ -58,7 +58,7 @@ def public(question: str, *checks: Any) -> None:
 
 
 def _find_strange_imports(names: Mapping[str, Any]) -> str:
-    """Say which imported packages the grader would refuse; "" where it allows all of them."""
+    """List imported packages that the grader would refuse; "" where it allows all."""
     if ALLOWED not in names:
         return ""
     origins = {

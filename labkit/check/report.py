@@ -1,4 +1,4 @@
-"""What a check returns: one Law per property, and a Report that reads as a list."""
+"""Results of a check: one Law per property, and a Report that reads as a list."""
 
 import html
 from collections.abc import Callable

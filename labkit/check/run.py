@@ -1,4 +1,4 @@
-"""Hold an implementation against the laws of a norm, in bounded time, and write the report.
+"""Check an implementation against the laws of a norm, in bounded time, and write the report.
 
 Somebody else's code can neither hang the caller nor change the caller's world: a loop in Python and
 a wait are interrupted; one huge tensor operation is waited for. In a thread other than the main

@@ -84,7 +84,7 @@ def _run_steps(
 def _hold_move(
     case: Case, before: Statistics, came: tuple[Tensor, Tensor] | None, weight: float
 ) -> Statistics:
-    """Hold running statistics after a training call; name the mistake; return the right ones."""
+    """Check running statistics after a training call; name the mistake; return the right ones."""
     assert came is not None
     if any(t.requires_grad for t in came):
         raise Broken(
@@ -144,7 +144,7 @@ def _list_moves(before: Statistics, case: Case, weight: float) -> list[tuple[str
 
 
 def _hold_buffers(exam: Exam, draw: Generator) -> None:
-    """Hold that a module registers its statistics, and starts with those of a standard normal."""
+    """Check that a module registers its statistics as buffers that start at mean 0, variance 1."""
     runner = exam.open_runner(exam.draw_case(draw))
     assert isinstance(runner, ModuleRunner)
     registered = [*runner.module.buffers(), *runner.module.parameters()]

@@ -139,7 +139,7 @@ class Function:
 
 
 class FunctionRunner:
-    """Hold the tensors that a function gets with each call."""
+    """Run a function with the tensors that it gets with each call."""
 
     def __init__(self, subject: Function, dim: int, given: Mapping[str, Any]):
         self.subject, self.dim, self.given = subject, dim, given

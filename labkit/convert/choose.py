@@ -1,4 +1,4 @@
-"""Which norms of a model a mapping and `only` mean, and which stay, with the reason."""
+"""Choose the norms of a model that a mapping and `only` select; give a reason for the others."""
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase

@@ -34,7 +34,7 @@ class ChannelsFirst(nn.Module):
 
 @dataclass
 class Moved:
-    """What became of the old norm's contents."""
+    """The result of moving the old norm's contents."""
 
     kept: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)

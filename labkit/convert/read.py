@@ -27,7 +27,7 @@ _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0)
 
 @dataclass
 class Reading:
-    """What a norm computes, gain · f(x) + shift along one axis, and where it keeps gain, shift."""
+    """Formula of a norm, gain · f(x) + shift along one axis, and where both are kept."""
 
     key: str  # the formula: a key of NORMS
     axis: int  # -1: the last; 1: channels

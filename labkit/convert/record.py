@@ -1,4 +1,4 @@
-"""What a conversion returns: one row per norm swapped or left, and the way back."""
+"""Result of a conversion: one row per norm that was swapped or kept, and how to undo it."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What every data set offers: an endless stream to train on, and fixed batches held out."""
+"""Interface of data sets: an endless stream for training, and fixed held-out batches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -89,7 +89,7 @@ def count_ngrams(rows: Rows, order: int, symbols: int) -> list[Level]:
 
 
 def compute_losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
-    """Give, for each order, the mean of −log p over all symbols but the first of each row."""
+    """Compute, for each order, the mean of −log p over all symbols but the first of each row."""
     found, p = [], np.full(rows[:, 1:].shape, 1 / levels[0].counts.shape[1])
     for length, level in enumerate(levels):
         first = max(length, 1)  # the first symbol of a row that is foretold with this context

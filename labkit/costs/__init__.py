@@ -1,1 +1,1 @@
-"""What a norm costs: operations and bytes, estimates by roofline, two calls timed turn about."""
+"""Cost of norms: operations and bytes, roofline estimates, interleaved timings of two calls."""

@@ -1,4 +1,4 @@
-"""What norms and forward passes cost: operations and bytes, counted while a model runs.
+"""Operations and bytes of norms and forward passes, counted while a model runs.
 
 operations   one for each value of an elementwise operation or reduction, as the formula has them
 bytes        what each norm reads and writes when nothing is fused: its input once, its output once
@@ -67,7 +67,7 @@ class CountBytes(TorchDispatchMode):
 
     @property
     def operations(self) -> int:
-        """How many operations ran."""
+        """Return the number of operations that ran."""
         return len(self.each)
 
     def __torch_dispatch__(
@@ -92,7 +92,7 @@ def _count_bytes(tensor: Tensor) -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one forward pass costs for each token."""
+    """Cost of one forward pass per token."""
 
     norms: int  # vectors that are normalized
     norm_operations: float

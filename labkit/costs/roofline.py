@@ -1,4 +1,4 @@
-"""What memory and arithmetic allow: the time of a kernel, of a norm, of a whole model's step.
+"""Roofline estimates: the time of a kernel, of a norm, and of a whole model's step.
 
     time = max(bytes / bandwidth, operations / peak, shortest)          of one kernel
     intensity = operations / bytes        ridge = peak / bandwidth
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Device:
-    """What a maker's data sheet says, dense, without sparsity."""
+    """Figures of a maker's data sheet, dense, without sparsity."""
 
     bandwidth: float  # bytes a second
     matrix: float  # operations a second of bfloat16 matrix units
@@ -83,7 +83,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Norm:
-    """How norms run: kernels started and bytes moved for each value, with the sum before them."""
+    """How norms run: kernel launches, and bytes moved per value, including the sum before them."""
 
     kernels: int
     forward: float  # bytes a value in bfloat16
@@ -103,7 +103,7 @@ NORMS = {
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the estimate takes for granted; change any of it."""
+    """Assumptions of the estimate; each can be changed."""
 
     norms: str = "fused"  # a key of NORMS
     shortest: float = 2e-6  # seconds of the smallest kernel; started one by one from Python: 5e-6

@@ -51,7 +51,7 @@ _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the
 
 @dataclass(frozen=True)
 class Domain:
-    """Where a source's statement applies, in its words, and where our runs lie.
+    """The domain of a source's statement, in the source's words, and that of our runs.
 
     Where they lie outside, a card gives no verdict.
     """
@@ -63,7 +63,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a result knows of itself, and a claim asks: its numbers and where they come from."""
+    """What a claim reads from a result: its numbers and where they come from."""
 
     estimate: Estimate | None = None
     rungs: Mapping[str, Estimate] = field(default_factory=dict)  # of the ladder, in its place
@@ -357,13 +357,13 @@ def _list_trials(
 
 
 def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
-    """Say of a lock what a card shows: when, how likely, and what it waits for."""
+    """Summarize a lock for a card: when, how likely, and which runs are missing."""
     kept = {"at": lock.at, "probability": lock.probability, "sum": lock.compute_sum()}
     return kept | ({"waits": list(waits)} if waits else {})
 
 
 def _describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
-    """Say which seeds of a lock have not reported yet; a first look may not pass for them."""
+    """List the evaluation seeds of a lock that are missing; a first look does not replace them."""
     pairs = {rung: one for rung, one in rungs.items() if isinstance(one, Difference)}
     seeds = {
         rung: len(one.pairs) if lock.paired else min(len(one.one), len(one.other))

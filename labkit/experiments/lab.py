@@ -246,7 +246,7 @@ class Lab:
 
     @contextlib.contextmanager
     def _slot_lent(self) -> Iterator[None]:
-        """Let the workers have this process' slot for the length of a block."""
+        """Lend this process's slot to the workers during a block."""
         if self._slot is not None:
             self._slot.release()
         try:

@@ -39,7 +39,7 @@ def context(test: Mapping[str, Losses], trigram: float) -> list[str]:
 
 
 def part(worth: float, claimed: float, name: str = "attention") -> list[str]:
-    """Hold what a part is worth (nats, loss without it minus loss) against a claimed difference."""
+    """Compare what a part is worth (nats, loss without it minus loss) with a claimed difference."""
     needed = min(PART, TIMES * abs(claimed))
     if worth >= needed:
         return []
@@ -47,7 +47,7 @@ def part(worth: float, claimed: float, name: str = "attention") -> list[str]:
 
 
 def length(steps: int, warmup: float, tokens: float, parameters: int) -> list[str]:
-    """Hold updates, warm-up and the tokens that were read against their least."""
+    """Compare updates, warm-up and tokens read with the minimum for each."""
     failed = []
     if steps < UPDATES:
         failed.append(f"{YOUNG}{steps:,} updates, and {UPDATES:,} are needed")
@@ -92,7 +92,7 @@ def seeds(reported: Collection[int], tuned: Collection[int]) -> list[str]:
 def untuned(
     tuning: Results, reported: Collection[int], by: str = "arm", placed: bool = False
 ) -> list[str]:
-    """Say what the choice of rates by runs with labels `by` and "lr" lacks for seeds that report.
+    """List what a choice of learning rates, by runs with labels `by` and "lr", lacks.
 
     `placed`: a smaller model placed the rates.
     """

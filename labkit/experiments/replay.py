@@ -40,7 +40,7 @@ class _Opening(TrainConfig):
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of one recorded run under today's code."""
+    """Result of replaying one recorded run with today's code."""
 
     run: Run
     kind: str  # opening or whole

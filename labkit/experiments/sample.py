@@ -109,13 +109,13 @@ class Sample:
         return combine(operator.truediv, self, other)
 
     def improvement_over(self, other: "Sample") -> "Sample":
-        """Say how far these values lie below others, without pairs (Welch 1947)."""
+        """Compute how far these values are below others, without pairs (Welch 1947)."""
         return _derive(
             lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
         )
 
     def improvement_by_seed(self, other: "Sample") -> "Sample":
-        """Say how far these values lie below others of the same seeds, judged seed by seed.
+        """Compute how far these values are below others of the same seeds, paired by seed.
 
         It is `other - self`, and its card has the interval without pairs beside that of pairs.
         """

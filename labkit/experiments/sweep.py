@@ -22,7 +22,7 @@ from labkit.training import Record
 
 
 class Options(TypedDict, total=False):
-    """Say how and where a sweep trains; `sweep` explains each."""
+    """How and where a sweep trains; `sweep` explains each option."""
 
     root: Path | None
     device: str

@@ -39,7 +39,7 @@ _PLAIN = {fused: plain for plain, fused in _FUSED.items()}
 
 @dataclass(frozen=True)
 class Fused:
-    """What `fuse` did."""
+    """Result of `fuse`."""
 
     kernels: str  # the package of kernels; "formulas" where nothing was fused
     modules: dict[str, int]  # class name -> how many of its modules use kernels where they can

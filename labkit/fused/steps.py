@@ -208,7 +208,7 @@ _READERS = (
 
 
 def link_steps(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
-    """Tell each step of a stack, block by block, which norm comes next; `end` owns the last."""
+    """Link each step of a stack to the norm that comes next; `end` owns the last."""
     steps = [(number, step) for number, block in enumerate(blocks) for step in block]
     for i, (number, step) in enumerate(steps):
         if not isinstance(step, _Adding):

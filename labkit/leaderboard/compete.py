@@ -27,7 +27,7 @@ Lister = Callable[[Read], list[Run]]
 
 @dataclass(frozen=True)
 class Look:
-    """What a look saw: the validation loss of each entry at each rate; None where it diverged."""
+    """Validation losses of a look by entry and rate; None where the run diverged."""
 
     losses: dict[str, dict[float, float | None]]
     steps: int

@@ -1,4 +1,4 @@
-"""What takes part in the leaderboard: a recipe, and perhaps another norm in it.
+"""Entries of the leaderboard: a recipe, and optionally another norm in it.
 
     pre               an arm of the ladder, with its records; or a key of RECIPES
     at:q,k,middle     a block of your own: norms in these slots (labkit.placements.slots)

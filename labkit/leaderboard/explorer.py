@@ -80,7 +80,7 @@ def _describe_recipe(name: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def _list_besides(recipe: Recipe) -> list[str]:
-    """Say what a recipe is besides norms in slots; nothing where it is no more."""
+    """List what a recipe has besides norms in slots; nothing where it has no more."""
     if is_placement(recipe):
         return []
     said = [line for line in list_extras(recipe).split("\n") if line]
@@ -224,7 +224,7 @@ def _measure_blocks(records: Sequence[Record]) -> dict[str, list[float | None]]:
 
 
 def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
-    """Say what a comparison with Pre-Norm lacks on this rung, in the words of the regime."""
+    """List what a comparison with Pre-Norm lacks on this rung, in the words of the regime."""
     if arm == OVER or not ladder.has_reported(found, OVER, rung):
         return []
     judged = "S" if rung in ladder.DIRECTIONS else rung

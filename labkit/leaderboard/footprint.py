@@ -1,4 +1,4 @@
-"""What a training step costs, counted and never timed: the same number on every machine.
+"""Cost of a training step, counted and never timed: the same number on every machine.
 
 operations   3 · (forward matrix products + norms' arithmetic): backward is twice forward
 kept         bytes that autograd keeps for the backward pass, each storage once, parameters out

@@ -9,7 +9,7 @@ from labkit.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class ModelConfig(Description):
-    """What a transformer is made of; refuses nonsense when it is made."""
+    """Configuration of a transformer; invalid values are refused when it is made."""
 
     def __post_init__(self) -> None:
         check_config(self)

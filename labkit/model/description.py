@@ -1,4 +1,4 @@
-"""What a transformer is made of: the fields, and what follows from them."""
+"""Description of a transformer: its fields, and the quantities that follow from them."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -16,7 +16,7 @@ DYT_ALPHA = ((8192, (0.2, 0.05)), (4096, (0.8, 0.2)), (2048, (1.0, 0.5)), (1, (1
 
 @dataclass(frozen=True)
 class Description:
-    """What a transformer is made of; `ModelConfig` is one that was checked and can be built."""
+    """Description of a transformer; `ModelConfig` is one that was checked and can be built."""
 
     recipe: str = "pre"  # where the norms sit: a key of RECIPES
     norm: str = "rms"  # which norm: a key of NORMS; a recipe made for one norm has its own

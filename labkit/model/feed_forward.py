@@ -62,7 +62,7 @@ class FeedForward(nn.Module):
 
 
 class AuxiliaryLoss(NamedTuple):
-    """What a router is trained by beside the model's loss; both carry gradients to it."""
+    """A router's training loss in addition to the model's; both carry gradients to it."""
 
     balance: Float[Tensor, ""]  # 1 when probabilities are uniform; more: few experts do the work
     z: Float[Tensor, ""]  # mean over tokens of logsumexp(router x)²

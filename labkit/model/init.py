@@ -38,7 +38,7 @@ _SCALED = ("v", "out", "gate", "up", "down")
 
 @dataclass(frozen=True)
 class Matrix:
-    """Which matrix of a model is drawn, and what its rule may count by."""
+    """A matrix that is initialized, and the counts that its rule may use."""
 
     name: str  # the last part of its path: q, k, v, out, gate, up, down, output …
     dim: int  # width of the stream

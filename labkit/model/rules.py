@@ -1,4 +1,4 @@
-"""What a model's description must fulfil: each rule says what came, and the way out."""
+"""Rules for a model's description: each error states the rule, what came and the way out."""
 
 import math
 

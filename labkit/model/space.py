@@ -1,4 +1,4 @@
-"""Where the stream and the weights live: anywhere, or on unit spheres, as in nGPT.
+"""Space of the stream and the weights: unconstrained, or unit spheres as in nGPT.
 
 `Anywhere` is every other recipe's answer, `Sphere` is nGPT's: which sublayers there are, how tokens
 enter, how logits leave, and what an optimizer step must not leave behind.
@@ -20,7 +20,7 @@ from labkit.placements.sphere import normalize_weights, unit_rows_
 
 
 class Placed(nn.Module):
-    """What a space asks of a model."""
+    """Requirements of a space on a model."""
 
     config: Description
     embedding_scale: nn.Parameter  # where the recipe learns it
@@ -129,7 +129,7 @@ class Sphere(Anywhere):
         return SphereFeedForward(config.dim, config.hidden_dim)
 
     def add_scales(self, model: Placed) -> None:
-        """Give the model s_z, the learned scale of each token's logit."""
+        """Add s_z, the learned scale of each token's logit."""
         model.s_z = Scale(model.config.vocab, 1.0, model.config.dim**-0.5)
 
     def place_tokens(self, model: Placed, x: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class Transformer(Placed):
 
     @property
     def space(self) -> Anywhere:
-        """Where the stream and the weights live."""
+        """Return the space of the stream and the weights."""
         return space_of(self.config.recipe)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Transformer":

@@ -21,7 +21,7 @@ from labkit.model.init import initialize_model
 
 @dataclass(frozen=True)
 class ViTConfig:
-    """What a small vision transformer is made of; refuses nonsense when it is made."""
+    """Configuration of a small vision transformer; invalid values are refused when it is made."""
 
     recipe: str = "pre"  # recipe, norm …: as in ModelConfig
     norm: str = "layer"

@@ -72,7 +72,7 @@ NORMS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about one norm; a class that does not declare a field has its default.
+    """Facts about one norm; a field that a class does not declare has its default.
 
     Tables, attention, `convert`, batched training and norm maps read them from here.
     """

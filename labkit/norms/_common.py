@@ -1,4 +1,4 @@
-"""What every norm shares: input checks, visible precision, gain and shift, masks."""
+"""Shared parts of all norms: input checks, visible precision, gain and shift, masks."""
 
 from collections.abc import Callable
 
@@ -88,7 +88,7 @@ def over_real_tokens(
 
 
 class LastAxis(nn.Module):
-    """What the modules of the last axis share: a checked width, an eps, a printed form."""
+    """Base of the modules of the last axis: a checked width, an eps, a printed form."""
 
     eps: float  # where the norm has one
 

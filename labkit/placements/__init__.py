@@ -1,4 +1,4 @@
-"""Where the norm sits: `RECIPES`, a table of placements; each step is one equation.
+"""Placements of norms: `RECIPES` is the table of them; each step is one equation.
 
 A row says how attention and feed-forward are placed on the stream (steps: see residual.py,
 scaled.py, streams.py, images.py, sphere.py), which of q, k, v and c (the heads' outputs) have

@@ -1,4 +1,4 @@
-"""What the book calls the recipes of the ladder: `NAMES`, by their keys in RECIPES."""
+"""Names of the ladder's recipes in the book: `NAMES`, by their keys in RECIPES."""
 
 NAMES = {
     "post": "Post-Norm",

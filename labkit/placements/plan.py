@@ -1,4 +1,4 @@
-"""What a recipe says: one placement for each sublayer of a block, and what surrounds the blocks."""
+"""Plan of a recipe: one placement per sublayer of a block, and the norms around the blocks."""
 
 import re
 from dataclasses import MISSING, dataclass, fields
@@ -10,7 +10,7 @@ from labkit.placements.step import Step
 
 @dataclass(frozen=True)
 class Placement:
-    """How one block is normed: a step for attention, one for feed-forward, norms on q, k, v, c."""
+    """Norms of one block: a step for attention, one for feed-forward, norms on q, k, v, c."""
 
     attention: type[Step]
     feed_forward: type[Step]

@@ -72,7 +72,7 @@ _WRITERS = ("out", "down")
 def normalize_weights(
     model: nn.Module, unit_rows_: Callable[[Tensor, int], Tensor] = unit_rows_
 ) -> None:
-    """Give every matrix unit vectors along the axis whose length is the stream's width."""
+    """Normalize every matrix to unit vectors along the axis that has the stream's width."""
     for path, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             # torch stores (out, in): the stream is axis 1 of what reads it, 0 of what writes to it.

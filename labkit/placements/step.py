@@ -1,4 +1,4 @@
-"""What every placement shares: a step of the stream is one sublayer f and its norms.
+"""Base of all placements: a step of the stream is one sublayer f and its norms.
 
 A subclass is one equation. Its method `step` reads like the paper: it gets the stream x, the
 sublayer f and one function for each norm, and returns the new stream.
@@ -16,7 +16,7 @@ from labkit.context import Context, apply_norm
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sublayer stands: the counts that some recipes take their constants from."""
+    """Position of a sublayer: the counts from which some recipes take their constants."""
 
     kind: str = "feed-forward"  # attention, cross-attention or feed-forward
     stack: str = "decoder"  # the stack it stands in: encoder or decoder

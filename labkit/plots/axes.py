@@ -189,7 +189,7 @@ def log_ticks(ax: Any, which: str = "y") -> None:
 
 
 def _say_cut(ax: Any, limits: tuple[float, float]) -> tuple[str, ...]:
-    """Say how far what has been drawn reaches beyond the limits: a spike must not vanish."""
+    """Write how far drawn values reach beyond the limits: a spike must not vanish."""
     low, high = ax.dataLim.intervaly
     down = f"values down to {format_number(low)}" if low < limits[0] else ""
     up = f"values up to {format_number(high)}" if high > limits[1] else ""
@@ -237,7 +237,7 @@ def _write_at_ends(ax: Any, ends: Sequence[End]) -> bool:
 
 
 def name_legend(legend: Any, keys: Sequence[str]) -> None:
-    """Say of which series a legend's entries are."""
+    """Name the series that a legend's entries belong to."""
     for text, handle, key in zip(legend.get_texts(), legend.legend_handles, keys, strict=True):
         if key:
             text.set_gid(name_key(key))

@@ -21,7 +21,7 @@ KEY = "N examples   ·   C channels   ·   L positions"
 
 
 class Share(NamedTuple):
-    """Which cells (example, channel, position) share a mean with the nearest one."""
+    """Cells (example, channel, position) that share a mean with the nearest one."""
 
     title: str
     words: str

@@ -53,7 +53,7 @@ def redrawable(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
 
 
 class Shown(ABC):
-    """What a notebook shows with a caption below it, and what a build reads of it."""
+    """An output of a notebook with a caption below it, which a build can read."""
 
     kind = "figure"
     name: str = ""  # its address on a page, which outlives its words and its place
@@ -67,7 +67,7 @@ class Shown(ABC):
         """Return what is shown, by its type."""
 
     def named(self, name: str) -> Self:
-        """Give the address that links to this figure will have: "#figure-" and the name."""
+        """Set the address that links to this figure have: "#figure-" and the name."""
         self.name = check_name(name)
         return self
 

@@ -39,7 +39,7 @@ SIZES = {"X": 8.5, "P": 8, "*": 10, "^": 7.5, "v": 7.5, "D": 6, "d": 7.5}
 
 
 class Look(NamedTuple):
-    """How a method is drawn everywhere: colour, marker, name of a dash."""
+    """Colour, marker and dash of a method in all figures."""
 
     colour: str
     marker: str

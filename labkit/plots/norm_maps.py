@@ -1,4 +1,4 @@
-"""What norms do to numbers: output against input, and points of the plane before and after."""
+"""Figures of norms as maps: output against input, and points of the plane before and after."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

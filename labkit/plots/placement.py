@@ -105,7 +105,7 @@ def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Pl
 
 
 def describe_place(place: Place) -> str:
-    """Say in words where a recipe has its norms."""
+    """Describe in words where a recipe has its norms."""
     found = []
     if inside := [slot for slot in place.slots if slot in "qkvc"]:
         found.append(f"inside attention, on {_join_words(inside)}")

@@ -30,7 +30,7 @@ FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{drawing}\n</d
 
 
 class ClosedForm(NamedTuple):
-    """What a page computes at every value from `low` to `high`; figures.js has it by its name.
+    """A curve that the page computes for values from `low` to `high`, by its name in figures.js.
 
     `given` are the constants that it needs. A test holds it against the drawn pictures.
     """
@@ -165,7 +165,7 @@ def explore(
     formula: ClosedForm | None = None,
     caption: str | None = None,
 ) -> Slider:
-    """Let the reader move one value and see `draw(value)`, a Figure.
+    """Show `draw(value)`, a Figure, with a slider for the value.
 
     Every picture is drawn at once, at most 300 kB in all. `name` is unique on its page, `label`
     names what moves. Numbers stand in order; the slider begins at `start`, else at the first.

@@ -100,7 +100,7 @@ def write_text(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: A
 
 
 def name_rows(ax: Any, names: Iterable[str], keys: Sequence[str]) -> None:
-    """Give every name a row of its own, the first on top; on a phone names stand above rows."""
+    """Put each name on a row of its own, the first on top; on a phone above its row."""
     names = list(names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)

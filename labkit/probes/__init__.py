@@ -1,4 +1,4 @@
-"""What to measure while a model trains, or once it has: observers by name.
+"""Probes by name: measurements during training, or of the trained model.
 
 look.py         look at a model and leave it as found; what its layers put out
 trained.py      loss and accuracy; functions of a trained transformer and one held-out batch

@@ -1,4 +1,4 @@
-"""How sharp attention is: the logits of each layer, and what the softmax makes of them.
+"""Sharpness of attention: the logits of each layer, and the softmax of them.
 
     p       = softmax(cap(logits))                         cap(l) = c · tanh(l / c), or nothing
     entropy = Σ_rows H(p) / Σ_rows log(n)                  n: the keys that the row's query may see

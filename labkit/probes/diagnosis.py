@@ -47,7 +47,7 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one symptom's probe says about one run; `sick` is None where it was not run."""
+    """Result of one symptom's probe for one run; `sick` is None where it was not run."""
 
     symptom: Symptom
     value: float | None
@@ -171,7 +171,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
 def diagnose(
     subject: Record | Transformer, corpus: Corpus | None = None, *, unigram: float | None = None
 ) -> Diagnosis:
-    """Hold a run, or a model, against every symptom.
+    """Check a run, or a model, for every symptom.
 
     A Record is read as it is. A transformer is looked at on a corpus (`Text(…).load()`): a copy
     does one forward and backward pass, and the model stays as it was. `unigram` is the loss in

@@ -38,7 +38,7 @@ def summarize_answers(early: Sequence[Tensor]) -> Answers:
 
 
 def judge_answers(early: Sequence[Tensor], targets: Tensor) -> Answers:
-    """Hold what was read off at each place against the truth.
+    """Compare the early readouts at each position with the truth.
 
     `right`   share of predictions whose top class is the target, by place
     `truth`   mean probability of the target, by place

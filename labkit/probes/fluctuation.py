@@ -1,4 +1,4 @@
-"""How much the statistics of batches scatter."""
+"""Fluctuation of batch statistics."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from labkit.training import Observer
 
 
 def mean_fluctuation(features: list[Tensor]) -> float:
-    """How much batch means scatter: Var over batches of a feature's batch mean × N ÷ Var of it.
+    """Compute Var over batches of a feature's batch mean × N ÷ Var of the feature.
 
     `features`: one (rows, features) tensor per batch, N rows each. Independent rows give 1;
     rows that resemble each other within a batch give more, up to N. Averaged over features.

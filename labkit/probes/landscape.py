@@ -1,4 +1,4 @@
-"""How steady the ground is: what a step along the gradient meets, and how inputs shift.
+"""Smoothness of the loss: loss and gradient along a gradient step, and shifts of inputs.
 
 All three look at one fixed batch of a classifier of images, in training mode, at chosen steps.
 
@@ -76,7 +76,7 @@ class Landscape(Watcher):
 
 
 class GradientShift(Watcher):
-    """What the step of the matrices below does to the gradient of a matrix: {"step": [...]}."""
+    """Change of a matrix's gradient by the step of the matrices below: {"step": [...]}."""
 
     before: Weights
 
@@ -99,7 +99,7 @@ class GradientShift(Watcher):
 
 
 class InputShift(Watcher):
-    """How the distribution of each rectifier's input moves in one step: {"step": [...]}."""
+    """Shift of the distribution of each ReLU's input in one step: {"step": [...]}."""
 
     before: list[tuple[Tensor, Tensor]]
 

@@ -1,4 +1,4 @@
-"""What the norms of a trained model do to the numbers that enter them.
+"""Maps that the norms of a trained model apply to their inputs.
 
     map    = pairs (x, y) of single entries, y before gain and shift
     bend   = slope of the far entries / slope of the middle       slope = Σxy / Σx² there

@@ -1,4 +1,4 @@
-"""What runs faster? Timed in turns, in one process: only ratios of neighbours in time are kept.
+"""Timings of alternatives, interleaved in one process: only ratios of neighbours are kept.
 
 Seconds on a busy machine mean little; a ratio of neighbours in time means more.
 

@@ -1,4 +1,4 @@
-"""How different the tokens of a batch still are, by layer and step.
+"""Differences between the tokens of a batch, by layer and step.
 
     share = Σ |x − mean of all tokens|² / Σ |x|²      of the stream after the embedding, each block
     path  = ∏ 1/r      r: what a token's sum is divided by, over the norms of Post-Norm's sublayers

@@ -1,4 +1,4 @@
-"""What a trained model does on held-out batches: loss, accuracy, functions of a transformer."""
+"""Measures of a trained model on held-out batches: loss, accuracy, functions of a transformer."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -139,7 +139,7 @@ def largest_output(model: Transformer, batch: Batch) -> float:
 
 
 def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
-    """How far information flows that must not, in training mode: change one thing, watch logits.
+    """Measure forbidden information flow in training mode: change one input, compare the logits.
 
     `earlier`: largest change of a logit before the last token when only last tokens change.
     `others`: largest change of any logit of the first example when the others change.

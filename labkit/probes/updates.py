@@ -1,4 +1,4 @@
-"""How far a step of training moves what a model computes: the quantity that DeepNorm bounds.
+"""Change of a model's outputs by one training step: the quantity that DeepNorm bounds.
 
     ΔF = F(x, θ + Δθ) − F(x, θ)      F: the stream that the output matrix reads
 

@@ -1,4 +1,4 @@
-"""What a trained transformer's weights look like: conditioning, lengths, nGPT's learned scales.
+"""Measures of a trained transformer's weights: conditioning, lengths, nGPT's learned scales.
 
     condition   largest over smallest singular value of a matrix; 1 where it is a rotation
     lengths     of the vectors along the stream's axis: rows of what reads the stream and of

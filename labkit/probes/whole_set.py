@@ -1,4 +1,4 @@
-"""What a trained model makes of its training set and of others, with statistics of the whole set.
+"""Results on the training set and on others, with statistics of the whole set.
 
 Before it is asked, every BatchNorm's running statistics are replaced by the mean and the (biased)
 variance of the whole training set, layer by layer. So models that trained with other groups are
@@ -20,7 +20,7 @@ from labkit.training import Observer
 
 
 def settle_statistics(model: nn.Module, inputs: Tensor) -> None:
-    """Give every BatchNorm of a model in evaluation the statistics of these inputs, in place.
+    """Set the statistics of every BatchNorm in evaluation to those of these inputs, in place.
 
     One pass does it: each norm already puts out what its new statistics say.
     """

@@ -14,7 +14,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Criterion:
-    """What must be true of a number: that it lies between two bounds, one of which may miss."""
+    """Condition on a number: it lies between two bounds, one of which may be missing."""
 
     low: float
     high: float

@@ -40,7 +40,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `one` lies below `other`: of two samples or, where `paired`, of shared seeds."""
+    """How far `one` is below `other`: of two samples or, where `paired`, by shared seeds."""
 
     one: tuple[float, ...]
     other: tuple[float, ...]

@@ -1,1 +1,1 @@
-"""What the rest stands on and knows nothing of norms: files, locks, processors, limits, words."""
+"""Base of all rooms, without norms: files, locks, processors, limits, words."""

@@ -43,7 +43,7 @@ def make_slug(name: str) -> str:
 
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold a file's lock; the system frees it when the holder dies, however it dies.
+    """Hold a file's lock; the system frees it when the holder ends, for whatever reason.
 
     `on_wait` is called where somebody else holds it; then this waits until he lets go.
     """

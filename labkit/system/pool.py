@@ -33,7 +33,7 @@ def count_cores() -> int:
 
 
 def gives_way() -> bool:
-    """Say whether this process runs at low priority."""
+    """Return whether this process runs at low priority."""
     return hasattr(os, "getpriority") and os.getpriority(os.PRIO_PROCESS, 0) >= _LOW
 
 
@@ -74,7 +74,7 @@ class Pool:
 
     @contextlib.contextmanager
     def slot(self, give_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Hold a slot for the length of a block."""
+        """Hold a slot during a block."""
         held = self.acquire(give_up)
         try:
             yield

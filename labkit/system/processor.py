@@ -1,4 +1,4 @@
-"""Which processor computes here: its model decides the last digits of a result."""
+"""Processor of this machine: its model decides the last digits of a result."""
 
 import platform
 import subprocess

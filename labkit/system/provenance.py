@@ -1,4 +1,4 @@
-"""Where and with what a number was made."""
+"""Provenance of a number: place, versions and device."""
 
 import platform
 import subprocess

@@ -1,4 +1,4 @@
-"""Which folder is the project's."""
+"""Find the project's folder."""
 
 import os
 from pathlib import Path

@@ -43,7 +43,7 @@ def divide_fraction(workers: int) -> float | None:
 
 
 def limit_memory(part: float | None) -> None:
-    """Let this process take no more than a part of its GPU's memory; None: as much as it wants.
+    """Limit this process to a share of its GPU's memory; None: no limit.
 
     More raises torch.OutOfMemoryError, as on a GPU that is full.
     """
@@ -62,7 +62,7 @@ def count_free_bytes() -> float:
 
 
 def release_cache() -> None:
-    """Give back what torch keeps of a GPU for later; tensors that somebody holds stay."""
+    """Release GPU memory that torch caches; tensors in use stay."""
     device = find_cuda()
     if device is not None and device.is_initialized():
         device.empty_cache()

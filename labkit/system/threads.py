@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def use_one_thread() -> Iterator[None]:
-    """Let torch compute on one thread in this process, for as long as this lasts."""
+    """Use one torch thread in this process during a block."""
     import torch  # what only tells child processes needs none
 
     threads = torch.get_num_threads()

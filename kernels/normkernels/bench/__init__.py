@@ -1,4 +1,4 @@
-"""How fast the kernels are, beside copying the same bytes and beside their peers.
+"""Speed of the kernels, compared with copying the same bytes and with their peers.
 
     python -m normkernels.bench              measure for 8 minutes; call again to go on
     python -m normkernels.bench --dry-run    every line but the GPU's own, tiny, anywhere

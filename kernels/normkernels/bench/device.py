@@ -67,7 +67,7 @@ class Device:
             torch.cuda.synchronize()
 
     def free(self) -> None:
-        """Give back the memory of what was measured."""
+        """Free the memory of what was measured."""
         gc.collect()
         torch.cuda.empty_cache()
 

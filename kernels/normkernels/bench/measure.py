@@ -35,7 +35,7 @@ class DeviceLost(RuntimeError):
 
 @dataclass
 class Track:
-    """What one provider does in one direction: a captured replay of calls, and one call."""
+    """One provider in one direction: a captured replay of calls, and one call."""
 
     provider: str
     way: str

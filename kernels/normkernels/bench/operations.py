@@ -1,4 +1,4 @@
-"""What is measured: each kernel's inputs, and the bytes that have to move."""
+"""Operations that are measured: each kernel's inputs, and the bytes that have to move."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which sizes are measured, the most telling first.
+"""Sizes that are measured, the most informative first.
 
 targets   bf16, activations of 64 MiB and more, every kernel
 rest      other dtypes, then fewer rows

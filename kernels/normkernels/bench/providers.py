@@ -1,4 +1,4 @@
-"""Who computes: the formula, PyTorch's own, the compiled formula, Liger, quack, and we.
+"""Providers: the formula, PyTorch's own, the compiled formula, Liger, quack, and this package.
 
 Every call takes the inputs by the names of `formulas.py`. Peers run as their own documentation
 calls them, in the rounding order of the formula (everything in float32, one rounding), and never

@@ -43,7 +43,7 @@ def name_commit() -> str:
 
 
 class Results:
-    """What was measured so far, in a file that is whole at any moment."""
+    """Measurements so far, in a file that is complete at any moment."""
 
     def __init__(self, path: Path, device: Device, commit: str | None = None):
         """Take up the file, or begin one.

@@ -1,4 +1,4 @@
-"""What an engine is, which there are, and how each hands out tasks."""
+"""Engines: the interface, the list of them, and how each distributes tasks."""
 
 import errno
 import logging
@@ -74,7 +74,7 @@ class Engine(ABC):
         """Train a task at a place; Died when that died, Interrupted once `interrupted` is set."""
 
     def hold_slot(self) -> AbstractContextManager[None]:
-        """Hold a slot of this machine's pool for the length of a block."""
+        """Hold a slot of this machine's pool during a block."""
         return self.pool.slot(self.interrupted.is_set)
 
     def make_threads(self, count: int) -> Executor:
@@ -82,7 +82,7 @@ class Engine(ABC):
         return ThreadPoolExecutor(count)
 
     def close(self) -> None:  # noqa: B027 (not every engine holds something)
-        """Let go of what the engine holds."""
+        """Release the engine's resources."""
 
     def train_tasks(
         self,

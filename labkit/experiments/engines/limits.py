@@ -1,4 +1,4 @@
-"""What a run may take of a machine: seconds and bytes, from the environment or from what there is.
+"""Limits of a run, in seconds and bytes: from the environment, or from the machine.
 
 LABKIT_RUN_TIMEOUT   seconds a run may take on its own (default: an hour)
 LABKIT_RUN_MEMORY    bytes its process may hold, as in 4G (default: the machine's, by the slots)

@@ -58,7 +58,7 @@ class OnRay(Engine):
         return count_fitting_tasks(nodes, self.needs)
 
     def hold_slot(self) -> AbstractContextManager[None]:
-        """Hold nothing: Ray hands out the cluster's cores."""
+        """Hold nothing: Ray assigns the cluster's cores."""
         return contextlib.nullcontext()
 
     def train_at(self, place: int, task: Task) -> Trained:

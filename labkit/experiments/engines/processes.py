@@ -111,7 +111,7 @@ class Processes(Engine):
             worker.shutdown(kill_workers=True)
 
     def close(self) -> None:
-        """Let the workers end; none of them trains."""
+        """End the workers; none of them is training."""
         for place in list(self._workers):
             self._workers.pop(place).shutdown()
 

@@ -78,7 +78,7 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
 def improvement(
     found: Results, method: str, over: str = "pre", of: Callable[[Record], float] | None = None
 ) -> Comparison:
-    """Say how far a method's test loss lies below another's, in nats, on each rung and direction.
+    """Compute how far a method's test loss is below another's, in nats, by rung and direction.
 
     Only where both have reported; sizes come first, the smallest of them first. `of` reads another
     measure than the test loss from each run: then both methods have their own standard deviation.
@@ -95,7 +95,7 @@ def improvement(
 
 
 def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
-    """Say how far an arm's test loss lies below another's on a rung where both have reported."""
+    """Compute how far an arm's test loss is below another's on a rung where both have reported."""
     scatter = measure_scatter(found, rung)
     of = {name: reported(found, name)[rung] for name in (arm, over)}
     left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
@@ -117,7 +117,7 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
 def compare_measure(
     found: Results, rung: str, methods: tuple[str, str], of: Callable[[Record], float]
 ) -> Difference:
-    """Say how far a measure of one method's evaluation runs lies below that of another's."""
+    """Compute how far a measure of one method's evaluation runs is below that of another's."""
     runs = {name: found.where(arm=name, rung=rung, stage="final") for name in methods}
     one, other = (runs[name].measure(of) for name in methods)
     since = find_start((*one.records, *other.records))
@@ -221,7 +221,7 @@ def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, A
 
 
 def measure_lost(of_arm: Results, rung: str) -> dict[int, float]:
-    """Say what a wrong rate costs an arm, by seed (see `table`), of those that tried all rates."""
+    """Compute an arm's learning-rate sensitivity (see `table`) by seed that has all rates."""
     tuned: dict[int, dict[float, float]] = {}
     for labels, record in of_arm:
         if labels["rung"] == rung and labels["stage"] in ("tuning", "room"):

@@ -13,7 +13,7 @@ from labkit.system.root import project_root
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, Difference]):
-    """How far one method lies below another: a difference by rung, sizes before directions."""
+    """Differences between two methods by rung, model sizes before directions."""
 
     rungs: Mapping[str, Difference]
     find_lacking: Callable[[str], Sequence[str]]  # what the comparison lacks on a rung

@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two rungs give pairs of arms the same order."""
+    """How often two rungs order pairs of arms alike."""
 
     one: str
     other: str

@@ -1,4 +1,4 @@
-"""How an arm gets its learning rate, and what is left to gain from a better one.
+"""Choice of an arm's learning rate, and the loss that a better rate could still save.
 
     coarse   on rung S: five rates over two decades, one tuning seed, and the two rates half-way to
              the best one's neighbours
@@ -141,7 +141,7 @@ def _fit_parabola(means: Mapping[int, tuple[float, int]]) -> Valley | None:
 
 
 def _is_cliff(valley: Valley, near: Mapping[int, Sequence[float]]) -> bool:
-    """Hold a parabola's residuals against the scatter of seeds at one rate, by an F test."""
+    """Compare a parabola's residuals with the variance between seeds at one rate, by an F test."""
     freedom = sum(len(losses) - 1 for losses in near.values())
     left = len(near) - 3
     if not left or not freedom:

@@ -1,4 +1,4 @@
-"""What is read of the ladder's runs: results by stage, losses, and how far each method is."""
+"""Read the ladder's runs: results by stage, losses, and the progress of each method."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,7 @@ def pool_losses(losses: Mapping[str, Sequence[float]]) -> Scatter | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an arm is on a rung, and why it is not further."""
+    """How far an arm is on a rung, and the reason if it is not complete."""
 
     arm: str
     rung: str
@@ -122,12 +122,12 @@ class Progress:
 
 
 def list_progress(read: Read, rungs: Iterable[str] = CLIMBED) -> list[Progress]:
-    """Say of every arm on every rung how far it is: nothing is left in a drawer."""
+    """List the progress of every arm on every rung, those without runs included."""
     return [describe_progress(MethodRuns(rung, arm, read)) for rung, arm in product(rungs, ARMS)]
 
 
 def describe_progress(of: MethodRuns) -> Progress:
-    """Say how far a method is on a rung."""
+    """Describe how far a method is on a rung."""
     there = sum(of.read(run) is not None for run in of.every)
     seeds = sum(of.read(run) is not None for run in of.finals)
     if of.is_strict:
@@ -146,7 +146,7 @@ def describe_progress(of: MethodRuns) -> Progress:
 
 
 def _describe_search(of: MethodRuns) -> str:
-    """Say why a method has no rate yet."""
+    """Explain why a method has no learning rate yet."""
     tuned = of.read_tuning(strict=True)
     mean = {rate: sum(losses) / len(losses) for rate, losses in tuned.items()}
     finite = {rate: loss for rate, loss in mean.items() if math.isfinite(loss)}

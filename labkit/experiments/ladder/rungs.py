@@ -1,4 +1,4 @@
-"""What the ladder compares and at which sizes: arms, rungs, and directions beside the rungs.
+"""Methods and sizes of the ladder: arms, rungs, and directions (rung S with one change).
 
 A rung is a size of everything. A direction is rung S with one thing changed: twelve blocks (D) or
 24 (D24), weight decay (W), another text: program code (C). It reads as many batches as S does.
@@ -57,7 +57,7 @@ CLIMBED = (*SIZES, *DIRECTIONS)
 
 @dataclass(frozen=True)
 class Arm:
-    """What one arm changes: fields of the model, and its warm-up as a share of the steps."""
+    """Changes that define one arm: fields of the model, and its warm-up as a share of the steps."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.1

@@ -1,4 +1,4 @@
-"""What two runs must have in common to train together: all but numbers that tensors hold.
+"""Group runs that can train together: they differ only in numbers that tensors hold.
 
 Such numbers are a seed, the first value of a parameter (`init`, `alpha`) and what an optimizer
 multiplies by. What a forward pass reads as a Python number (an eps, a bound, a weight of a loss)

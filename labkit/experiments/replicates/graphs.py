@@ -83,7 +83,7 @@ class GraphStep(Step):
 
     @property
     def reason(self) -> str:
-        """Say why a half is not replayed; empty where both are, or will be."""
+        """Return why a half is not replayed; empty where both are, or will be."""
         return self.look.reason or self.move.reason
 
     def place_batches(self, number: int, batches: Any) -> None:
@@ -120,7 +120,7 @@ class GraphStep(Step):
 
     @contextmanager
     def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
-        """Let a block change the rows that go on: without asking which, which a graph cannot."""
+        """Change only the rows that continue, without a branch, which a graph cannot take."""
         kept = [(tensor, tensor.clone()) for tensor in tensors]
         yield
         for tensor, was in kept:

@@ -112,7 +112,7 @@ class Stack:
         return torch.cat(parts)
 
     def compute_losses(self, inputs: Inputs, targets: Tensor):
-        """Give each row's loss, its loss with what the model adds to it, and its new buffers.
+        """Compute each row's loss, its loss including the model's own terms, and its new buffers.
 
         Inputs and targets have one batch a row. Buffers that a model changes in place change in
         the stacked ones.
@@ -177,7 +177,7 @@ def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
 
 
 def adapt_modules(model: nn.Module) -> None:
-    """Give the modules of a model, in place, the forms that vmap takes."""
+    """Replace modules of a model, in place, by forms that vmap accepts."""
     for module in model.modules():
         if isinstance(module, Attention):
             module.attend = MethodType(_compute_attention, module)

@@ -79,7 +79,7 @@ class Step(Steps):
 
     @contextmanager
     def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
-        """Let a block change the rows that go on, and no other."""
+        """Change only the rows that continue."""
         stopped = [row for row in range(len(self.models)) if row not in self.going]
         kept = [(tensor, tensor[stopped]) for tensor in tensors if stopped]
         yield
