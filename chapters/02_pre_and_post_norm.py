@@ -10,17 +10,18 @@
 r"""
 # Pre-Norm and Post-Norm
 
-**Question.** Post-Norm is $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
-Post-Norm may learn next to nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful people report that it ends *better*.
+**Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that it ends *better*.
 How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 **In short.**
 
-- Both placements begin alike. Both then write one and the same vector into every token.
-- Pre-Norm adds that constant to the stream, beside the tokens. Post-Norm divides the sum by its size after every write, the tokens included; at a high rate little of them is left. Spared the constant, it
-  keeps them and ends lower.
-- This is not a full cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
-- Each at its own best learning rate, the two end within 0.02 nats of each other at six blocks; at twelve they are not told apart, at 24 Post-Norm ends above. What Pre-Norm buys besides is room above the best rate.
+- At initialization the two placements behave alike. In the first steps both then write one and the same vector into every token.
+- Pre-Norm adds this constant to the stream, next to each token's own content. Post-Norm divides the sum by its size after every write, and divides that content with it. At a high learning rate
+  little of the content is left. A Post-Norm model that is *given* the letter frequencies need not write the constant: it keeps the content and reaches a lower loss.
+- This is not a complete cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
+- With each placement at its own best learning rate, their losses are within 0.02 nats of each other at six blocks. At twelve blocks we cannot distinguish them, and at 24 Post-Norm's loss is higher.
+  In addition, Pre-Norm tolerates learning rates above its best one.
 """
 
 # %% tags=["parameters"]
@@ -42,6 +43,8 @@ from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Run, computed, exact, ladder
 from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Departure
+from labkit.norms import LayerNorm, layer_norm
+from labkit.placements import PostNorm, PreNorm, StreamNorm
 
 # %%
 lab = Lab("02_pre_and_post_norm", size=size, seed=seed, memory={"kernel": "1000M", "run": "900M"})
@@ -91,48 +94,39 @@ climbers = {
     "Pre-Norm": "pre",
     "Post-Norm": "post",
     "Post-Norm, xavier": "post, xavier",
-    "normed skip": "overwritten",
+    "normalized skip": "overwritten",
     "no norm": "none",
 }
 climbed = lab.ladder([*climbers.values(), "no attention"])
 
-# %%
-show_explorer(
-    lab,
-    climbed,
-    "pre",
-    beside="post",
-    caption="A block with Post-Norm beside one with Pre-Norm, and what models of six such blocks reached at each learning rate that was "
-    "tried, with warm-up. The thick line is the residual stream.",
-).named("two-blocks")
-
 
 # %%
-def follow(measure):
-    """Read a measure at the first sixty steps at which the probes looked: arm -> runs."""
-    return {
-        arm: [
-            {int(at): measure(record, at) for at in record.probes["token-share"] if int(at) <= 60}
-            for _, record in part
-        ]
-        for arm, part in arms.items()
-    }
+def angles_to_constant(wrap, sublayers=12):
+    """Degrees between the stream and what every sublayer writes, after each of them."""
+    stream = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
+    constant = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()
+    block, angles = wrap(lambda: LayerNorm(4).double(), lambda x: constant), [90.0]
+    for _ in range(sublayers):
+        stream = block(stream)
+        cosine = torch.cosine_similarity(stream, constant, dim=0)
+        angles.append(torch.rad2deg(torch.acos(cosine)).item())
+    return angles
 
 
-SHARE, RATIO = "share that tells tokens apart", "gradient, first block / last"
-plots.panels(
-    {
-        "training loss (nats)": follow(lambda record, step: record.losses[int(step)]),
-        SHARE: follow(share),
-        RATIO: follow(first_over_last),
-    },
-    xlabel="step",
-    log=(SHARE, RATIO),
-    reference={"training loss (nats)": {"letter frequencies": letters}},
-    caption="Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 nothing tells them apart. Twenty steps "
-    "later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get next to no gradient.",
-    provenance=lab.provenance(watched),
-).named("three-starts")
+# %%
+angles = {
+    name: angles_to_constant(wrap)
+    for name, wrap in (("Post-Norm", PostNorm), ("Pre-Norm", PreNorm))
+}
+plots.curves(
+    {name: dict(enumerate(of)) for name, of in angles.items()},
+    xlabel="sublayers",
+    ylabel="angle between stream and constant (degrees)",
+    logy=True,
+    counted=True,
+    caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
+    "Pre-Norm keeps every sum, and the token becomes small compared with the constant. Post-Norm normalizes every sum, and the token disappears.",
+).named("constant-written")
 
 # %% [markdown]
 r"""
@@ -143,15 +137,13 @@ Let $f$ be a sublayer, attention or feed-forward, and $N$ a norm:
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
 The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), and came with an odd instruction: begin with a learning rate
-near zero and raise it over thousands of steps. Pre-Norm does without ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
+near zero and raise it over thousands of steps. Pre-Norm does without a warm-up ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
 
-The thick line of a block is the **residual stream**: the vector that every token carries from the embedding to the output, and to
-which each sublayer adds.
+The **residual stream** is the vector that every token carries from the embedding to the output. The vector that a sublayer adds to it is the sublayer's **write**.
+Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and the stream runs straight through. One more norm, the **final norm**, follows Pre-Norm's last block:
+without it the output layer would read a stream that every write may enlarge, and the logits would grow with the stream.
 
-Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, the stream runs straight
-through, and one more, the final norm, waits at its end.
-
-One example goes with us. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
+One example accompanies the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
@@ -164,14 +156,16 @@ between them, at half of 45°. Over its size, $\sqrt{2 + \sqrt2} \approx 1.85$, 
 
 </details>
 
+The figure at the top of the chapter continues this example to twelve writes.
+
 ### The stream as a highway
 
-Unroll the Pre-Norm equation over $S$ sublayers, two a block, and no norm stands around the sum:
+Unroll the Pre-Norm equation over $S$ sublayers, two per block. No norm surrounds the sum:
 
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
-The last stream is the embedding plus a list of writes, all with weight one. None can overwrite; to delete something, a
-layer must write its negative. Post-Norm has a sum as well, but each write in it, the embedding first of all, has been
+The last stream is the embedding plus a list of writes, all with weight one. None can overwrite: to delete something, a
+layer must write its negative. Post-Norm has a sum as well, but each write in it, and the embedding first of all, has been
 divided by every later norm. Pre-Norm pays with a stream that grows. Post-Norm pays with a **memory that fades**.
 
 ## Implementation
@@ -192,10 +186,6 @@ def pre_norm(x, f, norm):
 
 
 # %%
-from labkit.norms import LayerNorm, layer_norm
-from labkit.placements import PostNorm, PreNorm, StreamNorm
-
-
 def check_blocks(post_norm, pre_norm):
     """Hold two functions against labkit's placements, on tokens of mean 1 and deviation 3."""
     own = torch.Generator().manual_seed(0)  # the same tokens in every build
@@ -301,7 +291,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-With fresh weights Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's grows, and remembers it for longer.
+Each row passes sixteen random tokens through that many freshly drawn blocks. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's grows, and remembers the embedding for longer.
 
 ## Derivation
 
@@ -313,53 +303,29 @@ and $\hat x$ its output. Then
 $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x^\top\Big), \qquad
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
-$J_N$ divides by $r$ and deletes one of the $d$ directions, that of $\mathbf 1$. With $\epsilon = 0$ it deletes
-$\hat x$ as well; otherwise a share $\epsilon/r^2$ of that direction is left. In our example $r = \sqrt2$. Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
-$2^S$ paths. On the one that skips them all, the *identity path*, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
-why Post-Norm is hard to train, and it looks at this one path only. The factor $I + J_f$ beside $J_N$ may grow as much as
-$J_N$ shrinks. A ReLU layer without biases has $f(x) = J_f\,x$: the same matrix makes its write and passes changes on, so a
-write that doubles the variance makes $I + J_f$ enlarge a typical change by $\sqrt2$, and **the two factors cancel**.
+[Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change of the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
+its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. With $\epsilon = 0$ all of that part is removed. Otherwise a share $\epsilon/r^2$ of it is left. In our example $r = \sqrt2$.
 
-When do they *not* cancel? When $f$ writes much and answers little to a small change of what it reads. A constant is the plainest such write:
+Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
+$2^S$ paths. On the one that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
+why Post-Norm is hard to train, and it looks at this one path only. The factor $I + J_f$ next to $J_N$ may grow as much as $J_N$ shrinks.
+
+Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix makes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
+Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. Lengths of unrelated vectors add in squares, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
+$J_N$ divides by $\sqrt2$, and **the two factors cancel**.
+
+When do they *not* cancel? When $f$ writes much and its write hardly depends on small changes of its input. A constant is the plainest such write:
 it is the same for every token, $J_f = 0$, and the identity is all that is left. It is not the only one: a sublayer
-may write something else for each token and still hardly notice a small change. That case comes back at the end of *The constant, tried by experiment*, the trial of this chapter.
+may write something else for each token and still depend little on small changes. That case comes back at the end of the [intervention](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
 
 ### A constant write, twelve times
 
-So let all twelve sublayers write our $c$, whatever they read. What is left of the token? Watch the angle between the
-stream and $c$; at 0° the token is gone.
+Let all twelve sublayers write our $c$, whatever they read. What is left of the token? The figure at the top shows the angle between the
+stream and $c$. At 0° the token is gone.
 
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
-Pre-Norm adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof.
+Pre-Norm adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof. Here labkit's blocks are compared with both laws.
 """
-
-
-# %% tags=["mechanism"]
-def angles_to_constant(wrap, sublayers=12):
-    """Degrees between the stream and what every sublayer writes, after each of them."""
-    stream = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
-    constant = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()
-    block, angles = wrap(lambda: LayerNorm(4).double(), lambda x: constant), [90.0]
-    for _ in range(sublayers):
-        stream = block(stream)
-        cosine = torch.cosine_similarity(stream, constant, dim=0)
-        angles.append(torch.rad2deg(torch.acos(cosine)).item())
-    return angles
-
-
-# %%
-angles = {
-    name: angles_to_constant(wrap)
-    for name, wrap in (("Post-Norm", PostNorm), ("Pre-Norm", PreNorm))
-}
-plots.curves(
-    {name: dict(enumerate(of)) for name, of in angles.items()},
-    xlabel="sublayers",
-    ylabel="angle between token and constant (degrees)",
-    logy=True,
-    counted=True,
-    caption="The same constant, written twelve times. Pre-Norm's token becomes small beside it; Post-Norm's disappears.",
-).named("constant-written")
 
 # %%
 writes = np.arange(13)
@@ -368,74 +334,67 @@ off = {name: exact(max(abs(angles[name] / law - 1)), tolerance=1e-4) for name, l
 off["Post-Norm"].claim(
     "02-a-constant-write-halves-the-angle",
     "< 1e-3",
-    "Each constant write of a token's own length halves Post-Norm's angle to it.",
-    found="Post-Norm: {end:.3f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
+    "Under Post-Norm each constant write as long as the token halves the angle between the stream and the constant.",
+    found="Under Post-Norm the angle is {end:.3f}° after twelve equal writes; after each of them it agrees with the law to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Post-Norm"][-1]},
 )
 off["Pre-Norm"].claim(
     "02-a-constant-write-leaves-pre-norm-its-token",
     "< 1e-3",
-    "S constant writes leave Pre-Norm an angle whose tangent is 1/S.",
-    found="Pre-Norm: {end:.1f}° after twelve equal writes, and within a share of {mean:.0e} of the law at each.",
+    "Under Pre-Norm the angle between the stream and the constant has the tangent 1/S after S constant writes.",
+    found="Under Pre-Norm the angle is {end:.1f}° after twelve equal writes; after each of them it agrees with the law to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Pre-Norm"][-1]},
 )
 
 # %% [markdown]
 r"""
-Both lose the token. A twelfth of the stream can still be read; a few ten-thousandths hardly can. 
-Gradients fare no better. With $J_f = 0$ each norm divides gradients as well: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
+Both placements lose the token. Under Pre-Norm a twelfth of the stream can still be read. Under Post-Norm a few ten-thousandths of it hardly can.
+The gradient fades with it. With $J_f = 0$ each norm divides the gradient as well: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The cheapest thing to learn
 about text is how frequent each letter is, and that is one vector of logits for all positions.
 
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll. Three words first. A run is *stuck* when it ends near the loss of letter frequencies. The *share* is the part of the last stream's squared
-length that tells tokens apart: 0 if all tokens are one vector. The *identity path*, as a number, is the product of all $1/r$ of a Post-Norm model.
+For each question, write down a range in which you expect the answer to lie, before you scroll. Three terms first. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
+length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
 
 | question | axis | ours |
 | --- | --- | --- |
 | At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 Post-Norm's first block has about the gradient of its last one.</details> |
-| At a high rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
-| At step 20, what power of ten is the share of Post-Norm's last stream that tells tokens apart? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
-| *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is the share that tells tokens apart larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens apart for these twenty steps.</details> |
-| *Given* the letter frequencies, how far below the runs that must write them does Post-Norm end? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm ends lower.</details> |
-| Over the runs that were given the frequencies: what rank correlation does the identity path at step 20 have with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those end higher whose norms have divided more by step 20.</details> |
-| Each at its own rate, how far below Pre-Norm does Post-Norm end at six blocks? (Negative: above.) <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>Each at its own rate, the two end alike.</details> |
-| At twelve blocks, each at its own rate, how far below Pre-Norm does Post-Norm end? (Negative: above.) <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, each at its own rate, Post-Norm ends above.</details> |
-| Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.</details> |
+| At a high learning rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
+| At step 20, what power of ten is the token share of Post-Norm's last stream? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
+| *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is its token share larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens distinct for these twenty steps.</details> |
+| What is the final loss of Post-Norm runs that must write the letter frequencies, minus that of runs that are *given* them? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
+| Over the runs that were given the frequencies: what rank correlation does the identity path at step 20 have with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss.</details> |
+| At six blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? (Negative: Post-Norm's loss is higher.) <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned rates, both reach the same loss.</details> |
+| At twelve blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? (Negative: Post-Norm's loss is higher.) <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned rates, Post-Norm reaches a higher loss.</details> |
+| Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Leaving out a late block costs Pre-Norm less than Post-Norm.</details> |
 
 ## Measure
 
+Thresholds, second settings and checks of these results are in [How we know](02_pre_and_post_norm.ipynb#how-we-know), near the end of the chapter.
+
 ### Post-Norm without warm-up
 
-Six blocks of width 32, LayerNorm, GELU, rotary positions, Xavier's initialization with gain ½; Adam with `betas=(0.9, 0.98)`,
-150 steps of 16 windows of 32 characters; a rate of $0.025$ that falls linearly, after 60 steps of warm-up or none. The rate was chosen because Post-Norm fails at it. These runs
+**What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without.
+
+Each has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. Adam with `betas=(0.9, 0.98)` takes
+150 steps on 16 windows of 32 characters. The learning rate of $0.025$ falls linearly, after the warm-up if there is one. We chose this rate because Post-Norm fails at it. The runs
 are short because the trouble is early.
 
-What is failing? A model that knows how frequent each character is, and nothing else, has a loss that can be counted. A
-run is **stuck** unless it ends at least a tenth of a nat below that. A tenth is a choice, so a table has half of it and twice as much beside it.
+What does failing mean? A model that knows how frequent each character is, and nothing else, has a loss that can be computed from the text: the *plateau* of letter frequencies. A
+run is **stuck** unless its final loss is at least a tenth of a nat lower than that. The tenth is a choice. Half and twice as much lead to the same picture.
 """
 
 
 # %%
-CUTS = (0.05, 0.1, 0.2)  # nats below letter frequencies
-
-
 def is_stuck(record, plateau=letters, cut=0.1):
     """Say whether a run learned no more than letter frequencies (or diverged)."""
     loss = record.probes["test"]["loss"]
     return loss is None or loss > plateau - cut
-
-
-def count_stuck(results):
-    """Count the stuck runs of an arm, by three cuts."""
-    return {
-        f"stuck, cut {cut:g}": str(results.count(lambda record, cut=cut: is_stuck(record, cut=cut)))
-        for cut in CUTS
-    }
 
 
 stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
@@ -445,23 +404,21 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
     "02-post-needs-warm-up",
     "> 0",
     "Without warm-up Post-Norm gets stuck more often than with it.",
-    found="Without warm-up {k} of {n} Post-Norm runs are stuck, with it {other_k} of {other_n}; of Pre-Norm's, without warm-up, {pre:.0f}.",
+    found="Without warm-up {k} of {n} Post-Norm runs are stuck, with warm-up {other_k} of {other_n}. Of Pre-Norm's runs, all without warm-up, {pre:.0f} are stuck.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
     beside={"pre": stuck["Pre-Norm"].estimate.k},
 )
 
-# %%
-plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
-
 # %% [markdown]
 r"""
-Nothing becomes infinite: in the second figure some Post-Norm runs spike, and then settle near the plateau.
+**What came out.** Without warm-up nearly all Post-Norm runs are stuck. With warm-up none is, and neither is any Pre-Norm run without it. This reproduces the published failure at one learning rate, one initialization and one size.
+It does not yet say why Post-Norm fails.
 
 ### What is it stuck in?
 
-Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream. Take the mean over all tokens of a batch, and split
-each token into this mean and the rest. The *share* is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
+**What we did.** Letter frequencies are the prediction of a model that ignores its input. So we compare the tokens in the last stream: take the mean over all tokens of a batch, and split
+each token into this mean and the rest. The token share is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
 """
 
 
@@ -477,7 +434,7 @@ def look(arm, step):
     return {
         "runs": arm,
         "step": step,
-        "share that tells tokens apart": runs.measure(share, at=step).median,
+        "token share": runs.measure(share, at=step).median,
         "runs below 0.001": str(runs.count(lambda record, at: share(record, at) < 1e-3, at=step)),
         "identity path": "" if arm == "Pre-Norm" else runs.measure(path, at=step).median,
         "gradient, first block / last": runs.measure(first_over_last, at=step).median,
@@ -490,8 +447,8 @@ merged = shares["Post-Norm"].map(np.log10)
 merged.claim(
     "02-post-norm-merges-its-tokens",
     "< -3",
-    "By step 20 less than a thousandth of Post-Norm's last stream tells tokens apart, in the geometric mean over runs.",
-    found="At step 20 the share that tells tokens apart is 10 to the power {mean:.1f} under Post-Norm, on average.",
+    "By step 20 less than a thousandth of the squared length of Post-Norm's last stream distinguishes tokens, in the geometric mean over runs.",
+    found="At step 20 the share of Post-Norm's last stream that distinguishes tokens is 10 to the power {mean:.1f}, in the geometric mean over runs.",
     source="predicted above; pilots",
     beside={
         "last step": f"step {sizes.last}: 10 to the power {merged.at(sizes.last).mean:.1f}",
@@ -502,17 +459,47 @@ merged.claim(
 # %%
 plots.table([look(arm, step) for step in (sizes.then, sizes.last) for arm in trio], digits=2)
 
+
+# %%
+def follow(measure):
+    """Read a measure at the first sixty steps at which the probes looked: arm -> runs."""
+    return {
+        arm: [
+            {int(at): measure(record, at) for at in record.probes["token-share"] if int(at) <= 60}
+            for _, record in part
+        ]
+        for arm, part in arms.items()
+    }
+
+
+SHARE, RATIO = "token share", "gradient, first block / last"
+plots.panels(
+    {
+        "training loss (nats)": follow(lambda record, step: record.losses[int(step)]),
+        SHARE: follow(share),
+        RATIO: follow(first_over_last),
+    },
+    xlabel="step",
+    log=(SHARE, RATIO),
+    reference={"training loss (nats)": {"letter frequencies": letters}},
+    caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and gradient of "
+    "the first block over that of the last, at the first sixty steps: for Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 "
+    "the three are alike. Twenty steps later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get almost no gradient.",
+    provenance=lab.provenance(watched),
+).named("three-starts")
+
 # %% [markdown]
 r"""
-Entries are medians over the runs. The column "identity path" is the product of $1/r$ over the norms of a Post-Norm model, with $r$ averaged over tokens: what is left of a change that goes through all norms and through no sublayer.
+**What came out.** By step 20 the tokens of most Post-Norm runs are nearly one vector (the card says how nearly, the fourth column of the table in how many runs), and then the model gives one answer at every position. Hardly any gradient reaches the first block.
+With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
 
-In most runs the tokens become one vector, and then the model gives one answer at every position. The others keep several per cent of their
-stream and stay near the plateau all the same; we come back to them. What divides the tokens away? There are four suspects.
+Table entries are medians over the runs. The column *identity path* is the product of $1/r$ over the norms of a Post-Norm model, with $r$ averaged over tokens. A change that goes through all norms and through no sublayer is multiplied by it.
+
+The other Post-Norm runs keep up to several per cent of their stream for differences between tokens, and still stay near the plateau. We come back to them. So merged tokens are what *most* stuck runs are stuck in. What divides the tokens away? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
-If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, at the first step already. We
-compare the gradient of the last feed-forward matrix in the first block with that in the last block.
+If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, at the first step already. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
 """
 
 
@@ -521,7 +508,7 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
     "02-step-zero-shows-nothing",
     "> 0.5",
     "At initialization Post-Norm's first block has at least half the gradient of its last one.",
-    found="At step 0 Post-Norm's first block has {mean:.2f} times the gradient of its last one, Pre-Norm's {pre:.2f} times; Post-Norm's "
+    found="At step 0 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, and Pre-Norm's {pre:.2f} times. Post-Norm's "
     "identity path alone would leave {path:.2f}.",
     source="against the law of the identity path, 2^(−S/2), as argued in arXiv 2601.19895",
     published="a factor of 1/64 for twelve sublayers",
@@ -533,13 +520,13 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0**, and for a plain reason: this initialization, half of Xavier's gain, makes small writes, so $r$ is near 1, and the law's premise, a
-write as large as the stream, is not met yet. [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) do blame vanishing gradients, in deep translation models with cross-attention; those we did not train.
+**Cleared, at step 0.** The first block's gradient is about as large as the last block's, under both placements. The reason is plain: this initialization, half of Xavier's gain, makes small writes, so $r$ is near 1, and the law's premise, a
+write as large as the stream, is not met yet. This says nothing about other models: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) do blame vanishing gradients, in deep translation models with cross-attention, which we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
-$J_{\text{pre}}$ contains an identity, so its gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
-erases what the stream says about the token. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions $\mathbf 1$ and $\hat x$:
+$J_{\text{pre}}$ contains an identity, so Pre-Norm's gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
+erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions $\mathbf 1$ and $\hat x$. The next cell builds this block and passes a gradient through it.
 """
 
 # %%
@@ -559,13 +546,14 @@ exact(length, tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-**Cleared.** No such floor exists. In the third panel Pre-Norm's first block does keep up with the last, but by no law.
+**Cleared.** The gradient is gone, up to rounding: Pre-Norm has no such floor. In the third panel of the figure above, the gradient of Pre-Norm's first block does keep up with that of the last, but no law ensures it.
 
 ### Suspect 3: large gradients in the last layer
 
 [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove that at initialization the gradient of the last feed-forward matrix is at most of the
 order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's $\sqrt L$
-comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, the one of their proof. Take that norm away, and nothing falls with depth:
+comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, the one of their proof. Without that norm the gradient should not fall with depth.
+**What we did:** measure that gradient in fresh Pre-Norm models of 6 and of 24 blocks, with the final norm and without.
 """
 
 
@@ -590,15 +578,15 @@ corpus = base.data.load()
 powers_of_depth(final_norm=False).claim(
     "02-without-its-final-norm-no-gradient-falls",
     "> 0",
-    "Without its final norm Pre-Norm's last gradient does not fall with the depth, at initialization.",
-    found="From 6 to 24 blocks Pre-Norm's last gradient goes like L to the power {with_it:.2f} with the final norm, and {mean:.2f} without.",
+    "At initialization, without its final norm, the gradient of Pre-Norm's last block does not fall with the depth.",
+    found="From 6 to 24 blocks the gradient of Pre-Norm's last block scales as L to the power {with_it:.2f} with the final norm, and to the power {mean:.2f} without it.",
     source="the proof of Theorem 1 in Xiong et al. 2020, arXiv 2002.04745 (power −1/2 with the norm)",
     beside={"with_it": powers_of_depth()},
 )
 
 # %% [markdown]
 r"""
-But Adam divides each gradient by its own size, so a large gradient makes no large step. And is the last gradient large at all?
+With the final norm the gradient falls about as the theorem says, and without it the gradient does not fall. But Adam divides each gradient by its own size, so a large gradient makes no large step. And is Post-Norm's last gradient large at all, in the models that fail? We divide it by Pre-Norm's, seed by seed, at step 0.
 """
 
 
@@ -617,21 +605,21 @@ def compare_at_zero(measure, **at):
 compare_at_zero(last_gradient, at=0).claim(
     "02-last-gradients-begin-alike",
     "< 1.5",
-    "Where Post-Norm fails, its last gradient at step 0 is less than one and a half times Pre-Norm's.",
-    found="At step 0 Post-Norm's last gradient is {mean:.2f} times Pre-Norm's, at six blocks.",
+    "In the setting in which Post-Norm fails, the gradient of its last block at step 0 is less than one and a half times Pre-Norm's.",
+    found="At step 0 the gradient of Post-Norm's last block is {mean:.2f} times Pre-Norm's, at six blocks.",
     source="against the explanation of Xiong et al. 2020, arXiv 2002.04745, section 3, at this depth",
 )
 
 # %% [markdown]
 r"""
-**Cleared, at six blocks.** With half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so there is nothing to divide by. What the bounds
-say of deeper stacks may be true there (the paper's own deepest have 14 + 14 layers); it cannot be what stops these six. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
+**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so its final norm has nothing to divide by. The bounds may explain
+deeper stacks (the paper's own deepest have 14 + 14 layers), but not why these six blocks fail. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
 
 ### Suspect 4: a first step that goes too far
 
 [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) argue that Post-Norm amplifies: when every weight moves by about the learning rate, the
-*function* moves further. So move the weights of the blocks a tiny bit the way Adam's first step would, and see how far the
-final vectors go.
+*function* moves further. **What we did:** move the weights of the blocks a tiny bit in the direction of Adam's first step, and measure how far the
+final vectors move.
 """
 
 # %%
@@ -639,18 +627,18 @@ compare_at_zero("step-response.adam").claim(
     "02-first-steps-go-equally-far",
     "< 1.5",
     "Adam's first step moves Post-Norm's output less than one and a half times as far as Pre-Norm's.",
-    found="Adam's first step moves Post-Norm's final vectors {mean:.2f} times as far as Pre-Norm's.",
+    found="Adam's first step moves Post-Norm's final vectors {mean:.2f} times as far as it moves Pre-Norm's.",
     source="against Liu et al. 2020, arXiv 2004.08249, section 4, as the cause here",
 )
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** Three of the four were looked for at step 0, where writes are still small. Perhaps that was the mistake.
+**Cleared, for the first step.** The final vectors move about equally far under both placements. Later steps were not tested. Suspect 2 was cleared by algebra. The other three were looked for at step 0, where writes are still small. Perhaps that was the mistake.
 
-### Look again at step 20
+### The same measurements at step 20
 
-Here is the share that tells tokens apart, layer by layer. Before you move the clock: which line will drop
-first, and which will come back?
+The slider shows the token share after each block, at six moments of training. Before you move it: which line will drop
+first, and which will recover?
 """
 
 
@@ -666,7 +654,7 @@ def shares_at(step):
         xlabel="after block (0: the embedding)",
         log=[SHARE],
         limits={SHARE: (1e-15, 5.0)},
-        caption=f"Before step {step}, layer by layer.",
+        caption=f"Token share after each block, before step {step}.",
         provenance=lab.provenance(watched),
     )
 
@@ -680,25 +668,26 @@ plots.explore(
     shares_at,
     moments,
     "step", label="step", start="20" if "20" in moments else moments[-1],
-    caption="How much of the stream tells tokens apart, layer by layer. All three models dip in the first steps; "
-    "Pre-Norm and warm-up come back, Post-Norm loses more with every block.",
+    caption="Token share (the part of the stream's squared length that distinguishes tokens) after each block, before the chosen step. All three kinds of model dip in the first steps. "
+    "Pre-Norm and Post-Norm with warm-up recover, while Post-Norm without warm-up loses more with every block.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-All three dip: every model writes letter frequencies first, and under Pre-Norm, too, only a small part of the stream tells tokens apart by step 4.
-Then they part ways. Pre-Norm has the constant *beside* its tokens and goes on from there. Under Post-Norm
+**What came out.** All three dip: every model writes letter frequencies first, and by step 4 only a small part of the stream distinguishes tokens, under Pre-Norm, too.
+Then they diverge. Pre-Norm has the constant *next to* its tokens and goes on from there. Under Post-Norm
 every block divides by it, and a line that keeps falling on a logarithmic axis is what halved angles look like in a trained
-network. Backwards, the first block's gradient, equal to the last one's at step 0, has nearly gone by step 20, as the table above
-and the second figure's lowest panel show.
+network. In the backward direction, the first block's gradient, equal to the last one's at step 0, has nearly vanished by step 20 (the table and the third panel in [What is it stuck in?](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
-At step 0 the identity path was innocent, because writes were small. Now they are large. Is it the culprit now, or does $I + J_f$ still make up for what
+At step 0 the identity path was innocent, because writes were small. Now they are large. Is the identity path the cause now, or does $I + J_f$ still compensate for what
 $J_N$ takes away?
 
-### The constant, tried by experiment
+### Intervention: give the model the letter frequencies
 
-A correlation proves nothing. If the constant is the cause, remove the need for it: *give* the model the letter
-frequencies, as a fixed bias of its logits, and leave everything else, the high rate and the missing warm-up included.
+A correlation would prove nothing, so we intervene. If writing the constant is the cause, removing the need for it should help.
+
+**What we did.** We *give* the model the letter frequencies, as a fixed bias of its logits, and leave everything else unchanged, the high learning rate and the missing warm-up included.
+First we look at step 20, with the ten seeds from above.
 """
 
 # %%
@@ -725,22 +714,13 @@ told_pre = {"model": replace(told["model"], recipe="pre")}
 control = lab.run(Experiment(trial, {"arm": {"Pre-Norm, given": told_pre}, "seed": sizes.seeds}))
 
 # %%
-# The step at which plain Post-Norm's norms have divided by as much as the other's have at the second look.
-left = given.measure(path, at=sizes.then).median
-looks = arms["Post-Norm"].rows[0][1].probes["token-share"]
-same_dose = next(
-    (n for n in looks if arms["Post-Norm"].measure(path, at=n).median <= left), sizes.then
-)
-
-
-# %%
 freed, plain = shares["frequencies given"], shares["Post-Norm"]
 at_lower_rate = {arm: part.measure(share, at=sizes.then) for arm, part in slower.by("arm").items()}
 (freed.map(np.log10) - plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
-    "Spared the writing of letter frequencies, Post-Norm's tokens are at least a hundred times less merged at step 20.",
-    found="Given the frequencies, the share at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than without.",
+    "If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
+    found="If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than if it must write them.",
     source="predicted above; pilots",
     beside={
         "given": freed.median,
@@ -754,22 +734,17 @@ at_lower_rate = {arm: part.measure(share, at=sizes.then) for arm, part in slower
 
 # %%
 plots.table(
-    [
-        look("frequencies given", sizes.then),
-        look("Post-Norm", same_dose),
-        look("Post-Norm", sizes.then),
-        look("frequencies given", sizes.last),
-    ],
+    [look(arm, sizes.then) for arm in ("Post-Norm", "frequencies given")],
     digits=2,
 )
 
 # %% [markdown]
 r"""
-**The constant is convicted of merging the tokens:** one thing was changed, and the tokens stay apart. The second row is plain Post-Norm at an earlier look, the first at which its norms have divided by
-as much as those of the first row. Its gradient hardly reaches the first block; that of the runs with the frequencies given does. So at step 20 $I + J_f$ makes up for what $J_N$ takes away, as long as writes answer to
+**The constant is what merges the tokens.** Only one thing was changed, and the tokens stay distinct. The card says by how many powers of ten their share is larger. In the table the norms of the runs that were given the frequencies have divided, too: little is left on their identity path. Yet their first block gets about as much
+gradient as the last. So at step 20 $I + J_f$ compensates for what $J_N$ takes away, as long as writes depend on
 their tokens.
 
-Does that help in the end? Twenty fresh seeds of each kind say it; beside them stand a lower rate, and runs of four times the length.
+Does this help by the end of training? **What we did:** train twenty new seeds of each kind, and ten of each in two further settings, at a lower learning rate and for four times as many steps.
 """
 
 
@@ -780,18 +755,6 @@ def read_ends(results):
     return ends["frequencies given"], ends["Post-Norm"]
 
 
-def compare_ends(name, results):
-    """Compare the two sides of the trial by cuts and by ranks; a row of a table."""
-    by_arm = results.by("arm")
-    given_it, without = (count_stuck(by_arm[arm]) for arm in ("frequencies given", "Post-Norm"))
-    ends, plain_ends = read_ends(results)
-    return {
-        "runs": name,
-        **{cut: f"{without[cut]}, given {given_it[cut]}" for cut in without},
-        "p of the rank test": mannwhitneyu(plain_ends.values, ends.values).pvalue,
-    }
-
-
 # %%
 ends, plain_ends = read_ends(fresh)
 gained = ends.improvement_over(plain_ends)
@@ -800,7 +763,7 @@ gained.after(given.measure("test.loss")).claim(
     "02-a-given-constant-prevents-the-plateau",
     "> 0.1",
     "Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
-    found="Given the frequencies, runs end {mean:.2f} nats lower, at {given:.2f} in place of {plain:.2f}.",
+    found="Given the letter frequencies, Post-Norm's final loss is {mean:.2f} nats lower: {given:.2f} instead of {plain:.2f}.",
     source="predicted above",
     beside={
         "given": ends,
@@ -812,21 +775,24 @@ gained.after(given.measure("test.loss")).claim(
 )
 
 # %%
-seen = arms["Post-Norm"] + given
 plots.table(
     [
-        compare_ends("the ten seeds seen first", seen),
-        compare_ends("twenty fresh seeds", fresh),
-        compare_ends("rate 0.018", slower),
-        compare_ends(f"{sizes.longer} steps", longer),
-    ],
-    digits=2,
+        {"setting": name}
+        | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
+        for name, results in {
+            "twenty new seeds": fresh,
+            "rate 0.018": slower,
+            f"{sizes.longer} steps": longer,
+        }.items()
+    ]
 )
 
 # %% [markdown]
 r"""
-**Convicted of the plateau, too, but not alone.** Is it only that a model which knows the frequencies has less to learn? No: Pre-Norm, given them too, gains practically nothing, the card's control. The count of stuck runs depends on the cut, and on which seeds are counted; the rank test (Mann–Whitney, on the final losses of the two kinds) needs no cut, and says the same in every row.
-But look at the longer runs. Their rate stays high for longer, and many get stuck with the frequencies given. And of the thirty short runs that were given them, these are stuck:
+**The constant also causes the plateau, but not alone.** Given the frequencies, the mean final loss is lower by much more than the tenth of a nat that we had asked for, and almost none of the twenty new short runs is stuck. At the lower rate, where fewer runs are stuck without the frequencies, none is stuck with them. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing when it is given them too
+(the card's control). We did not try whether a *learned* bias of the logits would do the same as the given one.
+
+But look at the longer runs, in the last row of the table. Their learning rate stays high for longer, and half of them get stuck although they were given the frequencies. A few short runs do so, too. Of the thirty short runs that were given the frequencies (ten from the look at step 20, twenty new ones), these are stuck:
 """
 
 # %%
@@ -834,8 +800,8 @@ plots.table(
     [
         {
             "seed": labels["seed"],
-            "ends at (nats)": record.probes["test"]["loss"],
-            f"share at step {sizes.last}": share(record, sizes.last),
+            "final loss (nats)": record.probes["test"]["loss"],
+            f"token share at step {sizes.last}": share(record, sizes.last),
             "identity path": path(record, sizes.last),
             "gradient, first block / last": first_over_last(record, sizes.last),
         }
@@ -846,35 +812,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-Most of them have kept their tokens apart to the last look. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block is nearly gone all the same. At step 20 $I + J_f$ still made up for the division;
-by step 140 it no longer did.
+Most of these runs have kept their tokens distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished nevertheless. At step 20 $I + J_f$ still compensated for the division.
+By step 140 it no longer did. This looks like the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians): writes that differ between tokens and still depend little on small changes.
 
-Could one have known at step 20? Three measures at step 20 are compared with how the runs end: thirty runs of Post-Norm, ten each with warm-up, without, and with the frequencies given. For each measure, take one run that learned and one that is
-stuck: how often does the first have the larger value? Half of the time would be chance. This table was made after looking, and the three kinds differ from the start, which alone could make such a table. The card below it
-asks twenty fresh runs of one kind.
+Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss, by ranks.
 """
-
-# %%
-every = [record for _, record in (*seen, *arms["with warm-up"])]
-MEASURES = {"identity path": path, SHARE: share, RATIO: first_over_last}
-
-
-def separates(measure, step, cut):
-    """Say how often a run that learns has more of a measure than a stuck one (0.5: no better than chance)."""
-    values = {
-        flag: [measure(one, step) for one in every if is_stuck(one, cut=cut) == flag]
-        for flag in (True, False)
-    }
-    pairs = len(values[True]) * len(values[False])
-    return mannwhitneyu(values[False], values[True]).statistic / pairs if pairs else float("nan")
-
-
-plots.table(
-    [
-        {"at step 20": name, **{f"cut {cut:g}": separates(of, sizes.then, cut) for cut in CUTS}}
-        for name, of in MEASURES.items()
-    ]
-)
 
 
 # %%
@@ -890,7 +832,7 @@ rank.after(given.measure("test.loss")).claim(
     "02-the-path-foretells-the-end",
     "< 0",
     "Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
-    found="Given the frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss, the share {share:.2f}.",
+    found="Among runs that were given the letter frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss; the token share has {share:.2f}.",
     source="seen in the ten runs of the first look",
     beside={
         "share": rank_ends(fresh, share, sizes.then),
@@ -902,36 +844,20 @@ rank.after(given.measure("test.loss")).claim(
     },
 )
 
-# %%
-plots.table(
-    [
-        {
-            "correlation with the end": f"{name}, {of}",
-            **{
-                f"step {step}": rank_ends(results, measure, step).mean
-                for step in (sizes.dip, sizes.then, sizes.later, sizes.last)
-            },
-        }
-        for name, results in {
-            "twenty fresh seeds": fresh,
-            "rate 0.018": slower,
-            f"{sizes.longer} steps": longer,
-        }.items()
-        for of, measure in MEASURES.items()
-    ],
-    digits=2,
-)
-
 # %% [markdown]
 r"""
-So dividing is not cleared. In these runs the tokens stay apart, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher it ended;
-how far apart its tokens were at that step shows no such link. The other two settings, another rate and longer runs, have ten seeds each and are less clear: in each there is one step at which the tokens' share foretells the end better than the path does; at the others its correlation is weak or has the other sign. In the longer runs the path says nothing yet at step 20. **A shared constant is one way to the plateau; writes that go on growing seem to be another.**
-The first is a cause, since we took it away. The second is only a correlation: no run here changes the dividing and nothing else.
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher was its final loss. How distinct its tokens were at that step shows no such relation. In the two other settings, with ten seeds each, the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+
+**A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
+The first is a cause, since removing it changed the outcome. The second is only a correlation: no run here changes the dividing and nothing else.
+
+Why do writes grow at a high learning rate? We did not measure it, but the size of Adam's steps allows it. Early in training a step moves a weight by about the learning rate, however small the gradient. At $0.025$ twenty steps in one direction move it by up to $0.5$. The initial weights of a $32\times32$ matrix
+have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$. Under Post-Norm a sublayer reads a normalized vector, so its write grows with its weights.
 
 ### What warm-up does
 
-With warm-up the tokens dip, too: look at step 12 in the slider. But they come back. Would five steps do? And
-would a low rate do without any?
+With warm-up the token share dips, too: look at step 12 in the slider. But it recovers. Would five steps of warm-up do? And
+would a low learning rate do without any? **What we did:** train Post-Norm with 5 and with 20 steps of warm-up, and at a rate of 0.003 without.
 """
 
 # %%
@@ -943,7 +869,6 @@ careful = lab.run(
     Experiment(brief, {"arm": {"low rate": {**post, "train.lr": 3e-3}}, "seed": sizes.seeds})
 )
 
-
 # %%
 rows = [
     (0, 0.025, stuck["Post-Norm"], shares["Post-Norm"]),
@@ -953,9 +878,9 @@ rows = [
 ]
 plots.table(
     [
-        {"warm-up (steps)": n, "rate": rate, "Post-Norm runs stuck": str(count)}
+        {"warm-up (steps)": n, "learning rate": rate, "Post-Norm runs stuck": str(count)}
         | {
-            f"share at step {step}": apart.at(step).median if apart else ""
+            f"token share at step {step}": apart.at(step).median if apart else ""
             for step in (sizes.dip, sizes.later)
         }
         for n, rate, count, apart in rows
@@ -964,8 +889,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-The table says how many steps of warm-up are enough here, and that a low rate needs none. With a full warm-up the dip comes all the same, so what warm-up
-prevents is not the dip, but the fall without return. At step 20, says the first of these tables, the norms of runs with warm-up have divided by far less: their rate is still low, and probably, since we did not measure it, their writes are shorter. The next cell trains one Post-Norm model in seconds. Change its warm-up.
+**What came out.** With 5 steps of warm-up most runs are still stuck, with 20 steps half of them are, and with 60 steps none is. At the low rate none is stuck without any warm-up. Even with the full warm-up the token share dips. So what warm-up
+prevents is not the dip, but the fall without return.
+
+Why does the dip do no harm there? With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less (the column *identity path* in [What is it stuck in?](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)): their learning rate is still low, and probably, since we did not measure it, their writes are shorter.
+
+The next cell trains one Post-Norm model in seconds. Change its warm-up.
 """
 
 
@@ -987,7 +916,7 @@ plots.loss_curves(
         "yours": [yours.losses],
     },
     reference={"letter frequencies": letters},
-    caption=f"Your run, with {warmup} steps of warm-up, beside three recorded ones of each kind.",
+    caption=f"Training loss of your run, with {warmup} steps of warm-up, and of three recorded runs of each kind.",
     provenance=lab.provenance(watched),
 ).named("warm-up-steps")
 
@@ -995,10 +924,12 @@ plots.loss_curves(
 r"""
 ### Where the story does not hold
 
-A plateau at one rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*
-that the book's chapters share: 20 characters a parameter, warm-up over a tenth of the steps for every arm, RMSNorm, SwiGLU,
-gradients clipped at 1, Megatron's initialization unless said otherwise. Its *rung* S has our six blocks of width 32 and 3,200 steps;
-rung M has width 64, windows of 64 and 6,000 steps; directions D and D24 are S with twelve and 24 blocks. The seeds that choose a rate report nothing.
+A plateau at one learning rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*, the shared grid of experiments
+that the book's chapters use: 20 characters per parameter, warm-up over a tenth of the steps for every method, RMSNorm, SwiGLU,
+gradients clipped at 1, Megatron's initialization unless said otherwise. Its sizes are called *rungs*. Rung S has our six blocks of width 32 and 3,200 steps.
+Rung M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are S with twelve and 24 blocks. We tune a learning rate with some seeds and evaluate it with others.
+
+**What we did.** First, one run of each of five recipes at five learning rates over two decades, all with warm-up. Then, at the second highest of these rates, five seeds of Post-Norm and of Pre-Norm. The explorer below the card draws the two blocks next to each other, with the losses that they reached at every rate that was tried.
 """
 
 # %%
@@ -1020,8 +951,8 @@ plots.curves(
         "letter frequencies": ngram_loss(ladder.build_text(rung), 1, "validation"),
         "trigram counts": ngram_loss(ladder.build_text(rung), 3, "validation"),
     },
-    caption="After 3,200 steps, with warm-up, at five rates over two decades. At the higher ones Post-Norm stands on the "
-    "plateau of letter frequencies and a model without norms diverges; Pre-Norm bends.",
+    caption="Validation loss of five recipes after 3,200 steps with warm-up, at five learning rates over two decades. At the higher rates Post-Norm stays on the "
+    "plateau of letter frequencies and the model without norms diverges, while Pre-Norm's loss rises but remains lower than the plateau.",
     provenance=lab.provenance(tuning),
 ).named("five-rates")
 
@@ -1035,20 +966,32 @@ for arm in ("post", "pre"):
     "02-warm-up-is-not-always-enough",
     "> 0",
     "At a rate at which Pre-Norm trains, Post-Norm gets stuck in spite of warm-up.",
-    found="At rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs are stuck after 3,200 steps; of Pre-Norm's {other_k} of {other_n}.",
+    found="At learning rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs are stuck after 3,200 steps, and {other_k} of {other_n} Pre-Norm runs.",
     source="the usual advice; against it Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
     published="Post-Norm from Xavier fails with 4,000 and 8,000 steps of warm-up, trains from a smaller start",
 )
 
+# %%
+show_explorer(
+    lab,
+    climbed,
+    "pre",
+    beside="post",
+    caption="A Post-Norm block next to a Pre-Norm block, and the validation loss that models of six such blocks reached at each learning "
+    "rate that was tried, with warm-up. The thick line is the residual stream.",
+).named("two-blocks")
+
 # %% [markdown]
 r"""
-Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and the trial's longer runs without the frequencies say the same. And warm-up is no cure: at too high a rate
-Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the table of warm-ups says. In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
-warm-up insufficient, and a smaller initialization to be the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate.
+**What came out.** At too high a learning rate Post-Norm is on the plateau in spite of warm-up, where Pre-Norm still trains. The card names the rate and counts the stuck runs of both. So warm-up is no cure at every rate. At a low rate Post-Norm needs none, as the table of warm-ups in the section before says.
+Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and in the longer runs without the frequencies none did in 600.
+
+In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
+warm-up insufficient, and a smaller initialization to be the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a learning rate.
 
 ### Each at its own rate
 
-Now the second half of the question: at its own rate, does Post-Norm end lower?
+Now the second half of the question: with the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the rate of each on three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
 """
 
 # %%
@@ -1058,7 +1001,7 @@ post_norm.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="On rung {rung} Post-Norm ends {apart:.4f} nats {side} Pre-Norm; on the smallest the difference is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.)",
+    found="On rung {rung} Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. On the smallest rung, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
@@ -1071,10 +1014,11 @@ post_norm.claim(
 
 # %% [markdown]
 r"""
-They end within the margin of each other, in models of six blocks that have learned to use their attention. On the smallest rung, which has the most seeds, Post-Norm ends a little higher, still within the margin:
-that is the interval inside the card's sentence. The reports of a Post-Norm ahead speak of translation and of deeper stacks; a tie here does not refute them. What Pre-Norm buys lies to the right of the best rate, in the figure of rates.
+**What came out.** The losses are within the margin of each other, in models of six blocks that have learned to use their attention. On the smaller size, S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin: that is the interval in brackets in the card's sentence.
 
-Does depth change it? The identity path is a product over all sublayers, so twice as many blocks should tell more than a wider model does.
+**Limits.** The reports of a Post-Norm that is better speak of translation and of deeper stacks. A tie here does not refute them. And equal losses at the best rates do not make the two equal elsewhere: what Pre-Norm buys is to the right of the best rate, as the figure of five rates and the explorer in the section before show.
+
+Does depth change it? The identity path is a product over all sublayers, so twice as many blocks should show more than a wider model does. We repeat the comparison with twelve blocks.
 """
 
 # %%
@@ -1082,18 +1026,19 @@ post_norm.claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
-    found="At twelve blocks, each at its own rate, Post-Norm ends {apart:.4f} nats {side} Pre-Norm ({n} seeds each).",
+    found="At twelve blocks, each with its tuned learning rate, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each). The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
     source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
 )
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm's mean is the higher one, and the interval still holds zero. Most of its width is what the choice of the two rates leaves open; one step above Post-Norm's best rate tried, every seed stays on letter frequencies. Until such a step was left out of the choice of a rate, the interval left out zero; we made that change after we had seen it ([shelf E](E_hybridnorm.ipynb#table-5-depth)). With 24 blocks Post-Norm is behind (there, too).
+With twelve blocks the mean of Post-Norm's losses is the higher one, and the interval still contains zero: we cannot distinguish them. Most of the interval's width is the uncertainty from tuning the two learning rates. With 24 blocks Post-Norm's loss is higher, on the one width and text that were tried ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 
 A stream that only adds grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-length of a late write, beside the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it also cheaper to leave one out?
+length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it also cheaper to leave one out?
+**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss.
 """
 
 
@@ -1125,8 +1070,8 @@ plots.by_depth(
     },
     ylabel="rise of the loss without this block (nats)",
     xlabel="block",
-    caption=f"The price of leaving out one block of a trained model, on rung {top}. Late Post-Norm blocks cost more than late Pre-Norm "
-    "blocks, early ones less.",
+    caption=f"Rise of the loss when one block of a trained model is left out, on rung {top}. Leaving out a late block costs Post-Norm more than "
+    "Pre-Norm, and leaving out an early one costs it less.",
     provenance=lab.provenance(climbed.where(stage="final", rung=top)),
 ).named("price-of-a-block")
 
@@ -1136,66 +1081,137 @@ save(LATE["second half without the last"]).claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
     "> 0",
     "Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.",
-    found="On rung {rung} removing a late Post-Norm block costs {mean:.2f} nats more than a late Pre-Norm one; over all blocks it costs {whole:.2f} nats {less}.",
+    found="On rung {rung} removing a late block costs Post-Norm {mean:.2f} nats more than Pre-Norm; averaged over all blocks, removing one costs it {whole:.2f} nats {less}.",
     source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
     beside={"whole": abs(whole), "less": "less" if whole < 0 else "more"},
 )
 
 
-# %%
-plots.table(
-    [
-        {
-            "blocks": name,
-            **{
-                f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": f"{gap:+z.3f}"
-                for rung, gap in save(blocks).items()
-            },
-        }
-        for name, blocks in LATE.items()
-    ]
-)
-
 # %% [markdown]
 r"""
-So Post-Norm leans on its late blocks, and less on its early ones: on S and M, averaged over all blocks, leaving one out costs it a little less than it costs Pre-Norm.
-The work is shared out differently. In the figure Pre-Norm's own late blocks are no cheaper than its middle ones, and the loss shows no price at all. Mix-LN, LNS and ResiDual were made to wake late blocks; shelf C tries them: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm. Leaving out an early one costs it less, so that on S and M, averaged over all blocks, leaving one out costs Post-Norm a little less (on the deeper variants a little more: the table in [How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+The work is shared out differently.
+
+**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they are no cheaper than the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Still, several recipes were made to make late blocks count. They are among the answers below, and shelf C tries them: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 
-Many recipes want both, a highway and late blocks that count. Each changes the equation in one place:
+Many recipes want both, a highway and late blocks that count. Seven of them move or add a norm or a skip. The last row, LNS, leaves the norms where Pre-Norm has them and scales their output.
 
-| answer | equation | what it is for |
+| answer | equation | norm on the stream? |
 | --- | --- | --- |
-| output norm ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | $x \leftarrow x + N(f(x))$ | a write has a size of its own, whatever the sublayer puts out |
-| Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$ | the same, and the sublayer reads a normed stream as well ($M$ is a second norm) |
-| Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | the same, from the first write on |
-| Mix-LN | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | the first quarter of the blocks keeps the stream short, so that the writes of the later ones count |
-| ResiDual | $x \leftarrow N(x + f(x))$ and beside it $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | one stream fades, the other keeps everything |
-| B2T | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is what the block read | one more skip, around all norms of the block but the last |
-| Admin | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$ | $\omega_i$ begins so large that every write is small beside the skip |
+| Post-Norm | $x \leftarrow N(x + f(x))$ | yes |
+| Pre-Norm | $x \leftarrow x + f(N(x))$ | no |
+| output norm ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | $x \leftarrow x + N(f(x))$ | no |
+| Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) | $x \leftarrow x + M(f(N(x)))$, where $M$ is a second norm | no |
+| Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | once, at its start |
+| Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | in the first quarter |
+| ResiDual ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)) | $x \leftarrow N(x + f(x))$ and, in parallel, $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | on $x$, not on $r$ |
+| B2T ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is what the block read | yes |
+| Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
+| LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Who uses which, and what their sources report, stands on [a page of their own](placements.md); what became of them in our models, on
-the shelf [Zoo](C_zoo.ipynb).
+One quantity shows their difference at the start of training: the share of the embedding that is left in the final vector. Let the embedding and every write have variance 1 and be unrelated. Pre-Norm ends on a sum of $1 + S$ such vectors, so the share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
+Post-Norm's is $2^{-S/2}$, for the same two depths $0.016$ and $4\cdot10^{-15}$. A root falls slowly with depth, a power fast. A gradient that takes the skips alone comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
+
+For each answer a fold gives its effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result by which it would be *wrong*. In the first steps Adam moves each weight by about the learning rate, whatever the size of the gradient.
+
+<details><summary>Pre-Norm: nothing on the stream is divided</summary>
+
+*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* 1 on the skip, divided once by the final norm. A branch's gradient is divided by the size of the stream. There is no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's. *Cost:* a stream that grows, so that a late write turns it by $1/\sqrt S$ only.
+*Wrong if* its tokens merged where Post-Norm's do, or if its late blocks were idle. We saw neither, at the sizes that we trained.
+
+</details>
+<details><summary>Output norm: every write has a fixed size</summary>
+
+*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The share is Pre-Norm's. The sublayer reads the stream unnormalized. *Gradient:* 1 on the skip, as in Pre-Norm. A branch's gradient is divided by the size of its raw write. *First steps:* the size of a write does not change, only its direction, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
+*Cost:* as many norms as Pre-Norm has, and inputs of sublayers that grow with the stream. *Wrong if* the trained stream grew no less than Pre-Norm's. In our models it is smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
+
+</details>
+<details><summary>Sandwich: every input and every write has a fixed size</summary>
+
+*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the branch's is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
+
+</details>
+<details><summary>Peri: the embedding has a fixed size, too</summary>
+
+*Signal:* as Sandwich, and the embedding enters the stream at the size of a write, however small it was drawn. *Gradient:* the embedding's is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, and one norm more. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
+
+</details>
+<details><summary>Mix-LN: the stream fades in the first quarter only</summary>
+
+*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum, of fewer writes. Of six blocks one is Post-Norm, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* the same factor. At 48 blocks the twelve that are Post-Norm cost $2^{-12}$. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
+*Wrong if* leaving out a late block cost no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two, though Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
+
+</details>
+<details><summary>ResiDual: one stream fades, the other keeps everything</summary>
+
+*Signal:* $x$ fades as in Post-Norm, $r$ keeps everything with weight one, and its share is Pre-Norm's. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens, and in $x$ it divides them. *Cost:* a second stream to store and move, and one more norm.
+*Wrong if* the last block of a deep stack moved the output no more than Pre-Norm's does. In fresh models the last block moves it by a share that does not shrink with depth.
+
+</details>
+<details><summary>B2T: one more skip, around all norms of the block but the last</summary>
+
+*Signal:* the block's input $e$ passes one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$: a block keeps $1.71/2.10 = 0.81$ of $e$, where Post-Norm keeps $0.5$. Over six blocks that is $0.29$, over 48 still a power, $5\cdot10^{-5}$. *Gradient:* the same factor on the skips. *First steps:* as Post-Norm's, with writes that are smaller compared with the sum. *Cost:* one addition per block, and $e$ to keep.
+*Wrong if* it failed at the rates at which Post-Norm fails. Ours learns at one such rate, in one seed, but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
+
+</details>
+<details><summary>Admin: the skip is so heavy that every write begins small</summary>
+
+*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and the factors telescope to Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
+*Wrong if* it failed wherever Post-Norm does. Ours learns in part at a rate too high for Post-Norm, in one seed.
+
+</details>
+<details><summary>LNS: late writes begin small</summary>
+
+*Signal:* for a sublayer whose output scales with its input, write variances become $1/\ell$. They add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* 1 on the skip, $1/\sqrt\ell$ on the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, no norm and no parameter. The gain of the norm can learn the factor away.
+*Wrong if* late blocks counted for no more than under Pre-Norm. In our six blocks they count for *less* although the loss is lower, which speaks against this reason at six blocks. The paper speaks of twelve and more.
+
+</details>
+
+Four remedies leave the equation of the block as it is. The last one is our intervention, a test rather than a recipe.
+
+<details><summary>Warm-up: the first steps are small</summary>
+
+$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first ones are $T$ times smaller and grow. *Cost:* $T$ steps below the full rate, and $T$ to choose. *Wrong if* runs got stuck in spite of it. At a high enough rate ours do, so it is a remedy at some rates.
+
+</details>
+<details><summary>A lower learning rate: all steps are small</summary>
+
+*Signal, gradient:* unchanged at step 0. *First steps:* smaller by one factor, as all later ones are. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low rate that we tried none did.
+
+</details>
+<details><summary>Smaller initial weights: writes begin small</summary>
+
+Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no time. *Wrong if* it prevented nothing once writes have grown: our models start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
+
+</details>
+<details><summary>Giving the frequencies: there is no constant to write</summary>
+
+Logits $W x_S + b$ with a fixed $b$, the logarithm of each letter's frequency. *Signal:* the stream need not carry the constant, and the token share stays large. *Gradient:* it still reaches the first block at step 20, although the identity path is small. *First steps:* they need not move all tokens in one direction. *Cost:* a count of the letters. *Wrong if* tokens merged nevertheless, or if Pre-Norm gained as much. Neither happened, but writes that go on growing still led some runs onto the plateau.
+
+</details>
+
+A [separate page](placements.md) says who uses which, and what their sources report. The shelf [Zoo](C_zoo.ipynb) has what became of them in our models.
 
 ## Where it goes wrong
 
 Most wrong blocks train, so a loss curve seldom finds them. Compare with the equation instead.
 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm and
-normalizes the *input* of each sublayer ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for whoever cites it as the original.
+normalizes the *input* of each sublayer ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for anybody who cites it as the original.
 
-**The skip carries the norm.** One variable too few, and the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
-rates its line, "normed skip", lies on Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
+**The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
+five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
-**The final norm is missing.** Switch a Post-Norm model to Pre-Norm, and the last norm is easily forgotten;
-[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). There is a test without any training: triple what the last block puts out. If a norm follows, no logit changes.
+**The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
+[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). There is a test without any training: triple the output of the last block. If a norm follows, no logit changes.
 
 *A bug to find.* `h = norm(x); x = h + f(h)`, twelve times, then a head on `norm(x)`. The author calls it Pre-Norm. What is it, and which single test tells?
 
 <details><summary>Answer</summary>
 
-It is Post-Norm with a norm on the embedding: put $y = N(x)$. Multiply $x$ by 3 in front of a block. In Pre-Norm the skip keeps the factor; here the block's output does not change.
+It is Post-Norm with a norm on the embedding: put $y = N(x)$. Multiply $x$ by 3 before a block. In Pre-Norm the skip keeps the factor; here the block's output does not change.
 
 </details>
 """
@@ -1233,10 +1249,170 @@ def change_when_tripled(final_norm):
 exact(change_when_tripled(None), tolerance=1e-3).claim(
     "02-tripling-finds-a-missing-final-norm",
     "< 1e-3",
-    "With a final norm logits are blind to the size of the last block's output.",
-    found="Tripling the last block's output changes logits by {mean:.0e} of the largest with a final norm, by {bare:.1f} without.",
+    "With a final norm the logits are invariant to the scale of the last block's output.",
+    found="Tripling the last block's output changes the logits by at most {mean:.0e} of the largest logit with a final norm, and by up to {bare:.1f} of it without.",
     source="the norm's own scale invariance",
     beside={"bare": change_when_tripled(False)},
+)
+
+# %% [markdown]
+r"""
+## How we know
+
+This section has further checks of the results above. The chapter's argument does not need it.
+
+**Which runs count as stuck?** The threshold of a tenth of a nat is a choice. The table counts the stuck runs of [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up) with half and with twice the threshold, too.
+"""
+
+
+# %%
+CUTS = (0.05, 0.1, 0.2)  # nats below letter frequencies
+
+
+def count_stuck(results):
+    """Count the stuck runs of an arm, by three cuts."""
+    return {
+        f"stuck, cut {cut:g}": str(results.count(lambda record, cut=cut: is_stuck(record, cut=cut)))
+        for cut in CUTS
+    }
+
+
+# %%
+plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
+
+# %% [markdown]
+r"""
+**Is it the division, or the constant?** The norms of the runs that were given the frequencies have divided by less at step 20 than plain Post-Norm's. So the table below compares them at equal division, in its first two rows: the second row is plain Post-Norm at an earlier step, the first measured step at which its norms have divided by
+as much as those in the first row. There, hardly any gradient reaches the first block of plain Post-Norm, whereas in the runs that were given the frequencies it does. The last row shows these runs at the last measured step.
+"""
+
+# %%
+# The step at which plain Post-Norm's norms have divided by as much as the other's have at the second look.
+left = given.measure(path, at=sizes.then).median
+looks = arms["Post-Norm"].rows[0][1].probes["token-share"]
+same_dose = next(
+    (n for n in looks if arms["Post-Norm"].measure(path, at=n).median <= left), sizes.then
+)
+
+# %%
+plots.table(
+    [
+        look("frequencies given", sizes.then),
+        look("Post-Norm", same_dose),
+        look("Post-Norm", sizes.then),
+        look("frequencies given", sizes.last),
+    ],
+    digits=2,
+)
+
+# %% [markdown]
+r"""
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on the threshold, and on which seeds are counted. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and it says the same in every row.
+"""
+
+
+# %%
+def compare_ends(name, results):
+    """Compare the two sides of the trial by cuts and by ranks; a row of a table."""
+    by_arm = results.by("arm")
+    given_it, without = (count_stuck(by_arm[arm]) for arm in ("frequencies given", "Post-Norm"))
+    ends, plain_ends = read_ends(results)
+    return {
+        "runs": name,
+        **{cut: f"{without[cut]}, given {given_it[cut]}" for cut in without},
+        "p of the rank test": mannwhitneyu(plain_ends.values, ends.values).pvalue,
+    }
+
+
+# %%
+seen = arms["Post-Norm"] + given
+plots.table(
+    [
+        compare_ends("the ten seeds of the first look", seen),
+        compare_ends("twenty new seeds", fresh),
+        compare_ends("rate 0.018", slower),
+        compare_ends(f"{sizes.longer} steps", longer),
+    ],
+    digits=2,
+)
+
+# %% [markdown]
+r"""
+**Could one have known at step 20?** We compare three measures at step 20 with the final loss, over thirty runs of Post-Norm: ten with warm-up, ten without, and ten that were given the frequencies. Draw one run that learned and one that is stuck. The table says how often the first has the larger value. By chance it would be half of the time.
+The table is post hoc, and the three kinds of run differ from the start, which alone could produce such a table. That is why the chapter's card tests twenty new runs of a single kind.
+"""
+
+# %%
+every = [record for _, record in (*seen, *arms["with warm-up"])]
+MEASURES = {"identity path": path, SHARE: share, RATIO: first_over_last}
+
+
+def separates(measure, step, cut):
+    """Say how often a run that learns has more of a measure than a stuck one (0.5: no better than chance)."""
+    values = {
+        flag: [measure(one, step) for one in every if is_stuck(one, cut=cut) == flag]
+        for flag in (True, False)
+    }
+    pairs = len(values[True]) * len(values[False])
+    return mannwhitneyu(values[False], values[True]).statistic / pairs if pairs else float("nan")
+
+
+plots.table(
+    [
+        {"at step 20": name, **{f"cut {cut:g}": separates(of, sizes.then, cut) for cut in CUTS}}
+        for name, of in MEASURES.items()
+    ]
+)
+
+# %% [markdown]
+r"""
+The next table has the rank correlations of the same three measures with the final loss, among runs that were given the frequencies: each at four steps, in three settings. A negative number means that runs with more of the measure reach a lower loss.
+
+In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it does so less well, and at step 12 the token share does it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share predicts better, and at step 140 the path does. At the other steps the token share's correlation is weak or has the other sign.
+The two other settings have ten seeds each.
+"""
+
+
+# %%
+plots.table(
+    [
+        {
+            "rank correlation with the final loss": f"{name}, {of}",
+            **{
+                f"step {step}": rank_ends(results, measure, step).mean
+                for step in (sizes.dip, sizes.then, sizes.later, sizes.last)
+            },
+        }
+        for name, results in {
+            "twenty new seeds": fresh,
+            "rate 0.018": slower,
+            f"{sizes.longer} steps": longer,
+        }.items()
+        for of, measure in MEASURES.items()
+    ],
+    digits=2,
+)
+
+# %% [markdown]
+r"""
+**Twelve blocks: which rates may choose the tuned rate?** One step above Post-Norm's best rate among those tried, every seed stayed on letter frequencies. If the loss at that rate takes part in choosing the tuned rate, the interval excludes zero. If it does not, the interval contains zero. We left it out, and made this change after seeing the result ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+
+**Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
+"""
+
+
+# %%
+plots.table(
+    [
+        {
+            "blocks": name,
+            **{
+                f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": f"{gap:+z.3f}"
+                for rung, gap in save(blocks).items()
+            },
+        }
+        for name, blocks in LATE.items()
+    ]
 )
 
 # %% [markdown]
@@ -1316,9 +1492,9 @@ assert check_pull_back(solved_pull_back).ok
 
 # %% [markdown]
 r"""
-**4 (open).** The trial leaves a hole: some runs that were given the letter frequencies are stuck all the same. Which rescue
+**4 (open).** The intervention leaves a hole: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
 closes it? Write down a prediction, and what result would change your mind. Then compare: (a) the frequencies and ten steps of warm-up; (b) the
-frequencies and a third of the rate; (c) no frequencies, but the whole gradient clipped to norm 1.
+frequencies and a third of the learning rate; (c) no frequencies, but the whole gradient clipped to norm 1.
 """
 
 # %% tags=["exercise"]
@@ -1343,38 +1519,38 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 ## What you now know
 
-- **How can the place of one norm decide?** Every model first writes one constant, letter frequencies. Pre-Norm adds it beside the tokens;
-  Post-Norm divides the sum, tokens included. At a rate as high as this one the tokens of most runs merge, and little of the gradient that could part them comes through.
+- **How can the place of one norm decide?** Every model first writes one constant vector, the letter frequencies. Pre-Norm adds it next to the tokens' content;
+  Post-Norm divides the sum, and that content with it. At a learning rate as high as this one the tokens of most runs merge, and little of the gradient that could separate them gets through.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay apart and runs end lower**, at two rates and two lengths. At the lower rate most tokens stay apart without them, too, so merging is not the whole gain. It is no full cure: among the longer runs many are stuck.
+- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower rate most tokens stay distinct without them, too, so preventing the merger is not the whole gain. Nor is it a complete cure: among the longer runs many are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole of it.** Among runs that were given the frequencies, those whose norms have divided more end higher, seen at step 20 in twenty short runs, whose tokens all stay apart, and at the last look, before a quarter of the training, in ten longer ones. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, which comes before a quarter of their training. A change of the dividing alone was not tried.
   <!-- 02-the-path-foretells-the-end -->
-- **Not at step 0.** Vanishing gradients, large last gradients, a long first step: at initialization, with 6 blocks, none tells the two apart. A floor does not exist.
+- **Nothing shows at step 0.** Vanishing gradients, large gradients in the last layer, too long a first step: at initialization, with 6 blocks, none of these distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
-- With warm-up tokens dip and come back; at a low rate they need none here, and at one too high it is not enough.
+- With warm-up, tokens also become alike at first, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at too high a rate warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** Each at its own rate, they end within 0.02 nats of each other with 6 blocks; with 12 they are not told apart, and with 24, on the one width and text that were tried, Post-Norm ends above. Pre-Norm buys room above the best rate. Post-Norm leaves more of the work to its late blocks, and less to its early ones.
+- **What is the place worth?** With the learning rate of each tuned, their losses are within 0.02 nats of each other with 6 blocks. With 12 we cannot distinguish them, and with 24, on the one width and text that were tried, Post-Norm's loss is higher. Pre-Norm tolerates rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
-- A wrong placement often trains. Compare with the equation, and triple the last block's output.
+- A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->
 
 ## To carry away
 
 - **Equations.** Post-Norm $x \leftarrow N(x + f(x))$; Pre-Norm $x \leftarrow x + f(N(x))$, and one norm after the last block.
-- **Use.** Pre-Norm unless there is a reason: it has room above the best rate.
-- **Cost.** Pre-Norm's stream grows, so late writes count less; Post-Norm divides what earlier layers wrote, and wants warm-up or a low rate.
-- **Relatives.** Output norm, Sandwich, Peri, Mix-LN, ResiDual, B2T, Admin.
+- **Use.** Pre-Norm unless there is a reason against it: it tolerates learning rates above its best one.
+- **Cost.** Pre-Norm's stream grows, so late writes count for less. Post-Norm divides what earlier layers wrote, and needs warm-up or a low rate.
+- **Related methods.** Output norm, Sandwich, Peri, Mix-LN, ResiDual, B2T, Admin, LNS.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the loss stops at letter (or token) frequencies | Post-Norm's tokens have merged, or its norms divide by growing writes | warm-up, a lower rate, Pre-Norm |
-| the loss is fine and the model is not the paper's | the norm stands elsewhere than the text says | compare with the equation |
+| the loss is fine and the model is not the paper's | the norm is not where the text says it is | compare with the equation |
 | logits grow when the last block's output is tripled | the final norm is missing | add it |
 
 ## References
 
-Works cited: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795).
+Works cited: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Sun et al. (2025)](https://arxiv.org/abs/2502.05795).
 Full entries are on the book's page of references.
 """
 
