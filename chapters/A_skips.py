@@ -40,9 +40,9 @@ seed = 0
 
 # %%
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import log, pi
-from statistics import fmean
+from statistics import fmean, linear_regression
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
-from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.experiments import Experiment, Lab, Run, combine, computed, exact, ladder, regime
 from labkit.model.stacks import STEPS, StackConfig
 from labkit.placements import RECIPES, Place
 from labkit.probes.look import residual_streams
@@ -126,21 +126,18 @@ plots.panels(
     {"y": drawn},
     xlabel="x",
     caption="A wave, and two residual networks that nobody trained. Each block after the first adds one bend at most; the one at x = ½ adds none, for the wave is straight there.",
-).named("built-by-hand")  # fmt: skip
+).named("built-by-hand")
 
 # %%
 blocks = 64
 bound = (2 * pi) ** 2 / (8 * blocks**2)
-claim(
+exact((lay_hinges(wave, blocks)(at) - wave(at)).abs().max()).claim(
     "A-hinges-fit-a-wave",
-    "{blocks} residual blocks of one unit miss sin 2πx by {mean:.5f} at most; the bound is {bound:.5f}.",
-    (lay_hinges(wave, blocks)(at) - wave(at)).abs().max().item(),
-    blocks=blocks,
-    bound=bound,
-    said="A residual network of 64 blocks with one unit each fits a wave to a stated error.",
+    f"<= {bound:.6f}",
+    "A residual network of 64 blocks with one unit each fits a wave to a stated error.",
+    found="{blocks} residual blocks of one unit miss sin 2πx by {mean:.5f} at most; the bound is {bound:.5f}.",
     source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
-    criterion=f"<= {bound:.6f}",
-    kind="exact",
+    beside={"blocks": blocks, "bound": bound},
 )
 
 # %% [markdown]
@@ -196,18 +193,17 @@ plots.by_depth(
 ).named("stretch")
 
 # %%
-claim(
+exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
     "A-spectral-norm-bounds-growth",
-    "Of the bound, random matrices reach {mean:.0e}, one symmetric matrix {shared:.2f}, orthogonal ones {turned:.3f}.",
-    lengths["random"][-1] / 1.01**96,
-    shared=lengths["one symmetric matrix"][-1] / 1.01**96,
-    turned=lengths["orthogonal"][-1] / 1.01**96,
-    said="A spectral norm of 1.01 is a bound, not a gain: random matrices of that norm shrink a signal to nothing.",
+    "< 1e-20",
+    "A spectral norm of 1.01 is a bound, not a gain: random matrices of that norm shrink a signal to nothing.",
+    found="Of the bound, random matrices reach {mean:.0e}, one symmetric matrix {shared:.2f}, orthogonal ones {turned:.3f}.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="spectral norm 1.01 means growth like 1.01 to the power L",
-    criterion="< 1e-20",
-    kind="exact",
-    tolerance=1e-20,
+    beside={
+        "shared": lengths["one symmetric matrix"][-1] / 1.01**96,
+        "turned": lengths["orthogonal"][-1] / 1.01**96,
+    },
 )
 
 # %% [markdown]
@@ -241,19 +237,20 @@ def fade(activation, of_seed, layers=48, width=64):
 
 # %%
 faded, tanh = [fade(torch.sigmoid, s) for s in five], [fade(torch.tanh, s) for s in five]
-claim(
+computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).claim(
     "A-sigmoid-layers-vanish",
-    "Through 48 sigmoid layers the gradient falls to 10^{mean:.0f}, outputs keep an RMS of {size:.2f} and differ by {spread:.0e}; through tanh {of_tanh:.1f}.",
-    [float(np.log10(ratio)) if rms > 0.1 else 0.0 for ratio, rms, _ in faded],
-    size=fmean(rms for _, rms, _ in faded),
-    spread=fmean(spread for *_, spread in faded),
-    of_tanh=fmean(ratio for ratio, *_ in tanh),
-    said="Through many sigmoid layers gradients vanish though outputs keep their size.",
+    "< -10",
+    "Through many sigmoid layers gradients vanish though outputs keep their size.",
+    found="Through 48 sigmoid layers the gradient falls to 10^{mean:.0f}, outputs keep an RMS of {size:.2f} and differ by {spread:.0e}; through tanh {of_tanh:.1f}.",
     source="Exploring the Transformer, part 14, l. 16",
-    criterion="< -10",
-    kind="at",
-    tried={"control": "tanh", "last step": "first weights alone"},
-)  # fmt: skip
+    beside={
+        "size": fmean(rms for _, rms, _ in faded),
+        "spread": fmean(spread for *_, spread in faded),
+        "of_tanh": fmean(ratio for ratio, *_ in tanh),
+        "control": "tanh",
+        "last step": "first weights alone",
+    },
+)
 
 # %% [markdown]
 r"""
@@ -285,15 +282,13 @@ for norm in ("none", "batch"):
         copies = [build_copy(x, norm == "batch") for _ in range(high - low)]
         deeper = nn.Sequential(shallow[:-1], *copies, shallow[-1]).double().eval()
         moved[norm] = (deeper(images.double()) - shallow(images.double())).abs().max().item()
-claim(
+exact(moved["none"]).claim(
     "A-deeper-holds-the-shallow",
-    "Copying layers, put on top of a plain network, move no logit: {mean:g} at most; with BatchNorm, in evaluation, {normed:.0e}.",
-    moved["none"],
-    normed=moved["batch"],
-    said="A deeper plain network can compute exactly what a shallower one does.",
+    "<= 0",
+    "A deeper plain network can compute exactly what a shallower one does.",
+    found="Copying layers, put on top of a plain network, move no logit: {mean:g} at most; with BatchNorm, in evaluation, {normed:.0e}.",
     source="He et al. 2016a, arXiv 1512.03385, section 1",
-    criterion="<= 0",
-    kind="exact",
+    beside={"normed": moved["batch"]},
 )
 
 # %% [markdown]
@@ -317,16 +312,20 @@ digits = Run(
     train=TrainConfig(steps=sizes.steps, optimizer="sgd", schedule="linear"),
 )
 # %%
-field = {"design": designs, "model.depth": [low, high], "train.lr": sizes.rates}
-tuning = lab.run(Experiment(digits, {**field, "seed": [ladder.TUNING_SEED]}))
+arms = {
+    f"{name}, {depth} layers": {**fields, "model.depth": depth}
+    for name, fields in designs.items()
+    for depth in (low, high)
+}
+search = {"train.lr": sizes.rates, "seed": [ladder.TUNING_SEED]}
+tuning = lab.run(Experiment(digits, {"arm": arms, **search}))
 
 
-def tune_again(name, depth, tuned):
+def tune_again(arm, tuned):
     """Let two more seeds judge a ResNet's best rate and its neighbours, until the best stays."""
-    if "ResNet" not in name or size == "smoke":
+    if "ResNet" not in arm or size == "smoke":
         return tuned
     grid, asked = [*sizes.rates, 1.0], set()  # where the last is the best, the next is tried too
-    arm = {"design": {name: designs[name]}, "model.depth": [depth]}
     while True:
         at = grid.index(tuned.best("lr"))
         near = [lr for lr in grid[max(at - 1, 0) : at + 2] if lr not in asked]
@@ -334,45 +333,44 @@ def tune_again(name, depth, tuned):
             return tuned
         asked |= {*near}
         again = {"train.lr": near, "seed": ladder.TUNING_SEEDS[1:]}
-        tuned += lab.run(Experiment(digits, {**arm, **again}))
+        tuned += lab.run(Experiment(digits, {"arm": {arm: arms[arm]}, **again}))
 
 
-judged, own = {}, {}
-for name, part in tuning.by("design").items():
-    for depth, cell in part.by("depth").items():
-        judged[name, depth] = tune_again(name, depth, cell)
-        rate = judged[name, depth].best("lr")
-        own[f"{name} | {depth}"] = {**designs[name], "model.depth": depth, "train.lr": rate}
+judged = {arm: tune_again(arm, part) for arm, part in tuning.by("arm").items()}
+own = {arm: {**arms[arm], "train.lr": part.best("lr")} for arm, part in judged.items()}
 final = lab.run(Experiment(digits, {"arm": own, "seed": five})).by("arm")
 
 
 # %%
-def end_of_training(runs):
-    """Mean loss of the last twenty training batches, for each seed; NaN where a run diverged."""
-    return runs.values(
-        lambda record: float(np.mean(record.losses[-20:])) if record.diverged_at is None else np.nan
-    )
+def fit(record):
+    """Return how well a run fits its training data at the end; infinite where it diverged."""
+    return np.mean(record.losses[-20:]) if record.diverged_at is None else np.inf
 
 
-def tested(name, depth, what="loss"):
-    """Loss (or accuracy) on test digits, for each seed; NaN where a run diverged."""
-    found = final[f"{name} | {depth}"].values(f"test.{what}")
-    return [np.nan if value is None else value for value in found]
+def measure_tuned(runs, search, what="test.loss"):
+    """Read runs at the best rate of a search, and note what that search lacks."""
+    lacking = regime.untuned(search, five)
+    return runs.measure(what).tuned(lacking).after(search.measure("validation.loss"))
+
+
+def measure_own(name, depth, what="test.loss"):
+    """Read a network at its own rate."""
+    arm = f"{name}, {depth} layers"
+    return measure_tuned(final[arm], judged[arm], what)
 
 
 # %%
-shown = {"plain, BatchNorm": low, "plain, BatchNorm ": high, "ResNet v1": low, "ResNet v1 ": high}
+shown = [
+    f"{name}, {depth} layers" for name in ("plain, BatchNorm", "ResNet v1") for depth in (low, high)
+]
 plots.loss_curves(
-    {
-        f"{name.strip()}, {depth} layers": final[f"{name.strip()} | {depth}"].values(lambda r: r.losses)
-        for name, depth in shown.items()
-    },
+    {arm: final[arm].values(lambda record: record.losses) for arm in shown},
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
     caption="Training loss, each network at its own rate. Without skips the deeper network ends far above the shallower one; with skips, a little above.",
     provenance=lab.provenance(*final.values()),
-).named("deeper-is-worse")  # fmt: skip
+).named("deeper-is-worse")
 
 # %%
 plots.table(
@@ -380,10 +378,10 @@ plots.table(
         {
             "design": name,
             "layers": depth,
-            "own rate": f"{own[f'{name} | {depth}']['train.lr']:g}",
-            "training loss": fmean(end_of_training(final[f"{name} | {depth}"])),
-            "test loss": fmean(tested(name, depth)),
-            "digits read right": fmean(tested(name, depth, "accuracy")),
+            "own rate": f"{own[f'{name}, {depth} layers']['train.lr']:g}",
+            "training loss": measure_own(name, depth, fit).mean,
+            "test loss": measure_own(name, depth).mean,
+            "digits read right": measure_own(name, depth, "test.accuracy").mean,
         }
         for name in designs
         for depth in (low, high)
@@ -391,89 +389,68 @@ plots.table(
 )
 
 # %%
-degradation = {
-    "source": "He et al. 2016a, arXiv 1512.03385, Figures 1 and 6 (CIFAR-10)",
-    "published": "20 and 56 layers: without skips the deeper one has the higher training error",
-    "kind": "best",
-    "since": final[f"plain | {low}"].find_start(),
-}  # fmt: skip
+figures = "He et al. 2016a, arXiv 1512.03385, Figures 1 and 6 (CIFAR-10)"
+printed = "20 and 56 layers: without skips the deeper one has the higher training error"
 at_the_end = {"last step": "the last 20 batches of 400"}
-left = {
-    name: [lack for d in (low, high) for lack in regime.untuned(judged[name, d], five, by="depth")]
-    for name in designs
-}
+cost = {name: measure_own(name, high, fit) - measure_own(name, low, fit) for name in designs}
 
-
-def rise(name, runs=final):
-    """Training loss of the deeper network minus that of the shallower one, for each seed."""
-    ends = [end_of_training(runs[f"{name} | {depth}"]) for depth in (high, low)]
-    return minus(*ends)
-
-
-cost = {name: rise(name) for name in designs}
 # %%
-claim(
+cost["plain, BatchNorm"].claim(
     "A-deeper-plain-fits-worse",
-    f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
-    cost["plain, BatchNorm"],
-    said="With BatchNorm and without skips, the deeper network fits its own training data worse.",
-    criterion="> 0.3",
-    tried={**at_the_end, "second value": "without BatchNorm"},
-    lacking=left["plain, BatchNorm"],
-    **degradation,
+    "> 0.3",
+    "With BatchNorm and without skips, the deeper network fits its own training data worse.",
+    found=f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
+    source=figures,
+    published=printed,
+    beside={**at_the_end, "second value": "without BatchNorm"},
 )
+
 # %%
-claim(
+cost["plain"].claim(
     "A-deeper-bare-fits-worse",
-    f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
-    cost["plain"],
-    said="Without norms and without skips, too, the deeper network fits its own training data worse.",
-    criterion="> 0.1",
-    tried={**at_the_end, "second value": "with BatchNorm"},
-    lacking=left["plain"],
-    **degradation,
+    "> 0.1",
+    "Without norms and without skips, too, the deeper network fits its own training data worse.",
+    found=f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
+    source=figures,
+    published=printed,
+    beside={**at_the_end, "second value": "with BatchNorm"},
 )
+
 # %%
-claim(
+cost["ResNet v1"].claim(
     "A-depth-costs-skips-nothing",
-    f"ResNet v1: {high} layers end {{mean:.3f}} nats above {low} on their training data.",
-    cost["ResNet v1"],
-    said="With skips, the deeper network ends less than 0.1 nats above the shallower one on its own training data.",
-    criterion="< 0.1",
-    tried={**at_the_end, "second value": "four times the steps (below)"},
-    lacking=left["ResNet v1"],
-    **{**degradation, "source": "this book: a bound of 0.1 nats", "published": None},
+    "< 0.1",
+    "With skips, the deeper network ends less than 0.1 nats above the shallower one on its own training data.",
+    found=f"ResNet v1: {high} layers end {{mean:.3f}} nats above {low} on their training data.",
+    source="this book: a bound of 0.1 nats",
+    beside={**at_the_end, "second value": "four times the steps (below)"},
 )
 
 
 # %%
-def saved(bare, skip):
-    """Share of the rise in training loss that skips take away, for each seed."""
-    return [
-        1 - with_skips / without for without, with_skips in zip(cost[bare], cost[skip], strict=True)
-    ]
+def share_saved(skips, bare):
+    """Compute the share of the rise in training loss that skips take away."""
+    return 1 - skips / bare
 
 
-claim(
+combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
     "A-skips-cut-the-cost-of-depth",
-    f"Of the rise in training loss from {low} to {high} layers with BatchNorm, skips take away {{mean:.0%}}.",
-    saved("plain, BatchNorm", "ResNet v1"),
-    said="Skips alone, put into a network with BatchNorm, take away most of the cost of depth.",
-    criterion="> 0.5",
-    tried=at_the_end,
-    lacking=[*left["plain, BatchNorm"], *left["ResNet v1"]],
-    **degradation,
+    "> 0.5",
+    "Skips alone, put into a network with BatchNorm, take away most of the cost of depth.",
+    found=f"Of the rise in training loss from {low} to {high} layers with BatchNorm, skips take away {{mean:.0%}}.",
+    source=figures,
+    published=printed,
+    beside=at_the_end,
 )
+
 # %%
-claim(
+combine(share_saved, cost["skips, small branches"], cost["plain"]).claim(
     "A-small-branches-cut-the-cost",
-    f"Of the rise in training loss from {low} to {high} layers without norms, skips with small branches take away {{mean:.1%}}.",
-    saved("plain", "skips, small branches"),
-    said="Without norms, skips with small branches take away most of the cost of depth.",
-    criterion="> 0.5",
-    tried=at_the_end,
-    lacking=[*left["plain"], *left["skips, small branches"]],
-    **{**degradation, "source": "this book", "published": None},
+    "> 0.5",
+    "Without norms, skips with small branches take away most of the cost of depth.",
+    found=f"Of the rise in training loss from {low} to {high} layers without norms, skips with small branches take away {{mean:.1%}}.",
+    source="this book",
+    beside=at_the_end,
 )
 
 # %% [markdown]
@@ -489,19 +466,15 @@ And no norm is needed: small branches take away the cost as well. Without them, 
 long = replace(digits, train=replace(digits.train, steps=4 * sizes.steps))
 
 
-def fit(record):
-    """Return how well a run fits its training data at the end; infinite where it diverged."""
-    return float(np.mean(record.losses[-20:])) if record.diverged_at is None else np.inf
-
-
 def tune_long(name):
     """Try half and whole steps beside a deep plain network's rate, until the best is no end."""
-    arm = {"arm": {name: own[f"{name} | {high}"]}, "seed": ladder.TUNING_SEEDS}
-    place = round(4 * np.log10(own[f"{name} | {high}"]["train.lr"]))
+    deep = own[f"{name}, {high} layers"]
+    place = round(4 * np.log10(deep["train.lr"]))
     first, last = place - 2, place + 2
     while True:
         rates = [float(f"{10 ** (k / 4):.3g}") for k in range(first, last + 1)]
-        tuned = lab.run(Experiment(long, {**arm, "train.lr": rates}))
+        axes = {"arm": {name: deep}, "seed": ladder.TUNING_SEEDS, "train.lr": rates}
+        tuned = lab.run(Experiment(long, axes))
         at = rates.index(tuned.best("lr", fit))
         if size == "smoke" or 0 < at < len(rates) - 1:
             return tuned
@@ -509,38 +482,29 @@ def tune_long(name):
 
 
 # %%
-beside = {name: tune_long(name) for name in ("plain", "plain, BatchNorm")}
-longer = {
-    f"{name} | {depth}": own[f"{name} | {depth}"]
-    for name in (*beside, "ResNet v1")
-    for depth in (low, high)
-}
-for name, tuned in beside.items():
-    longer[f"{name} | {high}"] = {
-        **designs[name],
-        "model.depth": high,
-        "train.lr": tuned.best("lr", fit),
-    }
+retuned = {name: tune_long(name) for name in ("plain", "plain, BatchNorm")}
+longer = {arm: own[arm] for arm in own if arm.startswith(("plain", "ResNet v1"))}
+for name, tuned in retuned.items():
+    arm = f"{name}, {high} layers"
+    longer[arm] = {**own[arm], "train.lr": tuned.best("lr", fit)}
 patient = lab.run(Experiment(long, {"arm": longer, "seed": five})).by("arm")
-by_validation = {name: {**designs[name], "model.depth": high, "train.lr": 0.001} for name in beside}
+by_validation = {name: {**own[f"{name}, {high} layers"], "train.lr": 0.001} for name in retuned}
 earlier = lab.run(Experiment(long, {"arm": by_validation, "seed": five})).by("arm")
 
 # %%
-for name in beside:
-    level = fmean(end_of_training(patient[f"{name} | {low}"]))
-    gaps = [
-        fmean(end_of_training(of)) - level for of in (earlier[name], patient[f"{name} | {high}"])
-    ]
+for name in retuned:
+    shallow, deep = (patient[f"{name}, {depth} layers"].measure(fit) for depth in (low, high))
     print(
         f"{name}: at 0.001, which one seed's loss on validation digits chose, {high} layers end "
-        f"{gaps[0]:.2f} nats above {low}; at {longer[f'{name} | {high}']['train.lr']:g}, {gaps[1]:.2f}"
+        f"{(earlier[name].measure(fit) - shallow).mean:.2f} nats above {low}; "
+        f"at {longer[f'{name}, {high} layers']['train.lr']:g}, {(deep - shallow).mean:.2f}"
     )
 
 # %%
-ends = [float(np.mean(of.values(fit))) for of in beside["plain, BatchNorm"].by("lr").values()]
+ends = [of.measure(fit).mean for of in retuned["plain, BatchNorm"].by("lr").values()]
 plots.loss_curves(
     {
-        arm.replace(" | ", ", ") + " layers": runs.values(lambda record: record.losses)
+        arm: runs.values(lambda record: record.losses)
         for arm, runs in patient.items()
         if arm.startswith("plain")
     },
@@ -552,60 +516,52 @@ plots.loss_curves(
     provenance=lab.provenance(*patient.values()),
 ).named("four-times-the-steps")
 
+
 # %%
-still = {
-    "source": degradation["source"],
-    "kind": "at",
-    "since": min(runs.find_start() for runs in [*beside.values(), *patient.values()]),
-    "looked": tuning.find_start(),
-    "tried": {
-        "last step": "the last 20 batches",
-        "second value": "a quarter of the steps",
-        "control": f"{high} layers at a rate of their own, {low} at that of a quarter of the steps",
-    },
-}
+def measure_long_cost(name):
+    """Read the cost of depth after four times the steps; a deep plain network is tuned for them."""
+    shallow, deep = (patient[f"{name}, {depth} layers"].measure(fit) for depth in (low, high))
+    if name in retuned:
+        seen = {lr: of.values(fit) for lr, of in retuned[name].by("lr").items()}
+        lacking = regime.rates({name: seen}, placed=True)
+        deep = deep.tuned(lacking).after(retuned[name].measure(fit))
+    return (deep - shallow).after(tuning.measure("validation.loss"))
+
+
+patiently = {"last step": "the last 20 batches", "second value": "a quarter of the steps"}
+own_rate = f"{high} layers at a rate of their own, {low} at that of a quarter of the steps"
+
 # %%
-unsettled = {
-    name: regime.rates(
-        {name: {lr: of.values(fit) for lr, of in tuned.by("lr").items()}}, placed=True
-    )
-    for name, tuned in beside.items()
-}
-claim(
+measure_long_cost("plain, BatchNorm").claim(
     "A-deeper-plain-stays-behind",
-    f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
-    rise("plain, BatchNorm", patient),
-    before=fmean(cost["plain, BatchNorm"]),
-    said="With BatchNorm and without skips, the deeper network still fits its own training data worse after four times the steps.",
-    published=degradation["published"],
-    criterion="> 0.3",
-    lacking=unsettled["plain, BatchNorm"],
-    **still,
+    "> 0.3",
+    "With BatchNorm and without skips, the deeper network still fits its own training data worse after four times the steps.",
+    found=f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
+    source=figures,
+    published=printed,
+    beside={"before": cost["plain, BatchNorm"], **patiently, "control": own_rate},
 )
+
 # %%
-claim(
+measure_long_cost("plain").claim(
     "A-deeper-bare-stays-behind",
-    f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
-    rise("plain", patient),
-    before=fmean(cost["plain"]),
-    said="Without norms and without skips, too, the deeper network still fits its own training data worse after four times the steps.",
-    criterion="> 0.1",
-    lacking=unsettled["plain"],
-    **{**still, "source": "this book; with BatchNorm, He et al. 2016a, arXiv 1512.03385"},
+    "> 0.1",
+    "Without norms and without skips, too, the deeper network still fits its own training data worse after four times the steps.",
+    found=f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
+    source="this book; with BatchNorm, He et al. 2016a, arXiv 1512.03385",
+    beside={"before": cost["plain"], **patiently, "control": own_rate},
 )
+
 # %%
-claim(
+left = measure_long_cost("ResNet v1")
+left.claim(
     "A-deeper-skips-fit-better",
-    f"ResNet v1 after {long.train.steps:,} steps: {high} layers end {{apart:.3f}} nats {{where}} {low} on their training data.",
-    rise("ResNet v1", patient),
-    where="above" if fmean(rise("ResNet v1", patient)) > 0 else "below",
-    said="With skips and four times the steps, the deeper network has the lower training loss.",
+    "< 0",
+    "With skips and four times the steps, the deeper network has the lower training loss.",
+    found=f"ResNet v1 after {long.train.steps:,} steps: {high} layers end {{apart:.3f}} nats {{where}} {low} on their training data.",
+    source=figures,
     published="with skips the deeper network has the lower training error",
-    criterion="< 0",
-    **{
-        **still,
-        "tried": {"last step": "the last 20 batches", "second value": "a quarter of the steps"},
-    },
+    beside={"where": "above" if left.mean > 0 else "below", **patiently},
 )
 
 
@@ -621,7 +577,7 @@ def first_over_last(model, seed=seed):
     return sizes_of[1] / sizes_of[-2]  # without the first and the last layer of the network
 
 
-for name in beside:
+for name in retuned:
     model = replace(
         digits.model, depth=high, step="plain", norm=designs[name].get("model.norm", "none")
     )
@@ -645,17 +601,13 @@ $T = 1$ is a layer without skip, $T = 0$ a copy. With $T$ near 0 the *transform 
 """
 
 # %%
-claim(
+(measure_own("plain", high) - measure_own("highway", high)).claim(
     "A-highway-needs-no-norm",
-    f"A highway of {high} layers with b = −2 ends {{apart:.2f}} nats {{side}} a plain network as deep; neither has a norm.",
-    minus(tested("plain", high), tested("highway", high)),
-    said="At depth a highway, without norms, ends far below the same layers without its gates.",
+    "> 0.5",
+    "At depth a highway, without norms, ends far below the same layers without its gates.",
+    found=f"A highway of {high} layers with b = −2 ends {{apart:.2f}} nats {{side}} a plain network as deep; neither has a norm.",
     source="this book: gates that begin at b = −2, whatever the depth",
-    criterion="> 0.5",
-    kind="best",
-    lacking=[*left["plain"], *left["highway"]],
-    since=final[f"plain | {low}"].find_start(),
-    tried={"second value": "20 layers (table)", "last step": "the test loss at the end"},
+    beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
 )
 
 # %% [markdown]
@@ -664,23 +616,22 @@ The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \appro
 """
 
 # %%
-closed = {"model.step": ["closed-highway"], "model.depth": [high]}
-search = {**closed, "train.lr": sizes.rates, "seed": [ladder.TUNING_SEED]}
-sought = lab.run(Experiment(digits, search))
+closed = {"arm": {"closed highway": {"model.step": "closed-highway", "model.depth": high}}}
+sought = lab.run(Experiment(digits, {**closed, **search}))
 found = lab.run(Experiment(digits, {**closed, "train.lr": [sought.best("lr")], "seed": five}))
-claim(
+ends = measure_tuned(found, sought)
+(measure_own("plain", high) - ends).claim(
     "A-closed-highway-needs-no-norm",
-    f"With b = −6 a highway of {high} layers ends at {{closed:.2f}} nats, {{apart:.2f}} {{side}} a plain network as deep.",
-    minus(tested("plain", high), found.values("test.loss")),
-    closed=fmean(found.values("test.loss")),
-    said="With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
+    "> 0.5",
+    "With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
+    found=f"With b = −6 a highway of {high} layers ends at {{closed:.2f}} nats, {{apart:.2f}} {{side}} a plain network as deep.",
     source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
     published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
-    criterion="> 0.5",
-    kind="best",
-    lacking=[*left["plain"], *regime.untuned(sought, five, by="step")],
-    since=(final[f"plain | {high}"] + sought).find_start(),
-    tried={"second value": "b = −2 (above)", "last step": "the test loss at the end"},
+    beside={
+        "closed": ends,
+        "second value": "b = −2 (above)",
+        "last step": "the test loss at the end",
+    },
 )
 
 # %% [markdown]
@@ -696,18 +647,14 @@ layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
 """
 
 # %%
-claim(
+(measure_own("ResNet v1", high) - measure_own("ResNet v2", high)).claim(
     "A-v2-ends-below-v1",
-    f"At {high} layers ResNet v2 ends {{apart:.3f}} nats {{side}} v1.",
-    minus(tested("ResNet v1", high), tested("ResNet v2", high)),
-    said="At depth ResNet v2 ends below v1.",
+    "> 0",
+    "At depth ResNet v2 ends below v1.",
+    found=f"At {high} layers ResNet v2 ends {{apart:.3f}} nats {{side}} v1.",
     source="He et al. 2016b, arXiv 1603.05027, Table 3 (CIFAR-10)",
     published="1,001 layers: 4.92 against 7.61 % error; 110 layers: 6.37 against 6.61 %",
-    criterion="> 0",
-    kind="best",
-    lacking=[*left["ResNet v1"], *left["ResNet v2"]],
-    since=final[f"plain | {low}"].find_start(),
-    tried={"second value": "20 layers (table)", "last step": "the test loss at the end"},
+    beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
 )
 
 # %% [markdown]
@@ -754,15 +701,12 @@ for name in ("halved", "projected", "dropped", "shortcut-gate", "exclusive-gate"
     if "gate" in name:
         nn.init.normal_(step.bias)
     apart[name] = (step(x) - write(name, step, x)).abs().max().item()
-claim(
+exact(max(apart.values()), tolerance=1e-12).claim(
     "A-shortcuts-meet-their-equations",
-    "labkit's five steps and the equations of the table differ by {mean:.0e} at most.",
-    max(apart.values()),
-    said="In evaluation, the five shortcuts that are trained here compute the equations of the table.",
+    "< 1e-12",
+    "In evaluation, the five shortcuts that are trained here compute the equations of the table.",
+    found="labkit's five steps and the equations of the table differ by {mean:.0e} at most.",
     source="He et al. 2016b, arXiv 1603.05027, section 3.1",
-    criterion="< 1e-12",
-    kind="exact",
-    tolerance=1e-12,
 )
 
 # %% [markdown]
@@ -790,14 +734,18 @@ tall = replace(
 )
 tried, chosen = {}, {}
 for name, (step, rates) in shortcuts.items():
-    search = {"model.step": [step], "train.lr": rates, "seed": [ladder.TUNING_SEED]}
-    tried[name] = lab.run(Experiment(tall, search))
+    arm = {"arm": {name: {"model.step": step}}}
+    tried[name] = lab.run(Experiment(tall, {**arm, **search, "train.lr": rates}))
     chosen[name] = {"model.step": step, "train.lr": tried[name].best("lr")}
 ended = lab.run(Experiment(tall, {"arm": chosen, "seed": five})).by("arm")
+loss, accuracy = (
+    {name: measure_tuned(ended[name], tried[name], f"test.{what}") for name in shortcuts}
+    for what in ("loss", "accuracy")
+)
 
 
 # %%
-printed = {  # in the paper: its name, and its error
+in_paper = {  # its name, and its error
     "identity": ("original", "6.61 %"),
     "both gated": ("exclusive gating", "8.70 %"),
     "gate on the shortcut": ("shortcut-only gating", "6.91 %"),
@@ -805,80 +753,56 @@ printed = {  # in the paper: its name, and its error
     "half dropped": ("dropout shortcut", "failed"),
     "projected": ("1×1 convolution", "12.22 %"),
 }
-
-
-def read(name, what):
-    return [np.nan if value is None else value for value in ended[name].values(f"test.{what}")]
-
-
 plots.table(
     [
         {
             f"{sizes.tall} layers": name,
-            "in the paper (CIFAR-10)": " ".join(printed[name]),
+            "in the paper (CIFAR-10)": " ".join(in_paper[name]),
             "gradient, first/last": f"{first_over_last(replace(tall.model, step=step)):.1g}",
             "own rate": f"{chosen[name]['train.lr']:g}",
-            "training loss": fmean(end_of_training(ended[name])),
-            "test loss, runs that end": float(np.nanmean(read(name, "loss"))),
-            "digits read right": fmean(read(name, "accuracy")),
-            "diverged": f"{np.isnan(read(name, 'loss')).sum()} of {len(five)}",
+            "training loss": ended[name].measure(fit).mean,
+            "test loss, runs that end": float(np.nanmean(loss[name].values)),
+            "digits read right": accuracy[name].mean,
+            "diverged": str(ended[name].count(lambda record: record.diverged_at is not None)),
         }
         for name, (step, _) in shortcuts.items()
     ]
 )
 
 # %%
-table = {
-    "kind": "best",
-    "since": min(of.find_start() for of in [*tried.values(), *ended.values()]),
-    "tried": {"last step": "loss and accuracy at the end"},
-}
-
-
-def find_lacks(name):
-    """Say what a search of the rate lacks."""
-    seen = {lr: of.values("validation.loss") for lr, of in tried[name].by("lr").items()}
-    return regime.rates({name: seen})
-
-
-open_rates = {name: find_lacks(name) for name in shortcuts}
-claim(
+table = "He et al. 2016b, arXiv 1603.05027, Table 1"
+when = {"last step": "loss and accuracy at the end"}
+(loss["both gated"] - loss["identity"]).claim(
     "A-gated-shortcut-ends-above-identity",
-    f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with both gated.",
-    minus(read("both gated", "loss"), read("identity", "loss")),
-    said="At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
-    source="He et al. 2016b, arXiv 1603.05027, Table 1; Exploring the Transformer, part 14",
+    "> 0",
+    "At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
+    found=f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with both gated.",
+    source=f"{table}; Exploring the Transformer, part 14",
     published="8.70 against 6.61 % error",
-    criterion="> 0",
-    lacking=[*open_rates["both gated"], *open_rates["identity"]],
-    **table,
-)
-# %%
-claim(
-    "A-shortcut-gate-ends-above-identity",
-    f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with gated shortcuts.",
-    minus(read("gate on the shortcut", "loss"), read("identity", "loss")),
-    said="At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
-    source="He et al. 2016b, arXiv 1603.05027, Table 1",
-    published="6.91 against 6.61 % error",
-    criterion="> 0",
-    lacking=[*open_rates["gate on the shortcut"], *open_rates["identity"]],
-    **table,
+    beside=when,
 )
 
 # %%
-three = ("halved", "half dropped", "projected")
-behind = {name: minus(read("identity", "accuracy"), read(name, "accuracy")) for name in three}
-claim(
+(loss["gate on the shortcut"] - loss["identity"]).claim(
+    "A-shortcut-gate-ends-above-identity",
+    "> 0",
+    "At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
+    found=f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with gated shortcuts.",
+    source=table,
+    published="6.91 against 6.61 % error",
+    beside=when,
+)
+
+# %%
+behind = [accuracy["identity"] - accuracy[name] for name in ("halved", "half dropped", "projected")]
+combine(min, *behind).claim(
     "A-three-shortcuts-read-fewer-digits",
-    f"At {sizes.tall} layers the best of the three still reads {{mean:.2f}} of the digits fewer than the identity.",
-    [min(of) for of in zip(*behind.values(), strict=True)],
-    said="At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
-    source="He et al. 2016b, arXiv 1603.05027, Table 1",
+    "> 0.1",
+    "At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
+    found=f"At {sizes.tall} layers the best of the three still reads {{mean:.2f}} of the digits fewer than the identity.",
+    source=table,
     published="12.35 % error, failed, and 12.22 %, against 6.61 %",
-    criterion="> 0.1",
-    lacking=[lack for name in three for lack in open_rates[name]],
-    **table,
+    beside=when,
 )
 
 # %% [markdown]
@@ -909,11 +833,17 @@ gradients = lab.run(
     Experiment(start, {"arm": towers, "model.depth": sizes.start_depths, "seed": five})
 )
 
+
 # %%
+def read_last_gradient(record, step):
+    """Read the gradient of the last feed-forward matrix before an update."""
+    return record.probes["gradient-at-start"][step][-1]
+
+
 last = {
-    arm: {n: [run[-1] for run in at.values("gradient-at-start.0")] for n, at in of.by("depth").items()}
+    arm: {n: at.measure(read_last_gradient, at=0) for n, at in of.by("depth").items()}
     for arm, of in gradients.by("arm").items()
-}  # fmt: skip
+}
 plots.curves(
     last,
     xlabel="blocks",
@@ -927,23 +857,23 @@ plots.curves(
 
 
 # %%
-def growth_per_block(arm):
-    """Factor by which the last gradient grows with each block that is added."""
-    low, high = min(sizes.start_depths), max(sizes.start_depths)
-    return [(b / a) ** (1 / (high - low)) for a, b in zip(last[arm][low], last[arm][high], strict=True)]  # fmt: skip
+def measure_growth(arm):
+    """Take the factor by which the last gradient grows with each block that is added."""
+    few, many = min(sizes.start_depths), max(sizes.start_depths)
+    return (last[arm][many] / last[arm][few]).map(lambda ratio: ratio ** (1 / (many - few)))
 
 
-claim(
+measure_growth("no norm").claim(
     "A-gradient-explodes-without-norms",
-    "A block multiplies the last gradient by {mean:.2f} on average; from smaller weights by {smaller:.2f}, with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
-    growth_per_block("no norm"),
-    said="Without norms, from Xavier's rule, the last gradient grows by more than 1.3 times a block, on average from the shallowest model to the deepest.",
-    smaller=fmean(growth_per_block("no norm, smaller weights")),
-    small=fmean(growth_per_block("no norm, small branches")),
-    normed=fmean(growth_per_block("Pre-Norm")),
+    "> 1.3",
+    "Without norms, from Xavier's rule, the last gradient grows by more than 1.3 times a block, on average from the shallowest model to the deepest.",
+    found="A block multiplies the last gradient by {mean:.2f} on average; from smaller weights by {smaller:.2f}, with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
     source="this book: variances add",
-    criterion="> 1.3",
-    kind="at",
+    beside={
+        "smaller": measure_growth("no norm, smaller weights"),
+        "small": measure_growth("no norm, small branches"),
+        "normed": measure_growth("Pre-Norm"),
+    },
 )
 
 # %% [markdown]
@@ -979,19 +909,17 @@ def begin_tower(init, s):
 
 
 # %%
+anatomy = "Transformer Anatomy, part 7: normalization in transformers"
 draws = lab.seeds(sizes.towers)
 loud, quiet = ([begin_tower(init, s) for s in draws] for init in ("xavier", "megatron"))
-claim(
+computed(proportion(not whole for _, _, whole in loud), unit="draws").claim(
     "A-xavier-tower-has-no-first-loss",
-    f"{sizes.tower_blocks} blocks without norms, from Xavier's rule: in {{k}} of {{n}} draws the first loss or a first gradient overflows, in {{lost}} the loss itself.",
-    proportion(not whole for _, _, whole in loud),
-    lost=sum(not np.isfinite(loss) for _, loss, _ in loud),
-    said="Ninety-six blocks without norms, drawn by Xavier's rule, overflow in their first loss or in its gradients.",
-    source="Transformer Anatomy, part 7: normalization in transformers",
+    "> 0.5",
+    "Ninety-six blocks without norms, drawn by Xavier's rule, overflow in their first loss or in its gradients.",
+    found=f"{sizes.tower_blocks} blocks without norms, from Xavier's rule: in {{k}} of {{n}} draws the first loss or a first gradient overflows, in {{lost}} the loss itself.",
+    source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
-    criterion="> 0.5",
-    kind="at",
-    unit="draws",
+    beside={"lost": sum(not np.isfinite(loss) for _, loss, _ in loud)},
 )
 
 # %%
@@ -1031,22 +959,19 @@ plots.loss_curves(
 # %%
 def fell(record):
     """Whether a run diverged, or ends no better than guessing."""
-    return record.diverged_at is not None or not np.mean(record.losses[-20:]) < log(96)
+    return not fit(record) < log(96)
 
 
 # %%
-claim(
+careful.count(fell).claim(
     "A-careful-tower-diverges",
-    f"{sizes.tower_blocks} blocks without norms, small branches, rate 0.001: {{k}} of {{n}} runs diverge within {sizes.tower_steps} steps.",
-    proportion(careful.values(fell)),
-    said="Ninety-six blocks without norms, with small branches, diverge within 200 steps.",
-    source="Transformer Anatomy, part 7: normalization in transformers",
+    "> 0.5",
+    "Ninety-six blocks without norms, with small branches, diverge within 200 steps.",
+    found=f"{sizes.tower_blocks} blocks without norms, small branches, rate 0.001: {{k}} of {{n}} runs diverge within {sizes.tower_steps} steps.",
+    source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
-    criterion="> 0.5",
-    kind="at",
-    since=careful.find_start(),
-    tried={
-        "second value": f"ten times the rate: {sum(hasty.values(fell))} of {len(hasty)} fell",
+    beside={
+        "second value": f"ten times the rate: {hasty.count(fell)} fell",
         "last step": "the last 20 steps of 200",
         "control": "Xavier's rule, above",
     },
@@ -1080,47 +1005,50 @@ climb = replace(digits, train=TrainConfig(steps=sizes.ladder_steps, schedule="co
 climbs = {}
 for name, (fields, optimizer, first) in lowest.items():
     arm = {"arm": {name: {**fields, "train.optimizer": optimizer}}}
-    for s in five:  # each seed's ladder begins a fifth of a rung higher: no rate is met twice
-        rates = [2.0 ** (first + k + s / 5) for k in range(sizes.ladder_rungs)]
-        grid = {"model.depth": sizes.ladder_depths, "train.lr": rates, "seed": [s]}
-        climbs[name, s] = lab.run(Experiment(climb, {**arm, **grid}))
+    for k in range(sizes.ladder_rungs):
+        # Each seed's ladder begins a fifth of a rung higher: no rate is met twice.
+        starts = {s: {"seed": s, "train.lr": 2.0 ** (first + k + s / 5)} for s in five}
+        grid = {"model.depth": sizes.ladder_depths, "start": starts}
+        climbs[name, k] = lab.run(Experiment(climb, {**arm, **grid}))
 
 
 # %%
-def trains(record):
-    """Return whether a run ends below guessing."""
-    return record.diverged_at is None and np.mean(record.losses[-20:]) < log(10)
+def count_trained(*ends):
+    """Count the rates below the first that does not train; each has the loss where it ends."""
+    return len([*takewhile(lambda end: end < log(10), ends)])
 
 
-# %%
-def find_largest(runs):
-    """Climb from the lowest rate, and stop below the first that does not train."""
-    rates = sorted(runs.by("lr"))
-    ok = [all(runs.where(lr=lr).values(trains)) for lr in rates]
-    reached = ok.index(False) if False in ok else len(ok)
-    return rates[0] * 2.0 ** (reached - 0.5)  # between the last that trains and the next
-
-
-def end_first_failed(runs):
+def end_first_failed(*ends):
     """Return where the lowest rate that does not train ends; NaN where every one trains."""
-    for _, of in sorted(runs.by("lr").items()):
-        if not all(of.values(trains)):
-            return fmean(of.values(fit))
-    return np.nan
+    return next((end for end in ends if not end < log(10)), np.nan)
 
 
+# %%
+climbed = {
+    (name, depth): [
+        climbs[name, k].where(depth=depth).measure(fit) for k in range(sizes.ladder_rungs)
+    ]
+    for name in lowest
+    for depth in sizes.ladder_depths
+}
+reached = {arm: combine(count_trained, *ends) for arm, ends in climbed.items()}
 largest = {
     name: {
-        depth: [find_largest(climbs[name, s].where(depth=depth)) for s in five]
+        # between the last that trains and the next
+        depth: [
+            2.0 ** (first + s / 5 + k - 0.5)
+            for s, k in zip(five, reached[name, depth], strict=True)
+        ]
         for depth in sizes.ladder_depths
     }
-    for name in lowest
+    for name, (_, _, first) in lowest.items()
 }
 first_failed = [
-    end_first_failed(climbs["ResNet v2, SGD", s].where(depth=depth))
-    for s in five
+    end
     for depth in sizes.ladder_depths
+    for end in combine(end_first_failed, *climbed["ResNet v2, SGD", depth])
 ]
+
 # %%
 plots.curves(
     largest,
@@ -1135,54 +1063,50 @@ plots.curves(
 
 
 # %%
-def fit_powers(name):
-    """Slope of log rate over log depth, for each seed."""
-    depths = np.log(list(largest[name]))
-    rates = np.log([list(of) for of in zip(*largest[name].values(), strict=True)])
-    return [float(np.polyfit(depths, row, 1)[0]) for row in rates]
+def fit_power(name):
+    """Fit the slope of log rate over log depth, for each seed; a rung is a factor two."""
+    depths = np.log2(sizes.ladder_depths)
+    return combine(
+        lambda *rungs: linear_regression(depths, rungs).slope,
+        *(reached[name, depth] for depth in sizes.ladder_depths),
+    )
 
 
 # %%
-anatomy = {
-    "source": "Transformer Anatomy, part 7: normalization in transformers",
-    "kind": "at",
-    "since": min(runs.find_start() for runs in climbs.values()),
-}  # fmt: skip
-climbed = {"last step": "80 steps at a constant rate", "control": "with norms and without"}
-claim(
+how = {"last step": "80 steps at a constant rate", "control": "with norms and without"}
+fit_power("small branches, SGD").claim(
     "A-sgd-rate-falls-like-the-root",
-    "Small branches, no norm, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
-    fit_powers("small branches, SGD"),
-    said="Without norms, under SGD, the largest rate that trains falls like one over the root of the depth.",
+    "in [-0.65, -0.35]",
+    "Without norms, under SGD, the largest rate that trains falls like one over the root of the depth.",
+    found="Small branches, no norm, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+    source=anatomy,
     published="L to the power −1/2",
-    criterion="in [-0.65, -0.35]",
-    tried={**climbed, "second value": "AdamW"},
+    beside={**how, "second value": "AdamW"},
     predicted=-0.5,
-    **anatomy,
 )
+
 # %%
-claim(
+fit_power("small branches, AdamW").claim(
     "A-adam-rate-falls-like-the-root",
-    "Small branches, no norm, AdamW: the largest rate that trains goes like L to the power {mean:.2f}.",
-    fit_powers("small branches, AdamW"),
-    said="Without norms, under AdamW, the largest rate that trains falls like one over the root of the depth.",
+    "in [-0.65, -0.35]",
+    "Without norms, under AdamW, the largest rate that trains falls like one over the root of the depth.",
+    found="Small branches, no norm, AdamW: the largest rate that trains goes like L to the power {mean:.2f}.",
+    source=anatomy,
     published="L to the power −1/2",
-    criterion="in [-0.65, -0.35]",
-    tried={**climbed, "second value": "SGD"},
+    beside={**how, "second value": "SGD"},
     predicted=-0.5,
-    **anatomy,
 )
+
 # %%
-claim(
+fit_power("ResNet v2, SGD").claim(
     "A-norms-keep-the-largest-rate",
-    "ResNet v2, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
-    fit_powers("ResNet v2, SGD"),
-    said="With norms and skips the largest rate that trains is the same at every depth.",
+    "in [-0.15, 0.15]",
+    "With norms and skips the largest rate that trains is the same at every depth.",
+    found="ResNet v2, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+    source=anatomy,
     published="the same rates from 12 to 96 layers",
-    criterion="in [-0.15, 0.15]",
-    tried=climbed,
+    beside=how,
     predicted=0.0,
-    **anatomy,
 )
 
 # %% [markdown]
@@ -1213,11 +1137,11 @@ cases["a unit is eliminated"][0] = 0
 cases["two units overlap"][0] = J[1]
 u, v = J[0], J[2]
 cases["six units depend"][:6] = torch.stack([u, -u, v, -v, u + v, -u - v])
-counted = [
-    {"case": name, **{how: int(torch.linalg.matrix_rank(torch.relu(x @ W.T) + skip * x))
-                      for how, skip in (("plain", 0), ("with a skip", 1))}}
-    for name, W in cases.items()
-]  # fmt: skip
+counted = []
+for name, W in cases.items():
+    z = torch.relu(x @ W.T)
+    ranks = [int(torch.linalg.matrix_rank(z + skip * x)) for skip in (0, 1)]
+    counted.append({"case": name, "plain": ranks[0], "with a skip": ranks[1]})
 # %%
 V = torch.randn(16, 16).double()
 V[:, 0] = 0
@@ -1238,15 +1162,13 @@ plots.table(
 )
 
 # %%
-claim(
+exact(min([row["with a skip"] for row in counted] + unread[1:])).claim(
     "A-skips-lift-singularities",
-    "With a skip {mean:.0f} of 16 directions can be told apart in each case; without, {plain:.0f} and fewer.",
-    min([row["with a skip"] for row in counted] + unread[1:]),
-    plain=max(row["plain"] for row in counted[1:]),
-    said="A skip lifts each kind of singularity: all directions can be told apart again.",
+    ">= 16",
+    "A skip lifts each kind of singularity: all directions can be told apart again.",
+    found="With a skip {mean:.0f} of 16 directions can be told apart in each case; without, {plain:.0f} and fewer.",
     source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
-    criterion=">= 16",
-    kind="exact",
+    beside={"plain": max(row["plain"] for row in counted[1:])},
 )
 
 # %% [markdown]
@@ -1272,7 +1194,10 @@ def count_directions(factors, branch=None, dim=64):
 # %%
 torch.manual_seed(seed)
 kept = {
-    name: {n: [count_directions(n, size_at(n)) for _ in five] for n in (1, 3, 12, 48, 96)}
+    name: {
+        n: computed([count_directions(n, size_at(n)) for _ in five], unit="draws")
+        for n in (1, 3, 12, 48, 96)
+    }
     for name, size_at in (
         ("plain", lambda n: None),
         ("I + W/√n", lambda n: n**-0.5),
@@ -1281,23 +1206,24 @@ kept = {
 }
 plots.table(
     [
-        {"matrices": n, "d/(n + 1)": 64 / (n + 1), **{name: fmean(of[n]) for name, of in kept.items()}}
+        {
+            "matrices": n,
+            "d/(n + 1)": 64 / (n + 1),
+            **{name: of[n].mean for name, of in kept.items()},
+        }
         for n in kept["plain"]
     ]
-)  # fmt: skip
+)
 
 # %%
-claim(
+kept["plain"][96].claim(
     "A-products-lose-rank",
-    "Of 64 directions a product of 96 random matrices keeps {mean:.1f}, of 96 small branches with skips {skips:.0f}.",
-    kept["plain"][96],
-    skips=fmean(kept["I + W/√n"][96]),
-    said="A product of many random matrices keeps only a few directions.",
+    "< 4",
+    "A product of many random matrices keeps only a few directions.",
+    found="Of 64 directions a product of 96 random matrices keeps {mean:.1f}, of 96 small branches with skips {skips:.0f}.",
     source="Exploring the Transformer, part 14; Orhan and Pitkow 2018, arXiv 1701.09175",
     published="the overall rank becomes even lower after multiplication",
-    criterion="< 4",
-    kind="at",
-    unit="draws",
+    beside={"skips": kept["I + W/√n"][96]},
 )
 
 # %% [markdown]
@@ -1312,17 +1238,24 @@ each other. They also judged 100 words that the last layer had changed: 66 % wen
 
 # %%
 reader = replace(digits, probes=("early-judged", "test"))
-answers = lab.run(Experiment(reader, {"arm": {"v2": own[f"ResNet v2 | {high}"]}, "seed": five}))
-early = answers.values("early-judged")
+at_top = {"arm": {"v2": own[f"ResNet v2, {high} layers"]}, "seed": five}
+answers = lab.run(Experiment(reader, at_top))
+
+
+def list_early(runs, what):
+    """List a share of the answers by the step after which they are read off, run by run."""
+    return [dict(enumerate(run)) for run in runs.values(f"early-judged.{what}")]
+
+
+def measure_early(runs, what, step):
+    """Read such a share after one step."""
+    return runs.measure(lambda record: record.probes["early-judged"][what][step])
+
 
 # %%
-shares = {
-    "final answer": [run["agreement"] for run in early],
-    "right answer": [run["right"] for run in early],
-    "confidence": [run["confidence"] for run in early],
-}
+shares = {"final answer": "agreement", "right answer": "right", "confidence": "confidence"}
 plots.panels(
-    {name: {"ResNet v2": [dict(enumerate(run)) for run in of]} for name, of in shares.items()},
+    {name: {"ResNet v2": list_early(answers, what)} for name, what in shares.items()},
     xlabel="residual steps before the answer is read off",
     limits=dict.fromkeys(shares, (0, 1.05)),
     caption="Answers to test digits, read off the stream early: the share that is the final one, the share that is right, and the mean probability of the answer. They are read with the network's own end, "
@@ -1333,46 +1266,38 @@ plots.panels(
 # %%
 steps = high // 2
 method = "Geva et al. 2021, arXiv 2012.14913, section 5.2"
-geva = {
-    "kind": "at",
-    "since": answers.find_start(),
-    "tried": {"last step": "the trained network"},
-}
-gained = [run["agreement"][3 * steps // 4] - run["agreement"][steps // 4] for run in early]
-claim(
+trained = {"last step": "the trained network"}
+late = measure_early(answers, "agreement", 3 * steps // 4)
+gained = late - measure_early(answers, "agreement", steps // 4)
+gained.claim(
     "A-early-answers-settle",
-    "After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} points more than after one quarter; we had asked for ten.",
-    gained,
-    late=fmean(run["agreement"][3 * steps // 4] for run in early),
-    points=100 * fmean(gained),
-    said="Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
+    "> 0.1",
+    "Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
+    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} points more than after one quarter; we had asked for ten.",
     source=f"this book: a gain of a tenth; the method is that of {method}",
-    criterion="> 0.1",
-    **geva,
+    beside={"late": late, "points": 100 * gained.mean, **trained},
 )
+
 # %%
-claim(
+measure_early(answers, "changed", -1).claim(
     "A-last-step-changes-answers",
-    f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits; we had asked for more than one in a hundred.",
-    [run["changed"][-1] for run in early],
-    said="The last step still changes the answer to some images.",
+    "> 0.01",
+    "The last step still changes the answer to some images.",
+    found=f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits; we had asked for more than one in a hundred.",
     source=f"this book: one image in a hundred; the method is that of {method}",
-    criterion="> 0.01",
-    **geva,
+    beside=trained,
 )
+
 # %%
-mended, broken = ([run[of][steps // 4] for run in early] for of in ("mended", "broken"))
-claim(
+up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "broken"))
+(up - down).claim(
     "A-early-answers-turn-right",
-    "From a quarter of the depth to the end {up:.1%} of the answers turn right and {down:.1%} turn wrong.",
-    [up - down for up, down in zip(mended, broken, strict=True)],
-    up=fmean(mended),
-    down=fmean(broken),
-    said="In a deep ResNet the later steps turn more answers right than wrong.",
+    "> 0",
+    "In a deep ResNet the later steps turn more answers right than wrong.",
+    found="From a quarter of the depth to the end {up:.1%} of the answers turn right and {down:.1%} turn wrong.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="layers correct each other",
-    criterion="> 0",
-    **geva,
+    beside={"up": up, "down": down, **trained},
 )
 
 # %% [markdown]
@@ -1390,16 +1315,18 @@ teller = ladder.configure_run(
     ladder.build_base_run(rung, "pre"), 0.01, seed, ("early-judged", "test")
 )
 told = lab.run(Experiment(teller, {"seed": five}))
-read = told.values("early-judged")
+
+
+def measure_smallest_gain(what):
+    """Take by how much the block that adds least raises a share."""
+    return told.measure(
+        lambda record: min(b - a for a, b in pairwise(record.probes["early-judged"][what]))
+    )
+
+
+shares = {"final answer": "agreement", "right answer": "right", "probability of the truth": "truth"}
 plots.panels(
-    {
-        name: {"Pre-Norm": [dict(enumerate(run[of])) for run in read]}
-        for name, of in {
-            "final answer": "agreement",
-            "right answer": "right",
-            "probability of the truth": "truth",
-        }.items()
-    },
+    {name: {"Pre-Norm": list_early(told, what)} for name, what in shares.items()},
     xlabel="blocks before the answer is read off",
     caption="Next characters of held-out speeches, read off the stream early: the share of positions whose likeliest character is the final one, the share where it is right, and the mean probability of the true one.",
     provenance=lab.provenance(told),
@@ -1407,38 +1334,41 @@ plots.panels(
 
 
 # %%
-def find_smallest_gain(of):
-    """By how much the block that adds least raises a measure, run by run."""
-    return [min(b - a for a, b in pairwise(run[of])) for run in read]
-
-
-in_text = {"kind": "at", "since": told.find_start(), "tried": {"last step": "the trained model"}}
-claim(
+trained = {"last step": "the trained model"}
+measure_smallest_gain("agreement").claim(
     "A-early-characters-settle",
-    "The share of final answers rises from {first:.2f} to 1; the block that adds least adds {mean:.3f}.",
-    find_smallest_gain("agreement"),
-    first=fmean(run["agreement"][0] for run in read),
-    said="In a character model each block makes the early answer the final one more often.",
-    source=method, published="the share of final answers grows with the layer", criterion="> 0", **in_text,
-)  # fmt: skip
-claim(
+    "> 0",
+    "In a character model each block makes the early answer the final one more often.",
+    found="The share of final answers rises from {first:.2f} to 1; the block that adds least adds {mean:.3f}.",
+    source=method,
+    published="the share of final answers grows with the layer",
+    beside={"first": measure_early(told, "agreement", 0), **trained},
+)
+measure_smallest_gain("truth").claim(
     "A-early-characters-come-true",
-    "The probability of the true character rises from {first:.2f} to {last:.2f}; the block that adds least adds {mean:.4f}.",
-    find_smallest_gain("truth"),
-    first=fmean(run["truth"][0] for run in read), last=fmean(run["truth"][-1] for run in read),
-    said="In a character model each block raises the probability of the true next character.",
-    source=f"{method}; Exploring the Transformer, part 14", published="the probability of the answer grows", criterion="> 0", **in_text,
-)  # fmt: skip
+    "> 0",
+    "In a character model each block raises the probability of the true next character.",
+    found="The probability of the true character rises from {first:.2f} to {last:.2f}; the block that adds least adds {mean:.4f}.",
+    source=f"{method}; Exploring the Transformer, part 14",
+    published="the probability of the answer grows",
+    beside={
+        "first": measure_early(told, "truth", 0),
+        "last": measure_early(told, "truth", -1),
+        **trained,
+    },
+)
+
 # %%
-claim(
+middle = teller.model.depth // 2
+up, down = (measure_early(told, what, middle) for what in ("mended", "broken"))
+measure_early(told, "changed", -1).claim(
     "A-last-block-changes-characters",
-    "The last of six blocks changes the answer at {mean:.1%} of the positions; from the middle to the end {up:.1%} turn right and {down:.1%} wrong.",
-    [run["changed"][-1] for run in read],
-    up=fmean(run["mended"][len(run["mended"]) // 2] for run in read),
-    down=fmean(run["broken"][len(run["broken"]) // 2] for run in read),
-    said="The last of six blocks changes the answer at more than one position in twenty.",
-    source=f"this book; the method is that of {method}", criterion="> 0.05", **in_text,
-)  # fmt: skip
+    "> 0.05",
+    "The last of six blocks changes the answer at more than one position in twenty.",
+    found="The last of six blocks changes the answer at {mean:.1%} of the positions; from the middle to the end {up:.1%} turn right and {down:.1%} wrong.",
+    source=f"this book; the method is that of {method}",
+    beside={"up": up, "down": down, **trained},
+)
 
 # %% [markdown]
 r"""
@@ -1456,16 +1386,14 @@ leaks = {}
 for name in RECIPES:
     model = ModelConfig(name, dim=16, depth=2, heads=2, context=12).build()
     leaks[name] = measure_leakage(model, (tokens, tokens))["earlier"]
-claim(
+exact(max(leaks.values())).claim(
     "A-skips-do-not-leak",
-    "In {recipes:.0f} recipes of the book changing the last token moves an earlier logit by {mean:g} at most.",
-    max(leaks.values()),
-    recipes=len(leaks),
-    said="Skips do not carry later tokens past a causal mask.",
+    "<= 0",
+    "Skips do not carry later tokens past a causal mask.",
+    found="In {recipes:.0f} recipes of the book changing the last token moves an earlier logit by {mean:g} at most.",
     source="Exploring the Transformer, part 14: residual networks and normalization",
     published="the skip introduces no additional information",
-    criterion="<= 0",
-    kind="exact",
+    beside={"recipes": len(leaks)},
 )
 
 # %% [markdown]
@@ -1487,15 +1415,13 @@ def guess_last(own, skip):
 
 
 feel = {s: torch.func.jacrev(guess_last)(sequence[-1], s).abs().max().item() for s in (0, 1)}
-claim(
+exact(feel[1]).claim(
     "A-skips-show-a-hidden-present",
-    "Hidden from itself, a token moves what stands at its place by a slope of {mean:g} with a skip, of {none:g} without.",
-    feel[1],
-    none=feel[0],
-    said="Where a mask hides a position from itself, a skip shows it.",
+    ">= 1",
+    "Where a mask hides a position from itself, a skip shows it.",
+    found="Hidden from itself, a token moves what stands at its place by a slope of {mean:g} with a skip, of {none:g} without.",
     source="this book",
-    criterion=">= 1",
-    kind="exact",
+    beside={"none": feel[0]},
 )
 
 # %% [markdown]
