@@ -412,7 +412,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-They are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
+The models are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
 
 The table lists, for each model size, the tuned learning rate (*rate*), the number of evaluation runs (*n*) and their mean test loss (*test*). The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
 recipe's) with its 95 % interval. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. The column *lost* is the learning-rate sensitivity: the mean loss over
