@@ -51,12 +51,12 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     old, new = (nbformat.reads(text, 4).cells for text in (before.decode(), twin.read_text()))
     assert new[0].source.endswith("Other words.")
     assert new[1:] == old[1:]
-    assert run(book, "book", "pairs")[0] == 0
+    assert run(book, "book", "check", "twins")[0] == 0
 
     twin.write_bytes(before)  # somebody takes the old twin back
     status, said = run(book, "book", "build")
     assert status == 0 and "wrote chapters/01_one.ipynb" in said and "starts" not in said
-    assert run(book, "book", "pairs")[0] == 0
+    assert run(book, "book", "check", "twins")[0] == 0
 
 
 def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):

@@ -156,7 +156,7 @@ def test_pairs_names_what_is_missing_and_what_differs(book):
     assert "the text has 7 cells, the twin 6" in twins.list_mismatches(book)[0]
     (book / "chapters" / "01_one.ipynb").write_text("{")
     assert "not a whole notebook" in twins.list_mismatches(book)[0]
-    status, said = run(book, "book", "pairs")
+    status, said = run(book, "book", "check", "twins")
     assert status == 1 and "`make book`" in said
 
 
