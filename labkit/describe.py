@@ -158,7 +158,7 @@ _STARTS = {
 
 
 def list_extras(found: Recipe) -> str:
-    """Return what a recipe has besides its two steps, a line each."""
+    """Return the settings of a recipe besides its two steps, one per line."""
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
         (found.embedding_scale, "a learned factor on the embedding"),
@@ -172,7 +172,7 @@ def list_extras(found: Recipe) -> str:
         (found.logit_softcap is not None, f"output logits bounded by {found.logit_softcap}"),
         (found.profiled, "constants from a forward pass before training"),
         (found.norm, f"the norm {found.norm}, whatever the model names"),
-        (found.init, f"first weights: {_STARTS.get(found.init or '', found.init)}"),
+        (found.init, f"initialization: {_STARTS.get(found.init or '', found.init)}"),
     ]
     return "\n".join(text for holds, text in parts if holds)
 
