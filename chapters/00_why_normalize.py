@@ -129,9 +129,9 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-The line opens into a **card**. The mark in front is the **verdict**, one of four: the number meets the card's criterion; it misses it (as here); our runs cannot tell; the question lies outside what they can answer. A card that says *locked, then run* had its criterion and our forecast $p$
-on file before any of its runs began. *Looked, then locked* means that runs which searched a rate, or a first look, are older than that; *seen first*, that one of the runs it judges is, or that nothing was on file: such a card demonstrates and does not predict. The kinds of claims, and when a verdict
-is *weak*, are on the page [What a claim is](claims.md).
+The line opens into a **card**. The mark in front is the **verdict**, one of four: the number meets the card's criterion; it misses it (as here); our runs cannot tell; the question lies outside what they can answer. For a card that says *preregistered*, the criterion and our forecast $p$, the probability that the claim
+holds, were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
+does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
 ### The row, twice
 

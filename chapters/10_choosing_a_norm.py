@@ -230,7 +230,7 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
-for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are mostly too wide where two recipes share their seeds (with few seeds pairs are sometimes wider), and some leads that we do not see may be there. Every card of such a comparison therefore shows the interval seed by seed, too, when it is opened; a loss is judged by it only where the lock says so. The [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
+for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are mostly too wide where two recipes share their seeds (with few seeds pairs are sometimes wider), and some leads that we do not see may be there. Every card of such a comparison therefore shows the *paired* interval, too, when it is opened; a loss is judged by it only where the lock says so. The [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that pairs would change.
 
 To judge we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
 
@@ -433,7 +433,7 @@ plots.dots(
 r"""
 Read the letters before the ranks. A recipe
 with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. The table's intervals are for one pair each; the letters
-are corrected for all 55 comparisons. *± tuned* is $u$. RealFormer adds a block's attention logits to those of the block before
+are corrected for all 55 comparisons. The column *tuning uncertainty* is $u$. RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Shelf C says what each recipe was made against: [The table](C_zoo.ipynb#the-table).
 """
 

@@ -31,7 +31,7 @@ Can depth hurt a network that could copy a shallower one, which shortcuts mend i
 | answers read off early | on digits nearly all are settled after a quarter of the depth, and most that still change turn right; in text they change up to the last block | [Answers read off early](A_skips.ipynb#answers-read-off-early) |
 | skips and masks | no leak of later tokens; but where a mask hides a token from itself, the skip shows it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
 
-A *layer* is one hidden matrix; a *residual step* has two and a skip around both: 56 layers are 28 steps. Losses are in nats, natural logarithms. *Locked*, *seen first* and other words on the cards: [What a claim is](claims.md).
+A *layer* is one hidden matrix; a *residual step* has two and a skip around both: 56 layers are 28 steps. Losses are in nats, natural logarithms. [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
 """
 
 # %% tags=["parameters"]
@@ -294,7 +294,7 @@ exact(moved["none"]).claim(
 # %% [markdown]
 r"""
 Does training fail in our networks, too? Perceptrons on handwritten digits, first weights by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), SGD with momentum, 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps starts at $\frac1{\sqrt S}$ of its size. One seed chooses each design's
-rate out of seven, by its loss on validation digits, and five others report; the cards below judge the training loss. For the ResNets two more seeds judge the best rate and its neighbours, until the best lies between two others. We added that after five seeds had been seen, hence *seen first* on the cards of this race.
+rate out of seven, by its loss on validation digits, and five others report; the cards below judge the training loss. For the ResNets two more seeds judge the best rate and its neighbours, until the best lies between two others. We added that after five seeds had been seen, hence *not preregistered* on the cards of this race.
 """
 
 # %%

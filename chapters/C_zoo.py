@@ -12,7 +12,7 @@ r"""
 
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were made against a trouble that their authors name. What is a recipe's equation, do we see its trouble in six blocks, and does it mend it?
 
-**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, some chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *locked* and *what tuning leaves*.
+**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, some chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *preregistered* and *tuning uncertainty*.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
@@ -338,7 +338,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card whose lock *waits* shows a first look; the lock forecasts a report with more seeds.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*); its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 

@@ -30,7 +30,7 @@ inference?
 | where ε stands, order of casts, $x - \mu$, $d - 1$ | other chapters have them | [What is not here](D_numbers.ipynb#what-is-not-here) |
 | autocast, Welford's variance | nobody tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
-*The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *locked* and *weak*.
+*The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
 
 # %% tags=["parameters"]

@@ -160,7 +160,7 @@ $\#$ inside:
 HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
-The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of rung S: three tuning seeds choose its rate, and ten or twenty fresh seeds report. Most forecasts about them were *locked* before these seeds had run; each card says what had been seen by then. Where our order agrees, points lie farther right row by row:
+The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of rung S: three tuning seeds choose its rate, and ten or twenty fresh seeds report. Most forecasts about them were *preregistered* before these seeds had run; each card says which runs existed by then. Where our order agrees, points lie farther right row by row:
 """
 
 # %%

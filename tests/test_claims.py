@@ -36,7 +36,7 @@ def test_a_card_says_everything(capsys):
 def test_a_card_escapes_what_it_is_given():
     made = claim("x", "a <b> & c", [1.0, 1.1], said="b < c", published="<i>", **REST)
     assert "a &lt;b&gt; &amp; c" in (card := made.to_html())
-    assert "<b>Said:</b> b &lt; c" in card and "published: &lt;i&gt;" in card
+    assert "<b>Claim:</b> b &lt; c" in card and "published: &lt;i&gt;" in card
 
 
 def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
@@ -44,10 +44,10 @@ def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
     closed, _, opened = (
         claim("x", "It does not.", [-1.0, -1.1], **said).to_html().partition("</summary>")
     )
-    assert "<b>Said:</b> Post-Norm diverges.<br><b>Found:</b> It does not." in closed
+    assert "<b>Claim:</b> Post-Norm diverges.<br><b>Result:</b> It does not." in closed
     assert "Post-Norm" not in opened
     closed, _, opened = claim("x", "It does.", [1.0, 1.1], **said).to_html().partition("</summary>")
-    assert "Post-Norm" not in closed and "<b>Said:</b> Post-Norm diverges." in opened
+    assert "Post-Norm" not in closed and "<b>Claim:</b> Post-Norm diverges." in opened
 
 
 def test_a_card_needs_nothing_that_an_untrusted_notebook_drops():
@@ -103,7 +103,7 @@ def test_the_entry_is_the_ledger_s():
 
 def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
     told = claim("x", "s", [1.0, 2.0], tried={"control": "the same rate"}, **REST)
-    assert "control: the same rate; not tried: second value, last step" in told.to_html()
+    assert "control: the same rate; not checked: second value, last step" in told.to_html()
     assert "not tried" not in claim("x", "s", [1.0, 2.0], **REST).to_html(), "nobody said anything"
     with pytest.raises(ValueError, match=r"second value, last step, control; luck is neither"):
         claim("x", "s", [1.0, 2.0], tried={"luck": "none"}, **REST)
@@ -160,7 +160,7 @@ def test_a_lead_is_said_in_words():
     assert claim("x", ends, [1.0, 2.0], **REST).statement == "A ends 1.50 nats below B."
     behind = claim("x", ends, [-1.0, -2.0], **REST)
     assert behind.statement == "A ends 1.50 nats above B."
-    assert "below: <b>−1.5</b>" in behind.to_html(), "beside its interval the sign is told"
+    assert "improvement: <b>−1.5</b>" in behind.to_html(), "its sign is shown"
 
 
 def test_runs_are_counted_with_exact_intervals():
@@ -184,7 +184,7 @@ def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
     made = claim("x", "s", [-1.0, -1.1, -0.9], **REST, **far)
     assert made.verdict == "out-of-range" and made.weak is False
     assert "[Finding: out of range]" in str(made)
-    assert "it speaks of 24 layers, 200k steps, we of 2 blocks, 400 steps" in str(made)
+    assert "the source's setting: 24 layers, 200k steps; ours: 2 blocks, 400 steps" in str(made)
     assert made.to_dict()["domain"]["inside"] is False
     near = claim("x", "s", [-1.0, -1.1, -0.9], **REST, **far | {"in_range": True})
     assert near.verdict == "contradicted"
@@ -234,4 +234,4 @@ def test_differences_pair_seed_by_seed():
 def test_a_claim_needs_no_notebook_and_no_ipython(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "IPython.core.getipython", None)
     claim("one-is-one", "One is {mean:.0f}.", 1.0, source="algebra", criterion="> 0", kind="exact")
-    assert capsys.readouterr().out.startswith("[Law: holds here] One is 1.")
+    assert capsys.readouterr().out.startswith("[Exact claim: holds here] One is 1.")

@@ -46,7 +46,7 @@ def test_what_tells_the_answers_is_folded_where_the_chapter_asks():
     first, *_ = top(TITLE + SHORT, DRAWN, SECTION, asks)
     before, fold, inside = first["source"].partition('<details class="labkit-short"><summary>')
     assert fold and "FACTS" in before and "It grows." not in before
-    assert inside.startswith("In short (tells the answers)</summary>\n\n- It grows.")
+    assert inside.startswith("In short (contains spoilers)</summary>\n\n- It grows.")
     assert inside.endswith("</details>") and "**In short.**" not in first["source"]
 
 

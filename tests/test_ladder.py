@@ -468,11 +468,11 @@ def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
     assert verdict_of(entry) == entry["verdict"] == "holds"
     assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
     assert p_value(entry) < 0.05
-    assert "10 against 10 seeds, not paired, one scatter for all arms" in str(one)
+    assert "10 and 10 seeds, unpaired, pooled standard deviation" in str(one)
     assert math.fsum(one.estimate.pairs) / 10 == pytest.approx(one.mean), (
         "the same seeds on both sides"
     )
-    assert re.search(r"; seed by seed \S+ \[\S+, \S+\], 10 shared;", str(one))
+    assert re.search(r"; paired: \S+ \[\S+, \S+\], 10 shared seeds;", str(one))
 
 
 def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():

@@ -51,11 +51,11 @@ def test_ranks_letters_and_what_diverged():
     assert board.rows[1].behind[0] == pytest.approx(61 / 60)
     assert board.scatter.freedom == 4
     assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in said
-    assert "told apart from it. 1 of 1 pairs" in said
+    assert "distinguishable from it. 1 of 1 pairs" in said
     assert "believe" not in said, "ten steps rank nothing"
     old = [replace(one, steps=2000) for one in board.rows]
     said = replace(board, rows=tuple(old)).format_summary()
-    assert "Before you believe the first place (2000 steps a run): five other" in said
+    assert "Before you believe the first place (2000 steps per run): five other" in said
     alone = rank_rows([row("best", 1.0, 1.1)]).format_summary()
     assert "One entry, best: nothing is compared; name another, such as pre" in alone
     assert "another, such as qk" in rank_rows([row("pre", 1.0, 1.1)]).format_summary()
@@ -151,7 +151,7 @@ def test_the_command_ranks_a_readers_norm_and_trains_nothing_twice(tmp_path, mon
     assert cli.main([*board, "--look"]) == 0
     assert "gives no order" in (out := capsys.readouterr().out) and "rank" not in out
     assert cli.main(board) == 0
-    assert "pre+mean-abs" in (out := capsys.readouterr().out) and "± tuned" in out
+    assert "pre+mean-abs" in (out := capsys.readouterr().out) and "tuning uncertainty" in out
     stored = sorted((tmp_path / ".labkit/runs").iterdir())
     assert cli.main([*board, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

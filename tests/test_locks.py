@@ -14,6 +14,7 @@ from labkit.experiments.locks import (
     LOCKED,
     LOOKED,
     SEEN,
+    WORDS,
     Lock,
     LockError,
     add_lock,
@@ -72,13 +73,13 @@ def test_an_edited_lock_is_red(book, field, value):
     with pytest.raises(LockError, match=r"row 1 of data/locks/05.jsonl was edited"):
         read_locks(book)
     path.write_text("{}\n")
-    with pytest.raises(LockError, match="is no lock"):
+    with pytest.raises(LockError, match="is not a lock"):
         find_lock(book, "05-x")
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 1.5, -0.1])
 def test_a_probability_lies_between_0_and_1(p):
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="above 0 and below 1"):
         lock(probability=p)
 
 
@@ -86,7 +87,8 @@ def test_a_probability_lies_between_0_and_1(p):
 def test_a_card_says_whether_its_runs_are_younger_than_its_lock(book, since, word):
     add_lock(book, lock())
     made = make({"S": lead(since=since)})
-    assert made.word == word and word in made.to_html() and "p = 0.8" in made.to_html()
+    card = made.to_html()
+    assert made.word == word and f"· {WORDS[word]} (" in card and "p = 0.8" in card
     assert made.to_dict()["lock"]["sum"] == lock().compute_sum()
 
 
@@ -160,7 +162,10 @@ def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_it
     waiting = make(early)
     assert list(waiting.rungs) == ["S", "M"] and waiting.word is None
     assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds have reported on S"]
-    assert "a lock waits (2026-03-01, p = 0.8): 2 of 3 seeds" in waiting.to_html()
+    assert (
+        "preregistered runs incomplete (criterion of 2026-03-01, forecast p = 0.8): 2 of 3"
+        in waiting.to_html()
+    )
     made = make({"S": lead(), "M": lead(since=BEFORE)})
     assert list(made.rungs) == ["S"] and made.verdict == "holds-on-one" and made.word == LOCKED
     assert "waits" not in made.to_dict()["lock"]
@@ -191,8 +196,8 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
     assert [one.paired for one in found] == [False, True]
     made = make(given)
     assert made.verdict == "holds-on-one" and made.interval[1] < 0.3
-    says = "3 seeds, compared seed by seed; 95 % interval [0.175, 0.225]; not paired, one scatter "
-    assert says + "for all arms: 0.2 [-1.5, 1.9];" in str(made)
+    says = "3 seeds, paired; 95 % interval [0.175, 0.225]; unpaired, pooled standard deviation: "
+    assert says + "0.2 [-1.5, 1.9];" in str(made)
     with pytest.raises(LockError, match="locked seed by seed, and the chapter gives one sample"):
         make([0.1, 0.2, 0.3])
     bare = compare_samples(*noisy, Scatter(1.0, 20), arms=("a", "b"), pairs=gaps)
@@ -207,7 +212,7 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
             kind="at",
         )
     assert found_bare[0].verdict == "holds", "a comparison without rungs is paired, too"
-    with pytest.raises(ValueError, match="compared seed by seed, got no arms"):
+    with pytest.raises(ValueError, match="compared in pairs, got no arms"):
         lock(arms=(), rungs=(), paired=True)
 
 
@@ -220,7 +225,7 @@ def test_a_paired_lock_waits_for_seeds_that_both_arms_have(book):
         "0 of 3 seeds have reported on S",
         "0 of 2 seeds have reported on M",
     ]
-    assert "not paired" in str(waiting)
+    assert "unpaired" in str(waiting)
     three = replace(apart, pairs=(0.2, 0.19, 0.21))
     two = replace(apart, pairs=(0.2, 0.19))
     assert make({"S": two, "M": two}).to_dict()["lock"]["waits"] == [
@@ -272,12 +277,12 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
     assert cli.main(["claims", "lock", "07-new=0.6", *said]) == 0
     assert "07-new: locked, p = 0.6, in data/locks/07.jsonl" in capsys.readouterr().out
     assert cli.main(["claims", "lock", "07-new=0.7", *said]) == 0
-    assert "beside its earlier lock" in capsys.readouterr().out
+    assert "in addition to its earlier lock" in capsys.readouterr().out
     assert cli.main(["claims", "locks"]) == 0
-    assert "0.70  07-new: waiting" in capsys.readouterr().out
+    assert "0.70  07-new: not judged" in capsys.readouterr().out
     for words, why in (
         (["07-other=0.5"], "no claim '07-other' is recorded"),
-        (["07-new=1.0", *said], "between 0 and 1"),
+        (["07-new=1.0", *said], "above 0 and below 1"),
         (["07-new"], "07-new=0.7; got '07-new'"),
         (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "names its arms and rungs"),
         (
@@ -319,8 +324,11 @@ def test_forecasts_are_scored_by_forecaster_and_sort():
     ("there", "said"),
     [
         ((), ""),
-        (("tuning",), f"; {LOOKED}: runs there are of pre on S, qk on S"),
-        (("tuning", "report"), f"; {SEEN}: reports there are of pre on S, qk on S"),
+        (("tuning",), f"; {WORDS[LOOKED]}: there already are runs of pre on S, qk on S"),
+        (
+            ("tuning", "report"),
+            f"; {WORDS[SEEN]}: there already are evaluation runs of pre on S, qk on S",
+        ),
     ],
 )
 def test_a_lock_says_at_once_what_its_card_will_say(book, monkeypatch, there, said):

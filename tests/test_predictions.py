@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import fake_book
 import pytest
 
-from labkit.experiments.locks import LOCKED, SEEN
+from labkit.experiments.locks import LOCKED, SEEN, WORDS
 from labkit.statistics.criteria import parse_criterion
 from press.book.forecasts import Forecast
 from press.lint.predictions import find_told_ids, find_wrong_questions, judge_row, locate_claims
@@ -172,7 +172,9 @@ def test_a_question_that_nobody_measured_yet_is_asked_all_the_same():
     assert "**We predicted:** It *ends* low.\n" in markup and "Measured" not in markup
 
 
-@pytest.mark.parametrize(("word", "told"), [(LOCKED, LOCKED), (None, "its runs are still to come")])
+@pytest.mark.parametrize(
+    ("word", "told"), [(LOCKED, "preregistered"), (None, "its preregistered runs are incomplete")]
+)
 def test_a_lock_is_told_with_its_probability_and_whether_its_runs_are_there(word, told):
     lock = {"at": "2026-01-01T00:00:00+00:00", "probability": 0.9, "sum": "x"}
     claims = fake_book.CLAIMS | {
@@ -224,7 +226,7 @@ def test_only_what_was_locked_before_its_runs_and_judged_is_a_forecast():
 def test_scores_are_those_of_the_scoreboard_over_both_sorts():
     law = Forecast("a", 0.8, "authors", "2026-01-01", "law-like", True, "holds", LOCKED)
     (score,) = list_scores([forecast("authors", 0.4), law, forecast("you", 0.5)])
-    assert score == ("the authors", LOCKED, "2", "1", f"{(0.4**2 + 0.2**2) / 2:.3f}")
+    assert score == ("the authors", WORDS[LOCKED], "2", "1", f"{(0.4**2 + 0.2**2) / 2:.3f}")
 
 
 # -- the linter -----------------------------------------------------------------------------------

@@ -242,19 +242,17 @@ def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
     paired = turns | {"samples": turns["samples"] | {"paired": True}, "verdict": "holds"}
     claims = {"a-turns": turns, "a-stays": base | compare([0.9, -0.8, 0.1]), "paired": paired}
     page = build_scoreboard({"claims": claims}, {ONE: "One"})
-    part = page[page.index("## Seed by seed") :]
-    assert "share seeds: 2 judged\nwithout pairs, 1 seed by seed" in part
+    part = page[page.index("## Paired and unpaired") :]
+    assert "share seeds, 2 are\njudged unpaired and 1 paired." in part
     assert "the other way, 2 would get another verdict:" in part
-    row = (
-        '<a href="#row-a-turns">a-turns</a> | not seen at this scale (not paired) | +0.1000 [-1.603'
-    )
+    row = '<a href="#row-a-turns">a-turns</a> | not seen at this scale (unpaired) | +0.1000 [-1.603'
     assert row in part and "| holds here | +0.1000 [+0.0752, +0.1248] |" in part
-    assert '#row-paired">paired</a> | holds here (seed by seed) | +0.1000 [+0.0752' in part
+    assert '#row-paired">paired</a> | holds here (paired) | +0.1000 [+0.0752' in part
     assert "a-stays</a> |" not in part
     alone = build_scoreboard({"claims": {"a-stays": claims["a-stays"]}}, {ONE: "One"})
     assert "none would get another verdict." in alone
     none = build_scoreboard({"claims": fake_book.CLAIMS}, {ONE: "One"})
-    assert "share seeds: 0 judged" in none
+    assert "share seeds, 0 are\njudged unpaired" in none
 
 
 def test_recorded_claims_say_when_and_where():

@@ -528,7 +528,7 @@
       const below = () => `<path class="axis" d="M${to(low)} ${foot}H${to(high)}"/>`
         + ticks(low, high).map((loss) => `<path class="axis" d="M${to(loss)} ${foot}v4"/>` + words(to(loss), foot + 17, loss.toFixed(2), 'text-anchor="middle"')).join("")
         + reported.map(([name, r]) => `<path class="tick" style="--norm: ${this.colour(name)}" d="M${to(r.mean)} ${foot}v-14"><title>${escape(r.mean)}: ${escape(this.recipes[name].name)}</title></path>`).join("")
-        + words(to(high), foot - 20, "a tick: another recipe’s mean", 'text-anchor="end"');
+        + words(to(high), foot - 20, "tick: mean of another recipe", 'text-anchor="end"');
       let made = "";
       for (const [which, one, colour] of this.both) {
         if (one.mean === undefined) continue;
@@ -539,7 +539,7 @@
         made += words(room ? until + 8 : from - 8, y + 4, `${which === "a" ? "A " : ""}${nats(one.mean)}`, `class="value" text-anchor="${room ? "start" : "end"}"`) + "</g>";
       }
       this.paint(area, "", below, made);
-      area.svg.setAttribute("aria-label", this.hear("Test loss of the seeds that report", (one) =>
+      area.svg.setAttribute("aria-label", this.hear("Test loss of the evaluation seeds", (one) =>
         (one.mean === undefined ? "nothing yet" : `${nats(one.mean)}, 95 % interval ${nats(one.interval[0])} to ${nats(one.interval[1])}`)));
     }
 
@@ -548,7 +548,7 @@
       if (!this.stops.length) return "";
       const at = (one) => {
         const found = one.tried.find(([rate]) => rate === this.rate);
-        if (!found) return this.rate === one.rate ? "the rate that reports" : "not tried";
+        if (!found) return this.rate === one.rate ? "the learning rate of the evaluation" : "not tried";
         return found[3].length ? `diverged at step ${found[3].join(", ")}` : `${nats(found[1], 3)} nats`;
       };
       const parts = this.both.map(([which, one]) => `${which === "a" ? "A " : ""}${at(one)}`);
@@ -560,10 +560,10 @@
       if (this.drawing) return "<p>What will it be? Drag each point to the loss that you expect, or move it with the arrow keys. Then <b>show what happened</b>.</p>";
       if (!now) return this.sayNothing();
       const name = `<b>${escape(this.recipes[this.recipe].name)}</b>`;
-      if (now.mean === undefined) return `<p>${name} is ${escape(now.report)} on rung ${this.rung}: ${escape(now.why)}. It reports when that is done.</p>${this.sayDrawn()}`;
+      if (now.mean === undefined) return `<p>${name} has not been evaluated on rung ${this.rung} yet: ${escape(now.why)}.</p>${this.sayDrawn()}`;
       const seeds = `${now.seeds.length} seeds`;
-      return `${this.sayMoved()}<p>${name} ends at ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}), at the rate
-        ${now.rate}; ${escape(now.report)}: ${escape(now.why)}.</p>${this.sayPair()}${this.sayDrawn()}`;
+      return `${this.sayMoved()}<p>${name} reaches a test loss of ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}) at a rate of
+        ${now.rate}. ${now.report === "strict" ? "Full" : "Preliminary"} evaluation: ${escape(now.why)}.</p>${this.sayPair()}${this.sayDrawn()}`;
     }
 
     sayMoved() {
@@ -586,11 +586,11 @@
       const lacks = [...new Set([...(this.now.lacks ?? []), ...(this.data.recipes[other].lacks ?? [])])];
       const above = (low > 0) === (high > 0);
       const verdict = lacks.length ? `No verdict: ${escape(lacks.join("; "))}`
-        : told ? `They are told apart, also after Holm’s correction for all ${this.data.pairs.length} pairs`
-          : above ? `This interval, for one pair, excludes 0; Holm’s correction for all ${this.data.pairs.length} pairs does not leave it`
-            : "They are not told apart";
-      const [side, from, to] = mean < 0 ? ["above", -high, -low] : ["below", low, high];
-      return `${absent}<p>That is ${nats(Math.abs(mean))} nats ${side} ${this.then ? "A, " : ""}${name} (95 % interval
+        : told ? `The two are distinguishable, also after Holm’s correction for all ${this.data.pairs.length} pairs`
+          : above ? `This interval, for one pair, excludes 0. After Holm’s correction for all ${this.data.pairs.length} pairs the two are not distinguishable`
+            : "The two are not distinguishable";
+      const [side, from, to] = mean < 0 ? ["higher", -high, -low] : ["lower", low, high];
+      return `${absent}<p>That is ${nats(Math.abs(mean))} nats ${side} than ${this.then ? "A, " : ""}${name} (95 % interval
         ${nats(from)} to ${nats(to)}). ${verdict}.</p>`;
     }
 

@@ -249,7 +249,7 @@ class Question {
         end.setAttribute("aria-valuetext", axis.name(axis.number(values[i])));
       });
       const everything = at[0] === 0 && at[1] === axis.count;
-      words.data = everything ? "Paint your range." : `You: ${axis.range(...values)}`;
+      words.data = everything ? "Mark your range." : `You: ${axis.range(...values)}`;
       lock.disabled = everything;
     };
     const move = (i, to) => {
@@ -364,8 +364,8 @@ function drawCover(group, open) {
   const rest = group.filter((element) => element.matches(".output")).length;
   const count = (n, one, many) => n ? [n === 1 ? one : `${n} ${many}`] : [];
   const what = [...count(figures, "a figure", "figures"), ...count(rest, "a result", "results")].join(" and ");
-  const text = make("p", "", `${what[0].toUpperCase()}${what.slice(1)} ${figures + rest === 1 ? "waits" : "wait"}`
-    + ` for your answer to question${open.length > 1 ? "s" : ""} `);
+  const text = make("p", "", `${what[0].toUpperCase()}${what.slice(1)} ${figures + rest === 1 ? "is" : "are"} hidden`
+    + ` until you answer question${open.length > 1 ? "s" : ""} `);
   text.append(...asked, ".");
   const button = make("button", "quiet", "Show without predicting", { type: "button" });
   button.addEventListener("click", () => {
@@ -403,9 +403,9 @@ function drawSwitch() {
   return label;
 }
 
-const HOW = "Paint the range in which you expect the number: wide enough that you would bet four to one on it. "
-  + "Each end moves with the arrow keys, too. Lock it, and see ours and what was measured. ";
-const MEMORY = "This browser stores nothing: what you lock lasts until you leave the page.";
+const HOW = "Drag to mark the range in which you expect the number: wide enough that you would bet four to one on it. "
+  + "The arrow keys move each end, too. Lock the range to see our prediction and the measurement. ";
+const MEMORY = "This browser stores nothing: your predictions last until you leave the page.";
 
 function askReader(list) {
   const questions = [...list.querySelectorAll(".labkit-asked[data-ask]")].map((item) => new Question(item));
@@ -486,9 +486,9 @@ class Overview {
       const theirs = this.list(of);
       rows.push(theirs.length ? this.sumUp(name, theirs) : [name, "0", "", "", ""]);
     }
-    if (!rows.length) return [make("p", "", "You have locked nothing yet. A chapter asks in its section Predict.")];
+    if (!rows.length) return [make("p", "", "You have locked no prediction yet. The questions are in the section Predict of each chapter.")];
     const asked = own.length ? own.map(([question]) => question) : this.questions;
-    for (const [who, by] of [["the authors", "authors"], ["entered for papers", "paper"]]) {
+    for (const [who, by] of [["the authors", "authors"], ["the papers", "paper"]]) {
       const told = asked.filter(({ axis }) => axis.forecasts?.[by] !== undefined);
       if (!told.length) continue;
       const pairs = told.map(({ axis }) => [axis.forecasts[by], Number(axis.held)]);
@@ -497,7 +497,7 @@ class Overview {
         `Brier ${mean(pairs.map(([p, held]) => (p - held) ** 2)).toFixed(2)}`]);
     }
     const table = make("table");
-    const head = ["by", "locked", "held", "said to hold", "score"];
+    const head = ["by", "forecasts", "held", "expected to hold", "score"];
     table.append(make("thead"), make("tbody"));
     table.tHead.append(this.drawRow("th", head, { scope: "col" }));
     table.tBodies[0].append(...rows.map((row) => this.drawRow("td", row)));

@@ -11,19 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from labkit.experiments.locks import WORDS
 from labkit.statistics.criteria import Estimate, parse_criterion
 from labkit.statistics.pooled import Difference, read_rung
-from labkit.statistics.verdicts import judge_estimate
+from labkit.statistics.verdicts import DIRECTIONS, judge_estimate
 
 KINDS = {
     "exact": "algebra or a count",
     "at": "one stated setting",
-    "best": "each arm at its own best learning rate",
+    "best": "each method at its own best learning rate",
     "range": "over a learning-rate range declared beforehand",
 }
 VERDICTS = {
     "holds": "holds here",
-    "holds-on-one": "holds on one rung",
+    "holds-on-one": "holds at one size",
     "not-seen": "not seen at this scale",
     "contradicted": "contradicted here",
     "out-of-range": "out of range",
@@ -36,8 +37,8 @@ LOOKS = {
     "contradicted": ("▲", "#cc5a2b"),
     "out-of-range": ("◇", "#80868b"),
 }
-TRIED = ("second value", "last step", "control")  # how somebody tried to break a finding
-TICK = "✓"  # a law that holds
+TRIED = ("second value", "last step", "control")  # robustness checks of a finding
+TICK = "✓"  # an exact claim that holds
 DIGITS = 4  # significant, of a number without an interval
 SMALLEST = 6  # decimals, before a number is written as a power of ten
 POWER = re.compile(r"(?<![\w.])([-+−]?\d+(?:\.\d+)?)e([-+−]?\d+)\b")
@@ -90,14 +91,16 @@ def format_interval(low: float, high: float) -> str:
 def describe_verdict(claim: Card) -> str:
     """Return the verdict in words."""
     only = claim.get("only")
-    words = f"holds on {only}" if only else VERDICTS[claim["verdict"]]
+    words = VERDICTS[claim["verdict"]]
+    if only:
+        words = f"holds in variant {only}" if only in DIRECTIONS else f"holds at size {only}"
     return words + (", weak" if claim["weak"] else "")
 
 
 def describe_evidence(claim: Card, estimate: Estimate) -> str:
-    """Return on what the verdict rests: how many of what, intervals, other rungs, what is lacking.
+    """Return the evidence for the verdict: seeds or counts, intervals, rungs, unmet requirements.
 
-    With two bounds it is the narrower interval that decides.
+    With two bounds the narrower interval decides the verdict.
     """
     low, high = estimate.compute_interval()
     parts = []
@@ -116,21 +119,21 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
             parts += describe_other_way(claim["samples"])
         if claim["sort"] == "finding" and parse_criterion(claim["criterion"]).two_sided:
             decides = format_interval(*estimate.compute_interval(0.90))
-            parts.append(f"90 % interval {decides}, which decides")
+            parts.append(f"90 % interval {decides}, which decides the verdict")
     return "; ".join([*parts, *describe_rungs(claim)])
 
 
 def describe_samples(samples: Mapping[str, Any]) -> str:
-    """Return how two samples were compared: how many seeds, by which test, what tuning leaves."""
+    """Return how two samples were compared: seeds, kind of test, uncertainty from tuning."""
     one = Difference.from_dict(samples)
-    seeds = f"{len(one.one)} against {len(one.other)} seeds, not paired, {_name_scatter(one)}"
+    seeds = f"{len(one.one)} and {len(one.other)} seeds, unpaired, {_name_scatter(one)}"
     if one.paired:
-        seeds = f"{len(one.pairs)} seeds, compared seed by seed"
-    return "; ".join([seeds, *([f"tuning leaves {one.tuned:.4f}"] if one.tuned else [])])
+        seeds = f"{len(one.pairs)} seeds, paired"
+    return "; ".join([seeds, *([f"tuning uncertainty {one.tuned:.4f}"] if one.tuned else [])])
 
 
 def describe_other_way(samples: Mapping[str, Any]) -> list[str]:
-    """Return what pairs say where samples judge, and the reverse; nothing without shared seeds."""
+    """Return the paired result of an unpaired comparison, and the reverse; none without pairs."""
     one = Difference.from_dict(samples)
     if len(one.pairs) < 3:
         return []
@@ -138,16 +141,16 @@ def describe_other_way(samples: Mapping[str, Any]) -> list[str]:
     low, high = other.compute_interval()
     words = f"{format_number(other.mean, high - low)} {format_interval(low, high)}"
     if one.paired:
-        return [f"not paired, {_name_scatter(one)}: {words}"]
-    return [f"seed by seed {words}, {len(one.pairs)} shared"]
+        return [f"unpaired, {_name_scatter(one)}: {words}"]
+    return [f"paired: {words}, {len(one.pairs)} shared seeds"]
 
 
 def _name_scatter(one: Difference) -> str:
-    return "one scatter for all arms" if one.pooled else "each with its own scatter (Welch)"
+    return "pooled standard deviation" if one.pooled else "separate standard deviations (Welch)"
 
 
 def describe_rungs(claim: Card) -> list[str]:
-    """Return what each rung of the ladder says, and what the comparison lacks."""
+    """Return the result on each rung of the ladder, and the requirements that are not met."""
     lines = [
         f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, n = {n}"
         for rung, (mean, (low, high), n) in _sum_up_rungs(claim).items()
@@ -179,22 +182,22 @@ def mark_rungs(claim: Card) -> str:
 
 
 def describe_trials(claim: Card) -> str:
-    """Return how somebody tried to break a finding, and what nobody tried."""
+    """Return the robustness checks of a finding, and those that were not made."""
     if not (tried := claim.get("tried")):
         return ""
     parts = [f"{name}: {tried[name]}" for name in TRIED if name in tried]
     if missing := [name for name in TRIED if name not in tried]:
-        parts.append(f"not tried: {', '.join(missing)}")
+        parts.append(f"not checked: {', '.join(missing)}")
     return "; ".join(parts)
 
 
 def describe_source(claim: Card) -> str:
-    """Return where the sentence comes from, and of which setting it speaks."""
+    """Return the source of the claim, and the settings of the source and of our runs."""
     words = [f"source: {claim['source']}"] if claim["source"] else []
     if claim.get("published") is not None:
         words.append(f"published: {claim['published']}")
     if about := claim.get("domain"):
-        words.append(f"it speaks of {about['theirs']}, we of {about['ours']}")
+        words.append(f"the source's setting: {about['theirs']}; ours: {about['ours']}")
     return "; ".join(words)
 
 
@@ -220,16 +223,17 @@ def draw_card(
     words = describe_verdict(claim)
     lines = [
         f"<b>{words[:1].upper()}{words[1:]}</b>{html.escape(marks)}"
-        f"{describe_word(claim)} · asked: {typeset(claim['criterion'])} · {KINDS[claim['kind']]}",
+        f"{describe_word(claim)} · criterion: {typeset(claim['criterion'])}"
+        f" · {KINDS[claim['kind']]}",
         typeset(describe_evidence(claim, estimate)),
         typeset(describe_trials(claim)),
         typeset(describe_source(claim)),
         *below,
     ]
     if said and verdict == "contradicted":  # no mark without the sentence that it is about
-        found = f"<b>Said:</b> {typeset(said)}<br><b>Found:</b> {found}"
+        found = f"<b>Claim:</b> {typeset(said)}<br><b>Result:</b> {found}"
     elif said:
-        lines.insert(0, f"<b>Said:</b> {typeset(said)}")
+        lines.insert(0, f"<b>Claim:</b> {typeset(said)}")
     body = "".join(f"<div>{line}</div>" for line in lines if line)
     return (
         f'<details class="labkit-claim labkit-{sort} labkit-verdict-{verdict}" '
@@ -242,25 +246,26 @@ def draw_card(
 
 
 def describe_word(claim: Card) -> str:
-    """Say of a finding which runs are older than its lock, or that the lock waits; and p."""
+    """Say whether a finding was preregistered, when, with which forecast p; or what it lacks."""
     lock, word = claim.get("lock"), claim.get("word")
     if not lock:
-        return f" · {word}" if word else ""
-    forecast = f"{lock['at'][:10]}, p = {lock['probability']:g}"
+        return f" · {WORDS[word]}" if word else ""
+    forecast = f"criterion of {lock['at'][:10]}, forecast p = {lock['probability']:g}"
     if waits := lock.get("waits"):
-        return f" · a lock waits ({forecast}): {'; '.join(waits)}"
-    return f" · {word} ({forecast})" if word else ""
+        runs = f"preregistered runs incomplete ({forecast})"
+        return f" · preliminary evaluation; {runs}: {'; '.join(waits)}"
+    return f" · {WORDS[word]} ({forecast})" if word else ""
 
 
 def format_values(claim: Card, estimate: Estimate) -> str:
-    """Write the numbers of the closed line; a mean that the sentence has is not said twice.
+    """Write the numbers of the closed line; a mean that the sentence has is not repeated.
 
-    A sentence that says "above" of a distance below has its sign told: below is positive.
+    A sentence that gives the size of a difference in loss gets the signed improvement.
     """
     low, high = estimate.compute_interval()
     told = re.search(r"\{(mean|k)\b", claim["wording"])
     mean = "" if told else f"<b>{typeset(format_number(estimate.mean, high - low))}</b>"
-    mean = f"below: {mean}" if mean and "{side}" in claim["wording"] else mean
+    mean = f"improvement: {mean}" if mean and "{side}" in claim["wording"] else mean
     interval = typeset(format_interval(low, high)) if high > low else ""
     weak = "<i>weak</i>" if claim["weak"] else ""
     return " ".join(filter(None, (weak, mean, interval, mark_rungs(claim))))

@@ -17,7 +17,7 @@ from labkit.statistics.criteria import Estimate, Interval
 from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 
-SORTS = {"law": "Law", "finding": "Finding"}
+SORTS = {"law": "Exact claim", "finding": "Finding"}
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Claim:
     domain: Mapping[str, Any] | None  # theirs, ours, inside: where the source's statement applies
     effect: float | None  # an equivalence margin is at most a quarter of it
     predicted: float | None  # what theory gives
-    rungs: Mapping[str, Estimate]  # of the ladder: what each rung and direction says, sizes first
+    rungs: Mapping[str, Estimate]  # results on the ladder: sizes first, then directions
     runs: Mapping[str, Any] | None  # what was read from records: seeds, values, dates
     only: str | None  # the one rung on which it holds
-    word: str | None  # of a finding that does not wait: which runs are older than its lock
+    word: str | None  # of a finding with all its runs: which of them are older than its lock
     lock: Mapping[str, Any] | None  # when it was locked, with which probability and checksum
-    lacking: tuple[str, ...]  # conditions of the regime that fail
+    lacking: tuple[str, ...]  # unmet requirements of the regime
     unit: str | None  # what the sample is of, where it is not seeds or runs
-    tried: Mapping[str, str]  # second value, last step, control: how somebody tried to break it
+    tried: Mapping[str, str]  # robustness checks: second value, last step, control
     tolerance: float  # how far a later mean may move
 
     @property
@@ -70,7 +70,7 @@ class Claim:
 
     @property
     def sort(self) -> str:
-        """Return what it is: a law (algebra, a count, what code does) or a finding."""
+        """Return law for an exact claim (algebra, a count, what code does), else finding."""
         return "law" if self.kind == "exact" else "finding"
 
     @property
@@ -122,9 +122,9 @@ class Claim:
         low, high = self.interval
         lines = [
             f"[{SORTS[self.sort]}: {describe_verdict(claim)}] {self.statement}",
-            f"said: {self.said}" if self.said else "",
+            f"claim: {self.said}" if self.said else "",
             "; ".join(
-                filter(None, [f"ours: {format_number(self.mean, high - low)}", evidence, asked])
+                filter(None, [f"measured: {format_number(self.mean, high - low)}", evidence, asked])
             ),
             describe_source(claim),
         ]

@@ -1,32 +1,33 @@
-"""Locks: what a claim asks, written down before the runs that answer it.
+"""Locks: a claim's sentence and criterion, written down before the runs that decide it.
 
-    data/locks/05.jsonl     one row a lock, for the claims whose names begin with 05-
+    data/locks/05.jsonl     one row per lock, for the claims whose names begin with 05-
 
     id, said, criterion     the claim, its sentence, and what the whole interval must meet
-    arms, rungs             what is compared on the shared ladder, and where; empty elsewhere
-    n, margin               seeds that report (of each rung, where they differ), and the difference
-                            that so many can see
-    rate                    how each arm gets its learning rate
-    paired                  whether the arms are compared seed by seed; no such field: they are not
-    sort                    "ranking" (which of two is better) or "law-like" (is an effect there)
+    arms, rungs             the two methods that are compared on the shared ladder, and the rungs;
+                            empty elsewhere
+    n, margin               number of evaluation seeds (of each rung, if they differ), and the
+                            smallest difference that so many can detect
+    rate                    how the learning rate of each method is chosen
+    paired                  whether runs with the same seed are compared in pairs; absent: no
+    sort                    "ranking" (which of two is better) or "law-like" (is there an effect)
     probability             that the verdict will be *holds*, by the authors
-    paper                   what the authors enter for the claim's source where that says the
-                            sentence: mostly 0.9, less where it hedges; or null
+    paper                   the probability that the authors enter for the source, if the source
+                            makes the claim: mostly 0.9, less where it hedges; or null
     at, commit              when it was locked (UTC), on top of which commit
     sum                     a checksum of all of the above
 
 A row never changes. A second lock of a claim is a new row; the last one counts, and a page shows
-all. A card says which of its runs are older than its lock:
+all. A claim has one of three words (WORDS has how a card writes them), by which of the runs that it
+compares, on the rungs that are judged, are older than its lock:
 
-    locked, then run        none: of neither arm, on no rung that is judged, not even one that
-                            searched a rate
-    looked, then locked     of either arm some that searched a rate or made a first look on these
-                            rungs, and none that is judged
-    seen first              one that is judged; or nothing was locked
+    locked, then run        none of them, the learning-rate searches included
+    looked, then locked     runs of a learning-rate search or of a preliminary evaluation, but none
+                            of the runs that are judged
+    seen first              a run that is judged; or nothing was locked
 
-A run that is repeated for another measure counts as new, unless the old one has what is judged.
-While a lock waits for its seeds, a card says that in place of a word, beside what a first look
-shows.
+A run that is repeated in order to measure something else counts as new, unless the original run
+had already recorded the quantity that is judged. Until all locked seeds have been evaluated, a card
+says so in place of the word, and shows the preliminary evaluation.
 """
 
 import hashlib
@@ -42,6 +43,11 @@ from labkit.statistics.criteria import parse_criterion
 from labkit.system.files import write_whole
 
 LOCKED, LOOKED, SEEN = "locked, then run", "looked, then locked", "seen first"
+WORDS = {  # as a person reads them
+    LOCKED: "preregistered",
+    LOOKED: "preregistered after exploratory runs",
+    SEEN: "not preregistered",
+}
 SORTS = ("ranking", "law-like")
 RATE = "three tuning seeds; the vertex of a parabola in log rate"
 
@@ -52,7 +58,7 @@ class LockError(ValueError):
 
 @dataclass(frozen=True)
 class Lock:
-    """What was written down before the runs; see the top of the file."""
+    """One row of data/locks; see the top of the file."""
 
     id: str
     said: str
@@ -73,22 +79,22 @@ class Lock:
         parse_criterion(self.criterion)
         for what, p in (("probability", self.probability), ("paper", self.paper)):
             if p is not None and not 0 < p < 1:
-                raise ValueError(f"a {what} lies between 0 and 1, both left out; got {p:g}")
+                raise ValueError(f"a {what} must be above 0 and below 1, got {p:g}")
         if self.sort not in SORTS:
-            raise ValueError(f"a lock's sort is {' or '.join(SORTS)}, got {self.sort!r}")
+            raise ValueError(f"the sort of a lock must be {' or '.join(SORTS)}, got {self.sort!r}")
         if self.paired and not self.arms:
-            raise ValueError("only two arms of the ladder are compared seed by seed, got no arms")
+            raise ValueError("only two arms of the ladder can be compared in pairs, got no arms")
         counts = self.n if isinstance(self.n, tuple) else (self.n,)
         if min(counts) < 2:
-            raise ValueError(f"a lock names two seeds or more, got n = {_show(self.n)}")
+            raise ValueError(f"a lock must name two seeds or more, got n = {_show(self.n)}")
         if isinstance(self.n, tuple) and len(self.n) != len(self.rungs):
             raise ValueError(
-                f"a lock has one n, or one for each of its rungs, got n = {_show(self.n)} for "
-                f"{_show(self.rungs) or 'no rung'}"
+                "a lock must have one n, or one for each of its rungs, got n = "
+                f"{_show(self.n)} for {_show(self.rungs) or 'no rung'}"
             )
 
     def count_seeds(self, rung: str) -> int:
-        """Return how many seeds report on a rung."""
+        """Return the number of evaluation seeds on a rung."""
         return self.n[self.rungs.index(rung)] if isinstance(self.n, tuple) else self.n
 
     def compute_sum(self) -> str:
@@ -106,7 +112,7 @@ class Lock:
 
 
 def build_lock_path(root: Path, id: str) -> Path:
-    """Return where the locks of a claim stand."""
+    """Return the file that holds the locks of a claim."""
     return Path(root) / "data" / "locks" / f"{id.partition('-')[0]}.jsonl"
 
 
@@ -114,7 +120,7 @@ def read_locks(root: Path) -> list[Lock]:
     """Read all locks, in the order in which they were written.
 
     Raises:
-        LockError: a row was edited, or is none.
+        LockError: a row was edited, or is not a lock.
     """
     paths = sorted((Path(root) / "data" / "locks").glob("*.jsonl"))
     found = [lock for path in paths for lock in _read_file(path, path.stat().st_mtime_ns)]
@@ -133,16 +139,16 @@ def _read_file(path: Path, changed: int) -> tuple[Lock, ...]:
     names, found = {field.name for field in fields(Lock)}, []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         where = f"row {number} of data/locks/{path.name}"
-        mend = "a lock never changes: restore it (git checkout), and lock the claim anew"
+        fix = "a lock never changes: restore it (git checkout), and lock the claim again"
         try:
             row = json.loads(line)
             given = {name: row[name] for name in names if name in row or name != "paired"}
             lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
             lock = Lock(**{**given, **lists})
         except (ValueError, TypeError, KeyError) as error:
-            raise LockError(f"{where} is no lock ({error}); {mend}") from error
+            raise LockError(f"{where} is not a lock ({error}); {fix}") from error
         if row != json.loads(json.dumps(lock.to_row())):
-            raise LockError(f"{where} was edited: its checksum differs from its content; {mend}")
+            raise LockError(f"{where} was edited: its checksum differs from its content; {fix}")
         found.append(lock)
     return tuple(found)
 
@@ -156,9 +162,9 @@ def add_lock(root: Path, lock: Lock) -> Path:
 
 
 def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
-    """Refuse a claim that asks something else than its lock says.
+    """Refuse a claim that differs from its lock.
 
-    `asked` has what the claim knows of said, criterion and arms.
+    `asked` holds the claim's sentence (said), its criterion and, if it has any, its arms.
 
     Raises:
         LockError: one of them differs.
@@ -168,7 +174,7 @@ def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
         if value != locked:
             raise LockError(
                 f"claim {lock.id!r} was locked on {lock.at[:10]} with {name} {_show(locked)}, and "
-                f"the chapter has {_show(value)}; restore it, or lock the claim anew: "
+                f"the chapter has {_show(value)}; restore it, or lock the claim again: "
                 f"labkit claims lock {lock.id}=PROBABILITY"
             )
 
@@ -178,10 +184,11 @@ def _show(value: Any) -> str:
 
 
 def choose_word(lock: Lock | None, since: str, looked: str | None = None) -> str:
-    """Say of a card which of its runs are older than its lock; see the top of the file.
+    """Return the word for which runs of a claim are older than its lock; see the top of the file.
 
-    The first run that is judged began at `since` (UTC), the first of all that were looked at
-    before at `looked`; None: there are no others. What has no time counts as older.
+    `since` is when the first run that is judged began (UTC), `looked` when the first of all runs
+    began, searches and preliminary evaluations included; None: there are no others. A run without
+    a time counts as older.
     """
     if lock is None or not since or _is_older(since, lock):
         return SEEN
@@ -193,7 +200,7 @@ def _is_older(start: str, lock: Lock) -> bool:
 
 
 def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
-    """Say of a locked claim which rungs have not the seeds yet that the lock names.
+    """List the rungs of a locked claim on which evaluation seeds are still missing.
 
     Raises:
         LockError: a rung has more.
@@ -204,7 +211,7 @@ def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
         if n > asked:
             raise LockError(
                 f"claim {lock.id!r} was locked with n = {asked}, and the chapter reads {n} seeds "
-                f"on rung {rung}; read as many as were locked, or lock the claim anew"
+                f"on rung {rung}; read as many as were locked, or lock the claim again"
             )
         if n < asked:
             left.append(f"{n} of {asked} seeds have reported on {rung}")

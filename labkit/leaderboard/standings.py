@@ -1,9 +1,9 @@
 """From runs to ranks: test losses of each entry, every pair compared, letters for what differs.
 
-A pair differs where the p-value of a test of two samples, with one scatter for all arms and what
-tuning leaves (labkit.statistics.pooled), adjusted by Holm for all pairs, is at most 0.05. The
-interval beside the difference from the first is of that pair alone. An entry with a diverged run
-stands last and is compared with nobody.
+A pair differs if the p-value of a two-sample test, with one standard deviation for all arms and the
+uncertainty from tuning (labkit.statistics.pooled), adjusted by Holm for all pairs, is at most 0.05.
+The interval of the gap to the first is of that pair alone. An entry with a diverged run comes last
+and is compared with no other.
 """
 
 import html
@@ -24,8 +24,8 @@ from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, Scatter, compare_samples, pool_scatter
 from labkit.statistics.verdicts import LEVEL
 
-HEADS = ("rank", "recipe", "test loss", "n", "± tuned", "behind the first", "group", "rate",
-         "steps", "norms' share", "kept")  # fmt: skip
+HEADS = ("rank", "recipe", "test loss", "n", "tuning uncertainty", "gap to first", "group",
+         "learning rate", "steps", "norms' share", "saved activations")  # fmt: skip
 DIFFERENT = Criterion(0.0, math.inf)  # than 0: a p-value is two-sided
 
 
@@ -76,7 +76,7 @@ class Standings:
         text += (
             f"Not distinguishable from it: {', '.join(level[1:])}. "
             if len(level) > 1
-            else "Every other entry is told apart from it. "
+            else "Every other entry is distinguishable from it. "
         )
         text += f"{told} of {len(self.pairs)} pairs differ at 5 % after Holm's correction."
         lost = [row.name for row in self.rows if row.mean is None]
@@ -84,16 +84,16 @@ class Standings:
             text += f" Diverged with at least one seed, so not ranked: {', '.join(lost)}."
         if self.scatter is not None:
             text += (
-                f" One run scatters by {self.scatter.sd:.4f} nats "
+                f" The standard deviation between runs is {self.scatter.sd:.4f} nats "
                 f"({self.scatter.freedom} degrees of freedom)."
             )
         if young := [row.name for row in alive if not row.strict]:
-            text += f" First looks, five seeds and a rate that one seed chose: {', '.join(young)}."
+            text += f" Preliminary, with five seeds and one seed for tuning: {', '.join(young)}."
         if edge := [row.name for row in alive if row.edge]:
             text += f" Best rate at the end of the grid, so perhaps not tuned: {', '.join(edge)}."
         if len(level) == 1 and steps >= UPDATES:
             text += (
-                f" Before you believe the first place ({alive[0].steps} steps a run): five other "
+                f" Before you believe the first place ({alive[0].steps} steps per run): five other "
                 "seeds, a finer grid of rates for the second, another depth, another task."
             )
         return text

@@ -79,7 +79,7 @@ def test_every_first_click_leads_to_the_nearest_block_that_was_trained(page: Pag
         )
         expect(said(page)).to_contain_text("You " + ("took" if wanted in first else "put"))
         got = page.get_by_label("recipe").input_value()
-        expect(said(page)).to_contain_text(f"ends at {mean(got)} nats")
+        expect(said(page)).to_contain_text(f"reaches a test loss of {mean(got)} nats")
         moves = {
             name: len(first ^ {*row["slots"]})
             for name, row in recipes.items()
@@ -106,14 +106,14 @@ def test_on_a_rung_with_few_blocks_a_slot_that_leads_nowhere_is_not_on_offer(pag
 def test_a_click_names_the_recipe_and_the_other_norms_that_it_moved(page: Page):
     open_explorer(page, "index.html?r=pre")
     expect(name(page)).to_have_text("Pre-Norm")
-    expect(said(page)).to_contain_text(f"ends at {mean('pre')} nats")
+    expect(said(page)).to_contain_text(f"reaches a test loss of {mean('pre')} nats")
     slot(page, "q").click()
     expect(slot(page, "q")).to_have_attribute("aria-checked", "true")
     expect(said(page)).to_contain_text("You put a norm on the queries.")
     expect(said(page)).to_contain_text("also adds a norm on the keys.")
     expect(name(page)).to_have_text("QK-Norm")
     expect(page.get_by_label("recipe")).to_have_value("qk")
-    expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
+    expect(said(page)).to_contain_text(f"reaches a test loss of {mean('qk')} nats")
     curve = page.locator(".labkit-explorer .u svg")
     rates = "; ".join(
         f"{rate}: {loss:.2f}" for rate, loss, *_ in load("S")["recipes"]["qk"]["tried"]
@@ -183,8 +183,8 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
         lead, low, high = -lead, -high, -low
     assert lead > 0 and told
     for text in (
-        f"That is {lead:.4f} nats below A, Post-Norm (95 % interval {low:.4f} to {high:.4f})",
-        "told apart, also after Holm",
+        f"That is {lead:.4f} nats lower than A, Post-Norm (95 % interval {low:.4f} to {high:.4f})",
+        "distinguishable, also after Holm",
     ):
         expect(said(page)).to_contain_text(text)
     both = page.locator(".labkit-explorer .blocks .name")
@@ -215,7 +215,7 @@ def test_a_reader_draws_the_curve_first_by_keys(page: Page):
     page.keyboard.press("Enter")
     expect(points).to_have_count(0)
     expect(said(page)).to_contain_text("Your curve is dotted. You were furthest off at")
-    expect(said(page)).to_contain_text(f"ends at {mean('qk')} nats")
+    expect(said(page)).to_contain_text(f"reaches a test loss of {mean('qk')} nats")
     expect(page.locator(".labkit-explorer .u .yours")).to_be_visible()
     slot(page, "v").click()
     expect(page.locator(".labkit-explorer .u .yours")).to_have_count(0)  # it was another block's
@@ -265,7 +265,7 @@ def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_the
     expect(said(page)).to_contain_text(f"Nearest: OLMo 2 (the same slots, and {row['also'][0]})")
     said(page).get_by_role("button", name="OLMo 2").click()
     expect(name(page)).to_have_text("OLMo 2")
-    expect(said(page)).to_contain_text(f"ends at {mean('olmo2')} nats")
+    expect(said(page)).to_contain_text(f"reaches a test loss of {mean('olmo2')} nats")
     page.get_by_label("recipe").select_option("")
     slot(page, "v").click()  # what it is besides goes with it
     slot(page, "v").click()
@@ -296,7 +296,7 @@ def test_every_rung_and_direction_of_the_records_can_be_chosen(page: Page):
     assert len(rungs) > 1
     for rung in rungs[1:] + rungs[:1]:
         choices.select_option(rung)
-        expect(said(page)).to_contain_text(f"ends at {mean('pre', rung)} nats")
+        expect(said(page)).to_contain_text(f"reaches a test loss of {mean('pre', rung)} nats")
         ticks = sum("mean" in one for one in load(rung)["recipes"].values())
         expect(page.locator(".labkit-explorer .s .tick")).to_have_count(ticks)
 

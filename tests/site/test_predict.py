@@ -161,7 +161,7 @@ def test_who_declines_sees_the_answer_and_is_not_scored(page: Page, asking: list
     page.reload()
     expect(row).to_have_attribute("data-state", "declined")
     page.goto("predictions.html")
-    expect(page.get_by_text("You have locked nothing yet.")).to_be_visible()
+    expect(page.get_by_text("You have locked no prediction yet.")).to_be_visible()
     assert page.locator("[data-progress=begun]").count() == 1
 
 
@@ -510,7 +510,7 @@ def test_predictions_move_to_another_browser_and_are_deleted(
     assert len(stored(other)) == 2
     other.once("dialog", lambda dialog: dialog.accept())
     other.get_by_role("button", name="Delete all").click()
-    expect(other.get_by_text("You have locked nothing yet.")).to_be_visible()
+    expect(other.get_by_text("You have locked no prediction yet.")).to_be_visible()
     assert stored(other) == {}
 
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.locks import LOCKED, LOOKED, Lock, read_locks
+from labkit.experiments.locks import LOCKED, LOOKED, WORDS, Lock, read_locks
 from labkit.system.files import write_whole
 from press.book.ledger import load_recorded
 
@@ -48,9 +48,8 @@ class Forecast:
         return math.nan if self.outcome is None else (self.probability - self.outcome) ** 2
 
     def __str__(self) -> str:
-        came = (
-            f"{self.verdict} ({self.word}), error {self.error:.2f}" if self.verdict else "waiting"
-        )
+        word = WORDS.get(self.word, self.word)
+        came = f"{self.verdict} ({word}), error {self.error:.2f}" if self.verdict else "not judged"
         return f"{self.at[:16]}  {self.by:<8} {self.probability:4.2f}  {self.id}: {came}"
 
 
@@ -67,7 +66,7 @@ class Score:
 
     def __str__(self) -> str:
         kept = ", ".join(f"{low:g} to {high:g}: {k} of {n} held" for low, high, n, k in self.bins)
-        about = ", ".join(filter(None, (self.by, self.sort, self.word)))
+        about = ", ".join(filter(None, (self.by, self.sort, WORDS.get(self.word, self.word))))
         return f"{about}: Brier {self.brier:.3f} of {self.count} ({kept})"
 
 

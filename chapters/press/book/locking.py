@@ -11,6 +11,7 @@ from labkit.experiments.locks import (
     LOOKED,
     RATE,
     SEEN,
+    WORDS,
     Lock,
     add_lock,
     find_lock,
@@ -43,7 +44,9 @@ def lock_claims(root: Path, asked: Sequence[tuple[str, float]], given: Given) ->
             again = find_lock(root, lock.id) is not None
             path = add_lock(root, lock)
             words = f"{lock.id}: locked, p = {lock.probability:g}, in {path.relative_to(root)}"
-            lines.append(words + (", beside its earlier lock" if again else "") + _warn(root, lock))
+            lines.append(
+                words + (", in addition to its earlier lock" if again else "") + _warn(root, lock)
+            )
     return lines
 
 
@@ -109,7 +112,7 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
 
 
 def _warn(root: Path, lock: Lock) -> str:
-    """Say which runs are there already, and so what the card will say."""
+    """Say which runs exist already, and which word the card will have."""
     if not lock.arms:
         return ""
     from labkit.experiments import ladder
@@ -123,9 +126,9 @@ def _warn(root: Path, lock: Lock) -> str:
             if any(read(run) is not None for run in runs):
                 seen.setdefault(word, []).append(f"{arm} on {rung}")
                 break
-    for word, what in ((SEEN, "reports there are of"), (LOOKED, "runs there are of")):
+    for word, what in ((SEEN, "evaluation runs"), (LOOKED, "runs")):
         if word in seen:
-            return f"; {word}: {what} {', '.join(seen[word])}"
+            return f"; {WORDS[word]}: there already are {what} of {', '.join(seen[word])}"
     return ""
 
 
@@ -136,7 +139,7 @@ def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]
         if name not in known:
             raise ValueError(f"no claim {name!r} is recorded or locked; the scoreboard lists them")
         if not 0 < p < 1:
-            raise ValueError(f"a probability lies between 0 and 1, both left out; got {p:g}")
+            raise ValueError(f"a probability must be above 0 and below 1, got {p:g}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for name, p in asked:
         add_forecast(root, Forecast(name, p, "you", now))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.locks import LOCKED
+from labkit.experiments.locks import LOCKED, WORDS
 from press.book.chapters import format_number
 from press.book.facts import format_table
 from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_forecasts
@@ -54,7 +54,7 @@ def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[
 
 
 def tell_forecasts(row: Question, forecasts: Sequence[Forecast]) -> dict[str, Any]:
-    """Tell which probabilities were *locked, then run*, and whether the claim held."""
+    """Return the preregistered probabilities, and whether the claim held."""
     of_claim = [
         one
         for one in forecasts
@@ -71,18 +71,18 @@ def format_scores(root: Path) -> str:
     """Make the table of how good the forecasts of the whole book were."""
     rows = list(list_scores(list_forecasts(root)))
     if not rows:
-        return "Nothing that was locked has been judged yet."
-    table = format_table(("by", "card", "forecasts", "held", "Brier"), rows, numbers=True)
+        return "No preregistered claim has been judged yet."
+    table = format_table(("by", "claims", "forecasts", "held", "Brier"), rows, numbers=True)
     if not (withdrawn := read_withdrawn(root)):
         return table
     told = "\n".join(f"- `{name}`: {why}" for name, why in withdrawn.items())
-    return f"{table}\n\nLocked as a paper's by mistake, and not scored:\n\n{told}"
+    return f"{table}\n\nEntered as a paper's forecast by mistake, and not scored:\n\n{told}"
 
 
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
     """Score the authors and the papers over all their locked forecasts, of both sorts together."""
-    names = {"authors": "the authors", "paper": "entered for papers"}
+    names = {"authors": "the authors", "paper": "the papers"}
     whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
     for score in score_forecasts(whole):
         held = sum(k for *_, k in score.bins)
-        yield names[score.by], score.word, str(score.count), str(held), f"{score.brier:.3f}"
+        yield names[score.by], WORDS[score.word], str(score.count), str(held), f"{score.brier:.3f}"

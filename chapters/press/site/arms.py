@@ -1,4 +1,4 @@
-"""Write the page of the ladder: every arm of every rung, whether it reported or is half-way."""
+"""Write the page of the ladder: every method on every rung, evaluated or not finished."""
 
 import hashlib
 import json
@@ -17,23 +17,28 @@ from press.book.files import Red, read_json
 
 INTRO = """# Every arm
 
-All that the book's ladder has trained, rung by rung: nothing is left in a drawer. This page is made
-from the records each time the book is built; the board of the chapter on choosing a norm and the
-README's picture read the same rows.
+All that the book's ladder has trained, rung by rung, with no result left out. An *arm* is one of
+the methods that the ladder compares. This page is made from the records each time the book is
+built. The leaderboard of chapter 10 and the README's picture read the same rows.
 
-An arm reports twice. In a *first look* one seed chose its rate from a grid, and five other seeds
-report. In a *strict* report three seeds chose the lowest point of a parabola through all rates near
-the best one, and ten or twenty others report. ± tuned is what that choice leaves, in nats; an
-interval holds it, and is for one pair alone.
+An arm can be evaluated twice. In the *preliminary* evaluation its learning rate is chosen from a
+grid with one seed, and five other seeds are used for evaluation. In the *full* evaluation the
+learning rate is the lowest point of a parabola through the losses of three seeds at all rates near
+the best one, and ten or twenty other seeds are used for evaluation. *Tuning uncertainty* is the
+uncertainty in nats that this choice leaves. The intervals include it, and each is for one pair
+alone.
 """
-HEADS = ("arm", "report", "rate", "runs", "test loss", "± tuned", "below Pre-Norm [95 %]")
-VARIANTS = """Recipes with other first values (of weights, of embeddings, of nGPT's scales), with
-LayerNorm, or without attention; all others have RMSNorm, and tokens that enter with an RMS of 1:"""
+HEADS = ("arm", "evaluation", "learning rate", "runs", "test loss", "tuning uncertainty",
+         "improvement over Pre-Norm [95 %]")  # fmt: skip
+EVALUATIONS = {"strict": "full", "first look": "preliminary", "half-way": "not finished"}
+VARIANTS = """Recipes with another initialization (of weights, of embeddings, of nGPT's scales),
+with LayerNorm, or without attention. All others have RMSNorm, and token embeddings with an RMS of
+1:"""
 AGREE = """## Does one rung predict another?
 
-Of all pairs of arms that have reported on two rungs, how many have the same order on both? Pairs
-share arms, so the shares have no interval. The last column counts pairs that both rungs tell apart,
-in opposite orders."""
+Of all pairs of arms that have been evaluated on two rungs, how many have the same order on both?
+Pairs share arms, so the shares have no interval. The last column counts the pairs that are
+distinguishable on both rungs, in opposite orders."""
 
 
 def build_arms_page(root: Path) -> str:
@@ -76,7 +81,7 @@ def write_page(root: Path) -> str:
     absent = [rung for rung in ladder.CLIMBED if all(not one.trained for one in progress
                                                      if one.rung == rung)]  # fmt: skip
     if absent:
-        parts.append(f"Not begun: {', '.join(map(_name_rung, absent))}.")
+        parts.append(f"Not started: {', '.join(map(_name_rung, absent))}.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,7 +93,7 @@ def _name_rung(rung: str) -> str:
 
 
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
-    """Write a rung's heading, its facts, and its tables: recipes, then what departs from one."""
+    """Write the heading of a rung, its facts, and its tables: recipes, then changed recipes."""
     from labkit.experiments import ladder
     from labkit.experiments.ladder.reading import read_losses
     from labkit.placements import RECIPES
@@ -102,12 +107,11 @@ def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
     if losses:
         scatter = ladder.measure_scatter(found, rung)
         facts += (
-            f" One run scatters by {scatter.sd:.4f} nats ({scatter.freedom} degrees of freedom)"
+            f" The standard deviation between runs is {scatter.sd:.4f} nats "
+            f"({scatter.freedom} degrees of freedom)."
         )
-        apart = (
-            f"; apart from the others scatter {'; '.join(scatter.apart)}" if scatter.apart else ""
-        )
-        facts += f"{apart}."
+        if scatter.apart:
+            facts += f" Arms with a standard deviation of their own: {'; '.join(scatter.apart)}."
     rows = sorted(begun, key=lambda one: fmean(losses[one.arm]) if one.arm in losses else math.inf)
     title = _name_rung(rung)
     tables = [
@@ -130,7 +134,8 @@ def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
     from labkit.experiments import ladder
     from labkit.experiments.ladder.reading import read_losses
 
-    said = f"{one.state}: {one.why}" if one.state == "half-way" else one.state
+    said = EVALUATIONS.get(str(one.state), str(one.state))
+    said = f"{said}: {one.why}" if one.state == "half-way" else said
     rate = "" if one.rate is None else f"{one.rate:g}"
     if not reported:
         return one.arm, said, rate, str(one.trained), "", "", ""
@@ -152,7 +157,7 @@ def _name_missing(found: Any, rung: str, begun: set[str]) -> str:
 
     missing = [arm for arm in ladder.ARMS if arm not in begun]
     return (
-        f"Not begun on {rung}: {'; '.join(missing)}."
+        f"Not started on {rung}: {'; '.join(missing)}."
         if missing
         else f"No arm is missing on {rung}."
     )
@@ -178,7 +183,7 @@ def _describe_agreement(found: Any) -> list[str]:
         "rungs",
         "arms",
         "same order",
-        "same order, of those told apart on S",
-        "opposite on both",
+        "same order, of pairs distinguishable on S",
+        "opposite orders",
     )
     return [AGREE, format_table(heads, rows)]

@@ -112,8 +112,8 @@ def draw_cover(book: Book) -> str:
     rows += draw_cabinet(shelves)
     return wrap_html(
         f'<div class="labkit-matrix"><ol>{rows}</ol>'
-        f'<p class="legend">{len(claims)} claims, a mark each: {legend}. '
-        "Point at one to read it, follow it to its card.</p></div>"
+        f'<p class="legend">{len(claims)} claims, one mark each: {legend}. '
+        "Point at a mark to read its claim, or click it to see the card.</p></div>"
     )
 
 

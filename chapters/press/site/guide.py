@@ -95,7 +95,7 @@ def format_lesson(numbers: Iterable[str], book: Book) -> str:
             for c in own
         ),
         "predict": join_cells(link_prediction(c) for c in own),
-        "did not hold, so discuss": join_cells(link_doubtful(c, book) for c in own),
+        "claims that did not hold, to discuss": join_cells(link_doubtful(c, book) for c in own),
         "exercises in class": join_cells(by_kind(c, book, home=False) for c in own),
         "at home": join_cells(by_kind(c, book, home=True) for c in own),
     }

@@ -3,7 +3,7 @@
 A chapter types a title, **Question.**, **In short.** and one figure before its first section. The
 page puts the last two into a box, below how the claims fared and what reading and running cost;
 the imports follow the figure, folded. Without **In short.** the box has the tally alone. Where the
-chapter asks its reader to predict, **In short.** would tell the answers, and is folded.
+chapter asks its reader to predict, **In short.** would give the answers away, and is folded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from press.site.predictions import LIST
 
 SECTION = re.compile(r"^## ", re.M)
 SHORT = "**In short.**"
-FOLDED = """<details class="labkit-short"><summary>In short (tells the answers)</summary>
+FOLDED = """<details class="labkit-short"><summary>In short (contains spoilers)</summary>
 
 {answer}
 

@@ -29,6 +29,7 @@ from labkit.experiments.card_html import (
     format_values,
     typeset,
 )
+from labkit.experiments.locks import WORDS
 from press.book.facts import Json
 from press.book.holm import read_criterion, rebuild_estimate
 from press.site.axis import read_axis
@@ -100,7 +101,7 @@ def draw_row(number: int, row: Question, claims: Mapping[str, Json]) -> str:
     return (
         f'<li class="labkit-asked" id="predict-{number}"{draw_data(row, claims)}>\n\n'
         f"{row.asked}\n\n"
-        '<details class="labkit-answer"><summary>Ours, and what was measured</summary>\n\n'
+        '<details class="labkit-answer"><summary>Our prediction, and the measurement</summary>\n\n'
         f"{answer}\n\n</details></li>\n"
     )
 
@@ -149,7 +150,7 @@ def round_digits(value: float, digits: int = 6) -> float:
 
 
 def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
-    """Say what our sentence was: a prediction, or what the lock gives less than an even chance."""
+    """Say how our sentence was meant: a prediction, open, or less likely than not."""
     lock = claims.get(row.claims[0], {}).get("lock") if row.claims else None
     if not lock or lock["probability"] > 0.5:
         return "We predicted"
@@ -157,13 +158,13 @@ def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
 
 
 def draw_forecast(row: Question, claims: Mapping[str, Json]) -> str:
-    """Say in brackets what our prediction was held against, and how probable we called it."""
+    """Write in brackets the criterion of our prediction, its probability, and the card's word."""
     claim = claims.get(row.claims[0]) if row.claims else None
     if claim is None:
         return ""
     words = f"criterion: {read_axis(row.axis).describe(read_criterion(claim))}"
     if lock := claim.get("lock"):
-        word = claim["word"] or "its runs are still to come"
+        word = WORDS.get(claim["word"], "its preregistered runs are incomplete")
         words += f"; p = {lock['probability']:g}, {word}"
     return f"({words})"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
+from labkit.experiments.locks import WORDS
 from labkit.statistics.pooled import has_pairs, read_rung
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
@@ -14,48 +15,51 @@ from press.book.forecasts import Forecast, score_forecasts
 from press.book.holm import LEVEL, compute_p_values, find_survivors, verdict_of
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
-# The chips: what a card can be found by, its values, and what they are called.
+# The chips: the properties by which cards are filtered, their values, and the labels of these.
 FACETS = {
     "verdict": {key: f"{LOOKS[key][0]} {VERDICTS[key]}" for key in VERDICTS},
-    "sort": {"finding": "findings", "law": "laws"},
-    # A law is exact, and nothing else is.
-    "kind": {"at": "one setting", "best": "own best rates", "range": "range of rates"},
+    "sort": {"finding": "findings", "law": "exact claims"},
+    # The kind "exact" is the sort "law".
+    "kind": {"at": "one setting", "best": "tuned learning rates", "range": "a range of rates"},
     "weak": {"yes": "weak"},
     "holm": {"yes": "survives Holm"},
 }
 INTRO = """# Leaderboard
 
-Recipes on the book's shared ladder: the same text and steps for all, each at its own best learning
-rate, chosen on validation text; fresh seeds report, on test text. Entries that share a letter in
-the column *group* were not told apart, with one scatter for all recipes, what tuning leaves, and
-Holm's correction for all pairs. A rank inside a group may be chance.
+Recipes of the book's shared ladder, trained on the same text for the same number of steps. The
+learning rate of each recipe is tuned on validation text, and the recipe is evaluated with fresh
+seeds on test text. Entries that share a letter in the column *group* are statistically not
+distinguishable. The tests use one standard deviation for all recipes, include the uncertainty from
+tuning, and apply Holm's correction for all pairs. Ranks within a group may be due to chance.
 
-Rank yours. The command takes recipes' names, and a norm from a file of yours, and trains what has
-no record by the same rules: three seeds choose the rate, twenty others report. A look takes a
-minute, shows a norm that fails, and gives no order.
+You can rank your own recipe. The command takes names of recipes, and a norm from a file of yours,
+and trains by the same rules whatever has no record: it tunes the learning rate with three seeds and
+evaluates with twenty others. With `--look` it takes a minute, shows whether a norm fails, and gives
+no order.
 
 ```bash
-labkit leaderboard --starter my_norm.py   # writes a norm to begin with
+labkit leaderboard --starter my_norm.py   # writes a norm to start from
 labkit leaderboard pre pre+my_norm.py --look
 labkit leaderboard pre pre+my_norm.py     # half an hour of one core
 ```
 
-How it is made, and what it cannot say, stands in its chapter.
+Its chapter explains how the leaderboard is made, and what it cannot show.
 """
 FORECASTS = """## Forecasts
 
-What the authors expected, and beside it what they entered for a paper that says the sentence:
-mostly p = 0.9. o is 1 where the claim holds and 0 where it does not. The Brier score is the mean of
-(p − o)²: 0 is perfect, and always saying one half scores 0.25. What was *locked, then run* is
-scored, and apart from it what was *looked, then locked*: locked when some runs that searched a rate
-or made a first look had been seen. Of what was seen first only the row stands here.
-[Lock one of yours](claims.md#locks) with `labkit claims lock ID=0.7 --mine`, before you look."""
-PAIRS = """## Seed by seed
+What the authors expected, and what they entered for a paper that makes the claim, mostly p = 0.9.
+o is 1 if the claim holds and 0 if it does not. The Brier score is the mean of (p − o)²: 0 is
+perfect, and always saying one half scores 0.25. Forecasts that were *preregistered* are scored
+separately from those that were *preregistered after exploratory runs*. Forecasts of claims that
+were *not preregistered* are listed and not scored.
+[Enter your own forecast](claims.md#preregistration) with `labkit claims lock ID=0.7 --mine`, before
+you look at the result."""
+PAIRS = """## Paired and unpaired
 
-A loss on the ladder is compared without pairs unless its lock asks for them
-(`labkit claims lock … --paired`). Where two arms share seeds, [pairs may see
-more](claims.md#how-verdicts-are-decided). Claims here whose arms share seeds: {without} judged
-without pairs, {by_seed} seed by seed. Judged the other way, {count}"""
+Losses on the ladder are compared without pairing unless the preregistration asks for it
+(`labkit claims lock … --paired`). If two methods share seeds, [a paired test may detect
+more](claims.md#how-verdicts-are-decided). Of the claims whose methods share seeds, {without} are
+judged unpaired and {by_seed} paired. Judged the other way, {count}"""
 BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
@@ -75,7 +79,7 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
     tested = sum(map(len, by_chapter.values()))
     return (
         f"{format_count(len(findings), 'finding')} ({count_verdicts(findings.values())}) and "
-        f"{format_count(len(laws), 'law')}, of which {kept} hold. {weak} "
+        f"{format_count(len(laws), 'exact claim')}, of which {kept} hold. {weak} "
         f"{'is' if weak == 1 else 'are'} weak: leaving out one run changes the verdict. "
         "When many claims are tested at once, some hold by chance. "
         f"{format_count(tested, 'finding')} can be tested, two-sided: values over seeds with "
@@ -149,9 +153,8 @@ def build_scoreboard(
     size = build.get("size", "book")
     parts = [
         "# Scoreboard",
-        "Every sentence of this book that rests on a measurement, in one place. A claim that did "
-        "not reproduce stays in the list. How verdicts are decided stands in "
-        "[what a claim is](claims.md).",
+        "Every claim of this book, in one place. A claim that did not reproduce stays in the list. "
+        "[What a claim is](claims.md) explains how verdicts are decided.",
         summarize_claims(claims) if claims else "No chapter has stated a claim yet.",
     ]
     if claims:
@@ -176,28 +179,28 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
             one.by,
             one.at[:16].replace("T", " "),
             f"{one.probability:.2f}",
-            f"{VERDICTS[one.verdict]} ({one.word})" if one.verdict else "waits for its runs",
+            f"{VERDICTS[one.verdict]} ({WORDS[one.word]})" if one.verdict else "runs incomplete",
             "" if one.outcome is None else f"{one.error:.2f}",
         )
         for one in public
     ]
-    heads = ("claim", "by", "locked (UTC)", "p", "came", "(p − o)²")
+    heads = ("claim", "by", "written down (UTC)", "p", "verdict", "(p − o)²")
     scores = [
-        (one.by, one.sort, one.word, str(one.count), f"{one.brier:.3f}",
+        (one.by, one.sort, WORDS[one.word], str(one.count), f"{one.brier:.3f}",
          ", ".join(f"{low:g}–{high:g}: {held} of {n}" for low, high, n, held in one.bins))
         for one in score_forecasts(public)
     ]  # fmt: skip
     parts = [FORECASTS, format_table(heads, rows)]
     if scores:
-        of = ("by", "claims that", "card", "forecasts", "Brier", "held, by p")
-        named = [(by, {"ranking": "rank", "law-like": "follow from a law"}.get(sort, sort), *rest)
+        of = ("by", "about", "claims", "forecasts", "Brier", "held, by p")
+        named = [(by, {"ranking": "a ranking", "law-like": "an effect"}.get(sort, sort), *rest)
                  for by, sort, *rest in scores]  # fmt: skip
         parts.append(format_table(of, named))
     return parts
 
 
 def format_pairs(claims: Mapping[str, Json]) -> list[str]:
-    """List the claims that would get another verdict if pairs judged them, or did not."""
+    """List the claims that a paired test instead of an unpaired one, or the reverse, changes."""
     rows, without, by_seed = [], 0, 0
     for name, claim in claims.items():
         kept = [claim["samples"]] if claim.get("samples") else []
@@ -208,13 +211,13 @@ def format_pairs(claims: Mapping[str, Json]) -> list[str]:
         by_seed, without = by_seed + one.paired, without + (not one.paired)
         judged, other = claim["verdict"], verdict_of(claim, paired=not one.paired)
         if other != judged:
-            way = "seed by seed" if one.paired else "not paired"
+            way = "paired" if one.paired else "unpaired"
             turned = replace(one, paired=not one.paired)
             rows.append((f'<a href="#row-{name}">{name}</a>', f"{VERDICTS[judged]} ({way})",
                          f"{one:+z.4f}", VERDICTS[other], f"{turned:+z.4f}"))  # fmt: skip
     count = f"{len(rows)} would get another verdict:" if rows else "none would get another verdict."
     text = PAIRS.format(without=without, by_seed=by_seed, count=count)
-    heads = ("claim", "judged", "difference", "the other way", "difference")
+    heads = ("claim", "verdict", "difference", "judged the other way", "difference")
     return [text, *([format_table(heads, rows)] if rows else [])]
 
 

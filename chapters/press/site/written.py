@@ -62,16 +62,16 @@ NEEDS = re.compile(
 ABOUT = """# Normalization in Transformers: a Lab Book
 
 Every transformer normalizes its activations, and papers disagree about how, where and why. Each
-chapter asks one such question, derives what to expect, and measures it. All results are here
-already: read first, run later."""
+chapter asks one such question, derives what to expect, and measures it. All results are included:
+read first, run later."""
 HOW = """## How to run
 
 Open a chapter, then choose *Run All Cells*. Its runs are stored with the book, so this takes
-seconds. Change a cell and run it again; what nobody has trained yet, your machine trains. A folded
-cell opens with a click on its three dots.
+seconds. If you change a cell and run it again, your machine trains whatever has no stored run.
+Click the three dots of a folded cell to open it.
 
-**No module named `labkit`?** It comes with the book: `pip install path/to/the/book`, the folder
-that has `pyproject.toml`. A chapter that you downloaded alone needs the same, and a restart of its
+**No module named `labkit`?** It comes with the book: run `pip install path/to/the/book` on the
+folder that has `pyproject.toml`. If you downloaded a single chapter, do the same and restart its
 kernel."""
 
 
@@ -118,7 +118,7 @@ def norms_table() -> str:
     for key, kind in NORMS.items():
         found = facts(key)
         named = f"`{key}`, `{kind.__name__}`<br>{typeset_equation(found.equation)}"
-        rows.append((named, cite_source(found.source) or "nothing is normed"))
+        rows.append((named, cite_source(found.source) or "no normalization"))
     return format_table(("norm", "source"), rows)
 
 
@@ -138,7 +138,7 @@ def recipes_table() -> str:
             besides.append("final norm")
         place = f"[[{TREATED[key]}]]" if key in TREATED else ""
         rows.append(("<br>".join(lines), "; ".join(besides), cite_source(found.source), place))
-    return format_table(("recipe", "besides", "source", "treated in"), rows)
+    return format_table(("recipe", "other settings", "source", "treated in"), rows)
 
 
 def symptoms_table() -> str:
@@ -193,7 +193,7 @@ def _escape_cell(text: str) -> str:
 
 
 def write_picture(root: Path, *, check: bool = False) -> list[str]:
-    """Draw the picture anew where its numbers are not the records'; with `check`, only look."""
+    """Redraw the picture if its numbers differ from the records'; with `check`, only look."""
     path, figure = root / PICTURE, draw_ladder(root)
     if path.is_file() and html.escape(figure.alt, quote=False) in path.read_text(encoding="utf-8"):
         return []
@@ -203,7 +203,7 @@ def write_picture(root: Path, *, check: bool = False) -> list[str]:
 
 
 def draw_ladder(root: Path) -> Figure:
-    """Draw how far below Pre-Norm each arm's test loss ends, with the intervals that judge."""
+    """Draw each arm's improvement in test loss over Pre-Norm, with the intervals of verdicts."""
     from labkit import plots
     from labkit.experiments import ladder
     from labkit.experiments.ladder import comparing
@@ -213,13 +213,13 @@ def draw_ladder(root: Path) -> Figure:
     leads = {arm: ladder.improvement(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     names = {
-        arm: arm if comparing.is_strict_report(found, arm, RUNG) else f"{arm} (first look)"
+        arm: arm if comparing.is_strict_report(found, arm, RUNG) else f"{arm} (preliminary)"
         for arm in sorted(shown, key=lambda arm: -shown[arm].mean)
     }
     return plots.dots(
         {name: shown[arm] for arm, name in names.items()},
-        xlabel=f"test loss below Pre-Norm's mean, rung {RUNG} (nats); left of 0 is worse",
-        caption="Each arm of the ladder at its own best rate.",
+        xlabel=f"improvement in test loss over Pre-Norm, size {RUNG} (nats); left of 0 is worse",
+        caption="Each arm of the ladder at its own best learning rate.",
     )
 
 

@@ -131,11 +131,11 @@ def describe_progress(of: MethodRuns) -> Progress:
     there = sum(of.read(run) is not None for run in of.every)
     seeds = sum(of.read(run) is not None for run in of.finals)
     if of.is_strict:
-        state, why = "strict", "three seeds chose its rate"
+        state, why = "strict", "learning rate tuned with three seeds"
     elif of.is_whole:
-        state, why = "first look", "one seed chose its rate from a grid"
+        state, why = "first look", "learning rate chosen from a grid with one seed"
     elif of.finals:
-        state, why = "half-way", f"{seeds} of {len(of.finals)} seeds have reported"
+        state, why = "half-way", f"{seeds} of {len(of.finals)} seeds have been evaluated"
     elif there:
         state, why = "half-way", _describe_search(of)
     else:
@@ -151,8 +151,8 @@ def _describe_search(of: MethodRuns) -> str:
     mean = {rate: sum(losses) / len(losses) for rate, losses in tuned.items()}
     finite = {rate: loss for rate, loss in mean.items() if math.isfinite(loss)}
     failed = len(mean) - len(finite)
-    said = f"{len(mean)} rates tried" + (f", {failed} diverged" if failed else "")
+    said = f"{len(mean)} learning rates tried" + (f", {failed} diverged" if failed else "")
     if finite and (best := min(finite, key=finite.__getitem__)) in (min(mean), max(mean)):
         end = "lowest" if best == min(mean) else "highest"
-        return f"{said}; the best so far, {best:g}, is the {end}, so the search goes on"
-    return f"{said}; the search goes on"
+        return f"{said}; the best so far, {best:g}, is the {end}, so the search continues"
+    return f"{said}; the search continues"
