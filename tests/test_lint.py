@@ -113,7 +113,7 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     name = next(name for name, claim in recorded.items() if claim["verdict"] == "holds")
     wrong = f"The card of `{name}` is contradicted.\n# ## Predict"
     found = faults(chapter.hold_words_against_the_ledger, "## Predict", wrong, tmp_path)
-    assert found and found[0].startswith("says contradicted, but")
+    assert found and found[0].startswith("states contradicted, but")
 
 
 # -- planted: the ledger ---------------------------------------------------------------------

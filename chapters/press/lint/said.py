@@ -1,7 +1,7 @@
-"""Words about verdicts are not typed from memory: hold a chapter's prose against the ledger.
+"""Check that a chapter's prose states the verdicts that the ledger records.
 
-A sentence of a Markdown cell that speaks of a card, and says what its verdict is, must say what is
-recorded. Which card? The claims that it names; else those of the code just before it.
+A sentence of a Markdown cell that mentions a card and states its verdict must state the recorded
+one. The cards that it mentions are the claims that it names, or else those of the last code cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CARD = re.compile(
     r"|\A(?:not seen|contradicted|out of range)\b|\b(?:not seen|contradicted) here\b",
     re.I,
 )
-ON_ONE = re.compile(r"\bholds? on (?:one|rung|[SML]\b)")  # what only one rung shows
+ON_ONE = re.compile(r"\bholds? (?:on|at) (?:one|rung|size|[SML]\b)")  # on one rung alone
 OPEN = re.compile(r"\b(?:if|whether|whatever|would|may|can|could|where|that says?)\b", re.I)
 PREDICTIONS = re.compile(r"\b(two|three|four|five|six) (?:predictions|claims) hold\b", re.I)
 COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
@@ -45,7 +45,7 @@ def made_in(code: str, claims: Claims) -> list[str]:
 
 
 def misstatements(text: str, claims: Claims) -> list[str]:
-    """List the sentences that say another verdict than the ledger."""
+    """List the sentences that state another verdict than the ledger."""
     found: list[str] = []
     near: list[str] = []
     prose_before = True
@@ -61,7 +61,7 @@ def misstatements(text: str, claims: Claims) -> list[str]:
 
 
 def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
-    """Return what a sentence gets wrong; nothing where it is right, or speaks of no card."""
+    """Return what a sentence gets wrong; empty if it is right or mentions no card."""
     named = [name for name in re.findall(rf"`({NUMBER}-[a-z0-9*.-]+)`", sentence) if name in claims]
     about = named or near
     verdicts = [claims[name]["verdict"] for name in about]
@@ -81,5 +81,5 @@ def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
             true = True
         if pattern.search(sentence) and not true:
             recorded = ", ".join(f"{name} is {claims[name]['verdict']}" for name in about)
-            return f"says {says}, but {recorded}"
+            return f"states {says}, but {recorded}"
     return ""
