@@ -1,10 +1,10 @@
-"""`labkit claims`: lock what a claim asks before the runs that judge it, and list the locks."""
+"""`labkit claims`: preregister claims before the runs that decide them, and list the locks."""
 
 from typing import Annotated, Literal
 
 from typer import Argument, Option, Typer
 
-app = Typer(name="claims", help="Lock claims before their runs, forecast, and see the scores.")
+app = Typer(name="claims", help="Preregister claims, forecast their verdicts, and see the scores.")
 
 Asked = Annotated[
     list[str], Argument(metavar="ID=P", help="a claim, and the probability that it will hold")
@@ -21,16 +21,21 @@ def lock_claims(
     ] = None,
     rungs: Annotated[str | None, Option(metavar="S,M", help="the rungs, on the ladder")] = None,
     n: Annotated[
-        str | None, Option("--n", metavar="20,10", help="seeds that will report, or one a rung")
+        str | None,
+        Option("--n", metavar="20,10", help="number of evaluation seeds, or one per rung"),
     ] = None,
-    margin: Annotated[float | None, Option(help="the difference that so many can see")] = None,
-    paired: Annotated[bool, Option("--paired", help="compare the two arms seed by seed")] = False,
+    margin: Annotated[
+        float | None, Option(help="the smallest difference that so many can detect")
+    ] = None,
+    paired: Annotated[
+        bool, Option("--paired", help="compare runs with the same seed in pairs")
+    ] = False,
     rate: Annotated[str | None, Option(help="how the learning rate is found")] = None,
     sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="of claim")] = None,
-    paper: Annotated[float | None, Option(help="the probability that the source gives")] = None,
+    paper: Annotated[float | None, Option(help="the probability entered for the source")] = None,
     mine: Annotated[bool, Option("--mine", help="a forecast of your own: no lock")] = False,
 ) -> None:
-    """Lock claims before the runs that judge them; a lock never changes."""
+    """Preregister claims before the runs that decide them; a lock never changes."""
     from press.book import chapters, locking
 
     root, asked = chapters.find_root(), locking.parse_asked(claims)
@@ -51,7 +56,7 @@ def lock_claims(
 def list_locks(
     as_json: Annotated[bool, Option("--json", help="the locks as JSON, every field")] = False,
 ) -> None:
-    """List the locks, what came of each, and how good the forecasts were."""
+    """List the locks with the verdict of each, and the scores of the forecasts."""
     from labkit.experiments.locks import read_locks
     from press.book import chapters, locking
 

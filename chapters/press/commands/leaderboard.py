@@ -19,21 +19,22 @@ def rank_entries(
     names: Annotated[
         list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight")
     ] = None,
-    rung: Annotated[str, Option(help="of the ladder: S, M, or a direction")] = "S",
-    look: Annotated[bool, Option("--look", help="300 steps, one seed: no order")] = False,
-    only_list: Annotated[bool, Option("--list", help="say what is left to train")] = False,
+    rung: Annotated[str, Option(help="of the ladder: a size (S, M) or a variant")] = "S",
+    look: Annotated[bool, Option("--look", help="300 steps with one seed; gives no order")] = False,
+    only_list: Annotated[bool, Option("--list", help="list what is left to train")] = False,
     as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
-    starter: Annotated[Path | None, Option(help="write a norm there to begin with; stop")] = None,
+    starter: Annotated[Path | None, Option(help="write a norm to start from, and stop")] = None,
     engine: Engine = None,
 ) -> None:
     """Rank recipes and your own norm by the ladder's rules.
 
     An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block of your own with norms in the
     slots you name (at:q,k,middle), or a norm of your own from a file: RECIPE+my_norm.py. What is
-    recorded is read; the rest trains as the book's arms do: three seeds choose the rate, twenty
-    others report (some 35 minutes of one core on rung S). Pairs are compared with one scatter for
-    all arms, adjusted by Holm: entries that share a letter were not told apart.
-    Runs are stored: the same command goes on. --look takes a minute and shows a norm that fails.
+    recorded is read. The rest is trained like the book's arms: the learning rate is tuned with
+    three seeds and evaluated with twenty others (some 35 minutes of one core on rung S). Pairs are
+    compared with one standard deviation for all arms, adjusted by Holm: entries that share a letter
+    are not distinguishable. Runs are stored: the same command continues. --look takes a minute and
+    shows whether a norm fails.
     """
     if starter is not None:
         return _write_starter(starter)
