@@ -35,7 +35,7 @@ import torch
 from scipy.stats import t as student
 
 from labkit import ModelConfig, check, plots  # pip install the book's folder
-from labkit.experiments import Experiment, Lab, claim, ladder, proportion
+from labkit.experiments import Domain, Experiment, Lab, computed, exact, ladder, proportion
 from labkit.experiments.lab import project_root
 from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
@@ -295,24 +295,21 @@ def survives(p):
 
 
 # %%
-claim(
+computed((p_values.min(-1) <= 0.05).mean(-1).tolist()).claim(
     "10-equals-look-different",
-    "Of the boards of eleven equal recipes {mean:.0%} have a pair that differs “significantly”.",
-    (p_values.min(-1) <= 0.05).mean(-1).tolist(),
-    said="Most boards of equal recipes show a “significant” difference.",
+    "> 0.5",
+    "Most boards of equal recipes show a “significant” difference.",
+    found="Of the boards of eleven equal recipes {mean:.0%} have a pair that differs “significantly”.",
     source="55 tests at 5 %; all pairs of one board",
     published="1 − 0.95⁵⁵ = 94 % if the 55 tests were independent",
-    criterion="> 0.5",
-    kind="at",
 )
-claim(
+first_ahead = equals.mean((2, 3)) - equals.mean(-1).min(-1)
+computed(first_ahead.mean(-1).tolist()).claim(
     "10-the-first-of-equals-leads",
-    "The first of eleven equals leads their mean by {mean:.2f} standard deviations of one run.",
-    (equals.mean((2, 3)) - equals.mean(-1).min(-1)).mean(-1).tolist(),
-    said="The first of equals leads their mean by more than half a standard deviation of a run.",
+    "> 0.5",
+    "The first of equals leads their mean by more than half a standard deviation of a run.",
+    found="The first of eleven equals leads their mean by {mean:.2f} standard deviations of one run.",
     source="the winner's curse: the smallest of eleven means of five",
-    criterion="> 0.5",
-    kind="at",
 )
 
 
@@ -323,15 +320,13 @@ def smallest(runs):
     return at * (2 / runs) ** 0.5
 
 
-claim(
+exact(smallest(5)).claim(
     "10-five-seeds-see-large-differences",
-    "Among 55 pairs five seeds tell a difference from chance when it is {mean:.1f} standard deviations of a run; twenty seeds, {twenty:.1f}.",
-    smallest(5),
-    said="Among many pairs five seeds tell only large differences from chance.",
-    twenty=smallest(20),
+    "> 2",
+    "Among many pairs five seeds tell only large differences from chance.",
+    found="Among 55 pairs five seeds tell a difference from chance when it is {mean:.1f} standard deviations of a run; twenty seeds, {twenty:.1f}.",
     source="Student's t with one scatter for all eleven, at 0.05/55",
-    criterion="> 2",
-    kind="exact",
+    beside={"twenty": smallest(20)},
 )
 
 # %% [markdown]
@@ -356,15 +351,13 @@ $0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are told apart: A 
 """
 
 # %%
-claim(
+surviving = proportion([survives(p) for part in p_values for p in part.tolist()])
+computed(surviving, unit="boards").claim(
     "10-holm-keeps-the-level",
-    "With p-values adjusted by Holm {mean:.1%} of the boards of equals have such a pair.",
-    proportion([survives(p) for part in p_values for p in part.tolist()]),
-    unit="boards",
-    said="Adjusted by Holm, few boards of equals show a difference.",
+    "<= 0.07",
+    "Adjusted by Holm, few boards of equals show a difference.",
+    found="With p-values adjusted by Holm {mean:.1%} of the boards of equals have such a pair.",
     source="Holm 1979: at most 5 %, whatever the dependence",
-    criterion="<= 0.07",
-    kind="at",
 )
 
 # %%
@@ -375,14 +368,12 @@ for _ in range(300):
     shown = letters(who, differ)
     same = {(a, b) for a, b in combinations(who, 2) if set(shown[a]) & set(shown[b])}
     wrong += len(same ^ (set(combinations(who, 2)) - differ))
-claim(
+exact(wrong).claim(
     "10-letters-say-the-pairs",
-    "On 300 random sets of verdicts the letters get {mean:.0f} pairs wrong.",
-    wrong,
-    said="Two entries share a letter exactly where no test tells them apart.",
+    "<= 0",
+    "Two entries share a letter exactly where no test tells them apart.",
+    found="On 300 random sets of verdicts the letters get {mean:.0f} pairs wrong.",
     source="Piepho 2004",
-    criterion="<= 0",
-    kind="exact",
 )
 
 # %% [markdown]
@@ -480,49 +471,41 @@ r"""
 
 # %%
 without = ladder.improvement(climbed, "none")
-claim(
+without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
-    "On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm; "
+    "< 0",
+    "Tuned, the model without norms ends above Pre-Norm.",
+    found="On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm; "
     "on {small}, {of_small:.4f} {small_side}.",
-    without,
-    said="Tuned, the model without norms ends above Pre-Norm.",
-    small=rung,
-    of_small=abs(without[rung].mean),
-    small_side="above" if without[rung].mean < 0 else "below",
     source="this book's pilot: behind by 0.02 nats",
-    criterion="< 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "none"),
+    beside={
+        "small": rung,
+        "of_small": abs(without[rung].mean),
+        "small_side": "above" if without[rung].mean < 0 else "below",
+    },
 )
 
 # %%
-claim(
+ladder.improvement(climbed, "lns").claim(
     "10-lns-ahead-of-pre",
-    "On rung {rung} LNS ends {apart:.4f} nats {side} Pre-Norm.",
-    ladder.improvement(climbed, "lns"),
-    said="With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
+    "> 0",
+    "With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
+    found="On rung {rung} LNS ends {apart:.4f} nats {side} Pre-Norm.",
     source="Sun et al. 2025, arXiv 2502.05795",
     published="lower validation perplexity than Pre-LN from 130M to 1B parameters",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "lns"),
 )
 
 # %%
-claim(
+ladder.improvement(climbed, "realformer", over="post").claim(
     "10-realformer-ends-below-post",
-    "On rung {rung} RealFormer ends {apart:.4f} nats {side} Post-Norm; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
-    ladder.improvement(climbed, "realformer", over="post"),
-    said="With each at its own rate, RealFormer ends below Post-Norm.",
-    its=lost["realformer"],
-    other=lost["post"],
+    "> 0",
+    "With each at its own rate, RealFormer ends below Post-Norm.",
+    found="On rung {rung} RealFormer ends {apart:.4f} nats {side} Post-Norm; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
     source="He et al. 2021, arXiv 2012.11747: better than Post-Norm and more robust to hyper-parameters",
-    criterion="> 0",
-    kind="best",
-    lacking=ladder.lacking(climbed, "realformer", over="post"),
-    domain="BERT, masked language models",
-    ours="causal models of characters, six blocks",
-    in_range=False,
+    beside={"its": lost["realformer"], "other": lost["post"]},
+    domain=Domain(
+        "BERT, masked language models", "causal models of characters, six blocks", inside=False
+    ),
 )
 
 # %% [markdown]
@@ -588,29 +571,27 @@ cost = {
 run = ladder.build_base_run(rung, "none")
 d, h, T = run.model.dim, run.model.hidden_dim, run.data.time
 by_hand = run.model.depth * (8 * d * d + 6 * d * h + 4 * T * d) + 2 * d * run.model.vocab
-claim(
+off = cost["no norm"].operations / (BACKWARD * run.data.batch * T) - by_hand
+exact(off, tolerance=0).claim(
     "10-operations-by-hand",
-    "For the network without norms, count and formula differ by {mean:.0f} operations a token.",
-    cost["no norm"].operations / (BACKWARD * run.data.batch * T) - by_hand,
-    said="Counted operations agree with the formula.",
+    "in [0, 0]",
+    "Counted operations agree with the formula.",
+    found="For the network without norms, count and formula differ by {mean:.0f} operations a token.",
     source="the formula above, and the output matrix",
-    criterion="in [0, 0]",
-    kind="exact",
-    tolerance=0,
 )
 
 # %%
-claim(
+exact(max(one.norm_share for one in cost.values())).claim(
     "10-norms-are-few-operations",
-    "Norms are at most {mean:.1%} of an entry's operations at width {width}. nGPT's step has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
-    max(one.norm_share for one in cost.values()),
-    said="Norms are a small part of a model's operations.",
-    width=d,
-    work=cost["nGPT"].operations / cost["Pre-Norm"].operations,
-    kept=cost["nGPT"].kept / cost["Pre-Norm"].kept,
+    "< 0.05",
+    "Norms are a small part of a model's operations.",
+    found="Norms are at most {mean:.1%} of an entry's operations at width {width}. nGPT's step has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
     source="norm arithmetic against matrix products; the share falls like 1/width",
-    criterion="< 0.05",
-    kind="exact",
+    beside={
+        "width": d,
+        "work": cost["nGPT"].operations / cost["Pre-Norm"].operations,
+        "kept": cost["nGPT"].kept / cost["Pre-Norm"].kept,
+    },
 )
 
 # %% [markdown]
@@ -645,34 +626,29 @@ plots.paired(
 
 # %%
 others = [arm for arm in field.values() if arm != "pre"]
-leads = {arm: ladder.improvement(climbed, arm)[rung].mean for arm in others}
-claim(
+against = {arm: ladder.improvement(climbed, arm) for arm in others}
+wider = proportion([abs(lost[arm] - lost["pre"]) > abs(against[arm][rung].mean) for arm in others])
+lacks = [lack for arm in others for lack in against[arm].list_lacking()]
+computed(wider, unit="recipes").over_rates(lacks).claim(
     "10-rates-tell-more-than-losses",
-    "Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds a rate).",
-    proportion([abs(lost[arm] - lost["pre"]) > abs(leads[arm]) for arm in others]),
-    unit="recipes",
-    fewest=fewest,
-    said="Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
+    "> 0.5",
+    "Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
+    found="Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds a rate).",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
-    criterion="> 0.5",
-    kind="range",
-    lacking=[one for arm in others for one in ladder.lacking(climbed, arm)],
+    beside={"fewest": fewest},
 )
 
 # %%
 lowered = [lost[bare] - lost[normed] for bare, normed in twins.values()]
-claim(
+compared = [ladder.improvement(climbed, normed) for _, normed in twins.values()]
+lacks = [lack for comparison in compared for lack in comparison.list_lacking()]
+computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
-    "Over {n} pairs norms inside attention lower the sensitivity by {mean:.2f} nats on average, by {least:.2f} at least (seeds a rate: {fewest} or more).",
-    lowered,
-    unit="pairs",
-    said="Norms inside attention lower the learning-rate sensitivity.",
-    least=min(lowered),
-    fewest=fewest,
+    "> 0",
+    "Norms inside attention lower the learning-rate sensitivity.",
+    found="Over {n} pairs norms inside attention lower the sensitivity by {mean:.2f} nats on average, by {least:.2f} at least (seeds a rate: {fewest} or more).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
-    criterion="> 0",
-    kind="range",
-    lacking=[one for _, normed in twins.values() for one in ladder.lacking(climbed, normed)],
+    beside={"least": min(lowered), "fewest": fewest},
 )
 
 # %% [markdown]
@@ -749,28 +725,23 @@ plots.curves(
 ).named("first-step-by-width")
 
 # %%
-claim(
+computed(slopes(widths)).claim(
     "10-a-first-step-grows-with-the-width",
-    "Adam's first step moves the stream like the width to the power {mean:.2f}.",
-    slopes(widths),
-    said="At one rate Adam's first step moves the stream in proportion to the width.",
+    "in [0.75, 1.25]",
+    "At one rate Adam's first step moves the stream in proportion to the width.",
+    found="Adam's first step moves the stream like the width to the power {mean:.2f}.",
     source="derived above; Yang et al. 2022, arXiv 2203.03466",
-    criterion="in [0.75, 1.25]",
     predicted=1.0,
-    kind="at",
 )
-claim(
+computed(slopes(depths[1.0])).claim(
     "10-branches-over-depth-keep-the-step",
-    "With branches over L the first step grows like the depth to the power {mean:+.2f}, "
+    "in [-0.25, 0.25]",
+    "With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
+    found="With branches over L the first step grows like the depth to the power {mean:+.2f}, "
     "over √L {root:+.2f}, undivided {plain:+.2f}.",
-    slopes(depths[1.0]),
-    said="With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
-    root=fmean(slopes(depths[0.5])),
-    plain=fmean(slopes(depths[0.0])),
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
-    criterion="in [-0.25, 0.25]",
+    beside={"root": fmean(slopes(depths[0.5])), "plain": fmean(slopes(depths[0.0]))},
     predicted=0.0,
-    kind="at",
 )
 
 # %% [markdown]
@@ -870,7 +841,7 @@ r"""
 # %%
 lucky = fmean(fmean(of) - min(of) for of in losses.values())
 steps_between = np.diff(sorted(fmean(of) for of in losses.values()))
-first_of_equals = (equals.mean((2, 3)) - equals.mean(-1).min(-1)).mean() * scatter.sd
+first_of_equals = first_ahead.mean() * scatter.sd
 print(f"the best of its seeds flatters an entry by {lucky:.4f} nats on average")
 print(f"the first of eleven equals would lead their mean by {first_of_equals:.4f} nats")
 print(f"neighbours on the board are {np.median(steps_between):.4f} nats apart in the median")
@@ -909,29 +880,24 @@ slips = (
     lambda x: x / (x.abs().mean() + 1e-6),
     lambda x: x / (x.pow(2).mean(-1, keepdim=True).sqrt() + 1e-6),
 )
-claim(
+exact(sum(not check.any_norm(make_norm(slip)).ok for slip in slips)).claim(
     "10-check-finds-the-slips",
-    "Of these three slips of one line the check catches {mean:.0f}.",
-    sum(not check.any_norm(make_norm(slip)).ok for slip in slips),
-    said="The check catches each of three slips of one line.",
+    ">= 3",
+    "The check catches each of three slips of one line.",
+    found="Of these three slips of one line the check catches {mean:.0f}.",
     source="F.normalize's default axis; a mean without dim; a root at zero",
-    criterion=">= 3",
-    kind="exact",
 )
 
 # %%
-claim(
+checked = check.any_norm(
+    own_norm(starter.__file__), lambda x: x / (x.abs().mean(-1, keepdim=True) + 1e-6)
+)
+exact(len(checked.failed)).claim(
     "10-own-norm-keeps-the-laws",
-    "The starter breaks {mean:.0f} laws.",
-    len(
-        check.any_norm(
-            own_norm(starter.__file__), lambda x: x / (x.abs().mean(-1, keepdim=True) + 1e-6)
-        ).failed
-    ),
-    said="The starter of a norm of one's own keeps all laws.",
+    "<= 0",
+    "The starter of a norm of one's own keeps all laws.",
+    found="The starter breaks {mean:.0f} laws.",
     source="labkit.check.any_norm",
-    criterion="<= 0",
-    kind="exact",
 )
 
 # %% [markdown]
