@@ -597,8 +597,8 @@ def compare_costs(costs, over, arms):
     share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
     spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
     cost = compare_samples(costs, over, spread, tuned=share * math.hypot(*left))
-    pair = ("hybrid" + small_in, "pre" + small_in)
-    return ladder.Comparison({first: cost}, lambda on: ladder.lacking_on(climbed, on, *pair))
+    pair = ladder.improvement(climbed, "hybrid" + small_in, "pre" + small_in)
+    return replace(pair, rungs={first: cost})
 
 
 costs = {arm: (ends[arm + small_in] - ends[arm]).values for arm in ("pre", "hybrid")}

@@ -37,7 +37,6 @@ from scipy.stats import t as student
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Domain, Experiment, Lab, computed, exact, ladder, proportion
 from labkit.experiments.lab import project_root
-from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.own import own_norm
 from labkit.leaderboard import starter
@@ -555,7 +554,7 @@ on matrices, **C** reads program code in place of speeches. What we expect of th
 # %%
 for lock in read_locks(project_root()):
     if lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}:
-        claim_locked(climbed, lock.id, f"this book, a forecast (p = {lock.probability:g})")
+        ladder.claim_locked(climbed, lock.id, f"this book, a forecast (p = {lock.probability:g})")
 
 # %% [markdown]
 r"""

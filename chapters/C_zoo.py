@@ -52,7 +52,6 @@ from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention.logits import soft_cap
 from labkit.describe import list_extras
 from labkit.experiments import Domain, Experiment, Lab, computed, exact, ladder
-from labkit.experiments.locked import claim_locked
 from labkit.model import Perturbed
 from labkit.model.feed_forward import FeedForward
 from labkit.norms import LayerNorm, RMSNorm
@@ -92,7 +91,7 @@ runs = looked[rung]
 deep = "D" if "D" in looked else rung  # where some recipes have twelve blocks
 blocks = ladder.RUNGS[deep].depth
 searches = climbed.where(rung=rung, stage="tuning", seed=ladder.TUNING_SEED)
-race = partial(claim_locked, climbed, names=ARMS)  # the card of a comparison that was locked
+race = partial(ladder.claim_locked, climbed, names=ARMS)  # the card of a comparison that was locked
 
 # %% [markdown]
 r"""

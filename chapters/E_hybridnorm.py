@@ -57,7 +57,6 @@ from labkit.attention import rotary_angles
 from labkit.attention.jacobians import attention_jacobians
 from labkit.context import Context
 from labkit.experiments import Domain, Experiment, Lab, Run, computed, exact, ladder, published
-from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import read_locks
 from labkit.experiments.regime import parameters
 from labkit.experiments.sample import find_start
@@ -138,7 +137,9 @@ def answer(name, where, numbers=None):
     named = {arm: name_arm(arm) for arm in locks[name].arms}
     ours = describe_ours(*locks[name].rungs, arm=locks[name].arms[-1])
     domain = Domain(THEIRS[where], ours)
-    claim_locked(climbed, name, f"{PAPER}, {where}", names=named, published=numbers, domain=domain)
+    ladder.claim_locked(
+        climbed, name, f"{PAPER}, {where}", names=named, published=numbers, domain=domain
+    )
 
 
 # %% [markdown]
@@ -424,17 +425,17 @@ halves = {"HybridNorm": "QKV-Pre", "Pre-QKV-Post": "Pre-QKV-Pre", "Pre-Post": "P
 lock = locks["E-norm-on-the-stream-costs"]
 six = [*halves, *halves.values()]
 if all(len(ends.get(name, ())) >= lock.n for name in six):
-    left = [measure_tuning_left(name) for name in six]
     seen = {name: ends[name].values[: lock.n] for name in six}
     costs = compare_samples(
         [loss for name in halves.values() for loss in seen[name]],
         [loss for name in halves for loss in seen[name]],
         scatter,
-        tuned=math.hypot(*left) / len(halves),
+        tuned=math.hypot(*map(measure_tuning_left, six)) / len(halves),
         since=find_start(record for name in six for record in ends[name].records),
     )
     by_pair = (fmean(seen[one]) - fmean(seen[other]) for one, other in halves.items())
-    computed(costs).tuned(ladder.lacking_on(climbed, first, "hybrid", "qkv-pre")).claim(
+    lacks = ladder.improvement(climbed, "hybrid", "qkv-pre").find_lacking(first)
+    computed(costs).tuned(lacks).claim(
         lock.id,
         "> 0",
         lock.said,
@@ -1407,7 +1408,7 @@ def claim_steeper(id, name):
     scale = fmean(losses["Pre-Norm"][climbs[1]].values()) * span
     exponents = computed(
         [gained + (value - ahead.mean) / scale for value in ahead.values], interval=interval
-    ).tuned(ladder.lacking(climbed, scaled[name]))
+    ).tuned(ladder.improvement(climbed, scaled[name]).list_lacking())
     know_runs(exponents, ["pre", scaled[name]], climbs[:2]).claim(
         id,
         "> 0",

@@ -7,7 +7,7 @@ import sys
 import pytest
 from claim_call import claim
 
-from labkit.experiments import minus, proportion
+from labkit.experiments import proportion
 from labkit.experiments.card_html import format_interval, format_number, typeset
 from labkit.experiments.claims import KINDS, VERDICTS
 from labkit.statistics.seeds import t_interval
@@ -223,12 +223,6 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
 def test_a_claim_refuses_nonsense(change, message):
     with pytest.raises(ValueError, match=message):
         claim(**{"id": "x", "statement": "s", "values": [1.0, 1.1], **REST, **change})
-
-
-def test_differences_pair_seed_by_seed():
-    assert minus([3.0, 1], [1.0, 4]) == [2.0, -3.0]
-    with pytest.raises(ValueError):
-        minus([1.0], [1.0, 2.0])
 
 
 def test_a_claim_needs_no_notebook_and_no_ipython(monkeypatch, capsys):

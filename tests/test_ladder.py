@@ -20,7 +20,6 @@ from labkit.experiments.ladder.method import MethodRuns, list_strict_seeds
 from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.ladder.rates import choose_rate, fit_valley, measure_left
 from labkit.experiments.ladder.reading import list_progress, read_results
-from labkit.experiments.locked import claim_locked
 from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
 from labkit.statistics import verdicts
@@ -361,14 +360,15 @@ def test_what_a_comparison_lacks(monkeypatch):
     from labkit.experiments.ladder import comparing
 
     monkeypatch.setattr(comparing, "references", lambda rung: {"trigram counts": 1.89})
-    assert ladder.lacking(results("S"), "qk") == []
-    assert ladder.lacking(results("S", "M"), "qk") == []
-    assert ladder.lacking_on(results("S", "D"), "D", "qk") == []
+    assert ladder.improvement(results("S"), "qk").list_lacking() == []
+    assert ladder.improvement(results("S", "M"), "qk").list_lacking() == []
+    assert ladder.improvement(results("S", "D"), "qk").find_lacking("D") == []
     without = results("S").where(arm=["pre", "qk"])
-    assert "attention is worth 0.00 nats" in ladder.lacking(without, "qk")[0]
+    assert "attention is worth 0.00 nats" in ladder.improvement(without, "qk").list_lacking()[0]
     monkeypatch.setattr(comparing, "references", lambda rung: {"trigram counts": 1.2})
-    assert "too young to rank: qk ends at 1.39 nats" in ladder.lacking(results("S"), "qk")[1]
-    assert "have not both reported" in ladder.lacking(results("S"), "post")[0]
+    lacks = ladder.improvement(results("S"), "qk").list_lacking()
+    assert "too young to rank: qk ends at 1.39 nats" in lacks[1]
+    assert "have not both reported" in ladder.improvement(results("S"), "post").list_lacking()[0]
 
 
 def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
@@ -432,7 +432,8 @@ def test_a_ranking_holds_on_two_sizes_where_no_direction_contradicts(values, ver
     assert one.statement.endswith(f"on rung {largest[-1]}.")
     assert one.values == values[largest[-1]]
     if only:
-        assert f"Holds on {only}" in one.to_html() and f"holds on {only}" in str(one)
+        where = "in variant" if only == "W" else "at size"
+        assert f"{where} {only}" in one.to_html() and f"holds {where} {only}" in str(one)
 
 
 def test_a_card_has_the_letters_of_its_rungs():
@@ -507,15 +508,15 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
     found = ladder.read_ladder(["S"], [*LOSSES], read)
     names = {"qk": "QK-Norm"}
     with collect_claims() as made:
-        assert claim_locked(found, "10-deep", "a test", names=names) is None
-        shown = claim_locked(found, "10-here", "a test", names=names, published="lower")
+        assert ladder.claim_locked(found, "10-deep", "a test", names=names) is None
+        shown = ladder.claim_locked(found, "10-here", "a test", names=names, published="lower")
     assert "10-deep waits for its runs. Asked: QK-Norm ends lower. We give it 80%." in (
         capsys.readouterr().out
     )
     assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
     assert "On S QK-Norm ends" in str(shown) and "below pre" in str(shown)
     with pytest.raises(ValueError, match=r"'10-none' has no such lock; `labkit claims lock`"):
-        claim_locked(found, "10-none", "a test")
+        ladder.claim_locked(found, "10-none", "a test")
 
 
 def test_a_claim_on_rungs_that_nobody_reported_waits_for_its_runs(tmp_path, monkeypatch, capsys):

@@ -14,26 +14,22 @@ sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      the most memory that a task held; what a chapter declares
 reproduce.py   train a stored run again, all of it
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-statistics.py  differences, seed by seed
 papers.py      numbers that papers printed: data/papers, read
 regime.py      is a comparison old enough to rank its arms?
 sample.py      Sample: numbers with the runs that they were read from; exact, computed
 claims.py      a sentence with numbers, judged, and what it must bring for that
 cards.py       the claim as it was judged: its card, its entry in the ledger
 lab.py         Lab: what a chapter opens
-locked.py      the card of a comparison that was locked, or what it waits for
 """
 
 from labkit.experiments.cards import Claim
 from labkit.experiments.claims import Domain
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
-from labkit.experiments.old_claim import claim
 from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
 from labkit.experiments.run import Run, execute_run
 from labkit.experiments.sample import Sample, combine, computed, exact
-from labkit.experiments.statistics import minus
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
 
@@ -45,12 +41,10 @@ __all__ = [
     "Results",
     "Run",
     "Sample",
-    "claim",
     "combine",
     "computed",
     "exact",
     "execute_run",
-    "minus",
     "own_norm",
     "proportion",
     "published",

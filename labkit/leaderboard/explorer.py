@@ -229,7 +229,7 @@ def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
         return []
     judged = "S" if rung in ladder.DIRECTIONS else rung
     wanted = found.where(arm=[arm, OVER, *APART], rung=[rung, judged])
-    return ladder.lacking_on(wanted, rung, arm, OVER)
+    return [*ladder.improvement(wanted, arm, OVER).find_lacking(rung)]
 
 
 def _count_minutes(found: Results, rung: str, read: Read) -> int | None:

@@ -18,9 +18,8 @@ the initialization of their paper; the others have Megatron's, and embeddings of
 
 from labkit.experiments.ladder.comparing import (
     FREQUENCIES,
+    claim_locked,
     improvement,
-    lacking,
-    lacking_on,
     measure_lost,
     measure_scatter,
     measure_tuning_left,
@@ -28,7 +27,6 @@ from labkit.experiments.ladder.comparing import (
     shared_rung,
     table,
 )
-from labkit.experiments.ladder.comparison import Comparison
 from labkit.experiments.ladder.method import SEEDS, MethodRuns
 from labkit.experiments.ladder.orders import compare_orders, count_told_apart
 from labkit.experiments.ladder.rates import (
@@ -73,18 +71,16 @@ __all__ = [
     "TUNING_SEED",
     "TUNING_SEEDS",
     "Arm",
-    "Comparison",
     "Ladder",
     "MethodRuns",
     "build_base_run",
     "build_text",
+    "claim_locked",
     "compare_orders",
     "configure_run",
     "count_told_apart",
     "has_reported",
     "improvement",
-    "lacking",
-    "lacking_on",
     "measure_left",
     "measure_lost",
     "measure_scatter",

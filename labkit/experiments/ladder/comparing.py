@@ -7,12 +7,13 @@ so there the interval seed by seed stands beside the one that judges.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
 from labkit.corpora.ngrams import reference_lines
 from labkit.experiments import regime
+from labkit.experiments.cards import Claim
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.comparison import Comparison
 from labkit.experiments.ladder.method import list_strict_seeds
@@ -33,8 +34,10 @@ from labkit.experiments.ladder.rungs import (
     build_base_run,
     build_text,
 )
+from labkit.experiments.locks import find_lock
 from labkit.experiments.sample import find_start
 from labkit.statistics.pooled import Difference, Scatter, compare_samples
+from labkit.system.root import project_root
 from labkit.training import Record
 
 FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
@@ -91,7 +94,43 @@ def improvement(
         for rung in ("smoke", *CLIMBED)
         if rung in there and has_reported(found, method, rung) and has_reported(found, over, rung)
     }
-    return Comparison(rungs, lambda rung: lacking_on(found, rung, method, over))
+    return Comparison(rungs, lambda rung: list_lacking(found, rung, method, over))
+
+
+def claim_locked(
+    found: Results,
+    id: str,
+    source: str,
+    *,
+    names: Mapping[str, str] | None = None,
+    effect: float | None = None,
+    **more: Any,
+) -> Claim | None:
+    """Show the card of a locked comparison; where its runs are missing, print that it waits.
+
+    Sentence, criterion, arms and rungs are the lock's. `names` gives each arm's name on the card;
+    `effect` is the effect of which the margin of a criterion with two bounds is a share; `more`
+    goes to the comparison's `claim`, such as `published` or `domain`.
+
+    Raises:
+        ValueError: no lock of two arms has this id.
+    """
+    lock = find_lock(project_root(), id)
+    if lock is None or len(lock.arms) != 2:
+        raise ValueError(
+            f"a locked comparison has two arms, and {id!r} has no such lock; "
+            "`labkit claims lock` writes one, `labkit claims locks` lists them"
+        )
+    one, other = ((names or {}).get(arm, arm) for arm in lock.arms)
+    return improvement(found, *lock.arms).claim(
+        id,
+        lock.criterion if effect is None else f"{lock.criterion} of {effect}",
+        lock.said,
+        found="On {rung} {one} ends {apart:.4f} nats {side} {other}.",
+        source=source,
+        beside={"one": one, "other": other},
+        **more,
+    )
 
 
 def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
@@ -142,21 +181,7 @@ def references(rung: str) -> dict[str, float]:
     return reference_lines(build_text(rung))
 
 
-def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
-    """Return what a comparison lacks on the largest rung on which both arms have reported.
-
-    The regime's conditions (labkit.experiments.regime); what is compared is worth what the model
-    loses without attention. Where both have reported on a direction alone, it is the direction:
-    that keeps rung S's updates, whatever its parameters, and attention is worth what it is on S.
-    """
-    leads = improvement(found, arm, over)
-    if not leads:
-        return [f"{regime.YOUNG}{arm} and {over} have not both reported"]
-    sizes = [rung for rung in leads if rung not in DIRECTIONS]
-    return lacking_on(found, [*sizes, *leads][len(sizes) - 1 if sizes else 0], arm, over)
-
-
-def lacking_on(found: Results, rung: str, arm: str, over: str = "pre") -> list[str]:
+def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list[str]:
     """Return what a comparison lacks on one rung or direction."""
     both = found.where(arm=[arm, over], rung=rung)
     judged = "S" if rung in DIRECTIONS else rung

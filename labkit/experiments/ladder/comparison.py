@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from labkit.experiments import regime
 from labkit.experiments.cards import Claim
 from labkit.experiments.claims import Domain, Evidence, make_claim
 from labkit.experiments.locks import find_lock
@@ -39,6 +40,8 @@ class Comparison(Mapping[str, Difference]):
 
     def list_lacking(self) -> list[str]:
         """List what the comparison lacks on its largest size (labkit.experiments.regime)."""
+        if not self.rungs:
+            return [f"{regime.YOUNG}the two methods have not both reported"]
         return [*self.find_lacking(self.largest)]
 
     def claim(
