@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import fake_book
 import pytest
 
-from labkit.experiments.locks import LOCKED, SEEN, WORDS
+from labkit.experiments.locks import LOCKED, LOOKED, SEEN, WORDS
 from labkit.statistics.criteria import parse_criterion
 from press.book.forecasts import Forecast
 from press.lint.predictions import find_told_ids, find_wrong_questions, judge_row, locate_claims
@@ -132,7 +132,7 @@ def test_the_page_asks_and_folds_ours_and_what_was_measured():
     assert fold and "\n\nWhere $a|b$ ends?\n\n" in before
     shown = re.sub(r'data-ask="[^"]*"', "", before)
     assert "0.031" not in shown and "01-cnn" not in shown, "nothing that is seen tells the answer"
-    assert "**We predicted:** It *ends* low. (criterion: more than 0 nats)" in answer
+    assert "**We say:** It *ends* low. (criterion: more than 0 nats)" in answer
     assert all(part in answer for part in ("▲", "−0.031", "&lt;b&gt;", 'href="#claim-01-cnn'))
     assert 'href="#claim-01-bn-fails' in answer and "Published" not in answer
     assert page().endswith("</ol>\n\nAfter.")
@@ -169,7 +169,7 @@ def test_a_share_stands_on_the_axis_in_per_cent_and_counts_have_no_dots():
 def test_a_question_that_nobody_measured_yet_is_asked_all_the_same():
     markup = draw_questions(TABLE, {})
     assert "Where $a|b$ ends?" in markup and "data-ask" not in markup
-    assert "**We predicted:** It *ends* low.\n" in markup and "Measured" not in markup
+    assert "**We say:** It *ends* low.\n" in markup and "Measured" not in markup
 
 
 @pytest.mark.parametrize(
@@ -303,12 +303,19 @@ def test_another_name_that_begins_alike_tells_nothing():
 
 
 @pytest.mark.parametrize(
-    "probability, head",
-    [(0.9, "We predicted"), (0.5, "We left open"), (0.35, "We thought unlikely")],
+    "probability, word, head",
+    [
+        (0.9, LOCKED, "We predicted"),
+        (0.9, None, "We predicted"),  # its runs are incomplete
+        (0.9, LOOKED, "We say"),
+        (0.9, SEEN, "We say"),
+        (0.5, LOCKED, "We left open"),
+        (0.35, LOCKED, "We thought unlikely"),
+    ],
 )
-def test_what_was_given_less_than_an_even_chance_is_no_prediction(probability, head):
+def test_only_a_preregistered_sentence_is_called_a_prediction(probability, word, head):
     lock = {"at": "2026-01-01T00:00:00+00:00", "probability": probability, "sum": "x"}
     claims = fake_book.CLAIMS | {
-        "01-cnn-hides-it": fake_book.CLAIMS["01-cnn-hides-it"] | {"lock": lock, "word": LOCKED}
+        "01-cnn-hides-it": fake_book.CLAIMS["01-cnn-hides-it"] | {"lock": lock, "word": word}
     }
     assert f"**{head}:** It *ends* low." in draw_questions(TABLE, claims)

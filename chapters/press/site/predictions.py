@@ -29,7 +29,7 @@ from labkit.experiments.card_html import (
     format_values,
     typeset,
 )
-from labkit.experiments.locks import WORDS
+from labkit.experiments.locks import LOCKED, WORDS
 from press.book.facts import Json
 from press.book.holm import read_criterion, rebuild_estimate
 from press.site.axis import read_axis
@@ -150,10 +150,11 @@ def round_digits(value: float, digits: int = 6) -> float:
 
 
 def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
-    """Say how our sentence was meant: a prediction, open, or less likely than not."""
-    lock = claims.get(row.claims[0], {}).get("lock") if row.claims else None
+    """Say how our sentence was meant: a prediction (only if preregistered), open, or unlikely."""
+    claim = claims.get(row.claims[0], {}) if row.claims else {}
+    lock = claim.get("lock")
     if not lock or lock["probability"] > 0.5:
-        return "We predicted"
+        return "We predicted" if lock and claim.get("word") in (LOCKED, None) else "We say"
     return "We left open" if lock["probability"] == 0.5 else "We thought unlikely"
 
 
