@@ -193,7 +193,7 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
     expect(both).to_have_text(["A: Post-Norm", "LayerNorm scaling"])
     page.get_by_role("button", name="let A go").click()
     expect(both.first).to_be_hidden()
-    expect(said(page)).to_contain_text("below Pre-Norm")
+    expect(said(page)).to_contain_text("lower than Pre-Norm")
 
 
 def test_a_reader_draws_the_curve_first_by_keys(page: Page):
@@ -275,7 +275,7 @@ def test_a_recipe_that_is_more_than_its_slots_is_a_neighbour_of_them_and_not_the
 def test_what_is_held_and_not_on_the_rung_says_so(page: Page):
     open_explorer(page, "index.html?r=post&a=lns&rung=D")
     expect(said(page)).to_contain_text("A, LayerNorm scaling, is not recorded on rung D.")
-    expect(said(page)).to_contain_text("above Pre-Norm")
+    expect(said(page)).to_contain_text("higher than Pre-Norm")
 
 
 def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):

@@ -82,7 +82,7 @@ def test_nothing_that_is_seen_tells_an_answer_before_it_is_asked_for(page: Page,
         waiting = page.locator(WAITING)
         assert waiting.count() > 0 and page.locator(f"{WAITING}:visible").count() == 0, name
         assert waiting.locator("xpath=self::figure").count() > 0, f"no figure of {name} waits"
-        expect(page.locator(COVER).first).to_contain_text("for your answer to question")
+        expect(page.locator(COVER).first).to_contain_text("until you answer question")
 
 
 def test_a_prediction_is_painted_locked_and_kept(page: Page, asking: list[str]):
