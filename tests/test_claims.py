@@ -8,7 +8,7 @@ import pytest
 from claim_call import claim
 
 from labkit.experiments import proportion
-from labkit.experiments.card_html import format_interval, format_number, typeset
+from labkit.experiments.card_html import format_interval, format_number, mark_rungs, typeset
 from labkit.experiments.claims import KINDS, VERDICTS
 from labkit.statistics.seeds import t_interval
 
@@ -53,6 +53,11 @@ def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
 def test_a_card_needs_nothing_that_an_untrusted_notebook_drops():
     card = claim("x", "s", [1.0, 1.1, 0.9], **REST).to_html()
     assert not re.search("<(svg|script|style|link)", card) and 'style="color:#2c8a57"' in card
+
+
+def test_a_card_lists_sizes_before_variants_in_whatever_order_they_are_stored():
+    card = {"criterion": "> 0", "rungs": {r: {"values": [1.0, 1.1]} for r in ("D24", "M", "S")}}
+    assert re.findall(r">(\w+)</", mark_rungs(card)) == ["S", "M", "D24"]
 
 
 def test_a_card_says_its_mean_once():

@@ -39,6 +39,7 @@ LOOKS = {
 }
 TRIED = ("second value", "last step", "control")  # robustness checks of a finding
 TICK = "✓"  # an exact claim that holds
+RUNGS = ("smoke", "S", "M", "L", *DIRECTIONS)  # in the order of a card; JSON keeps none
 DIGITS = 4  # significant, of a number without an interval
 SMALLEST = 6  # decimals, before a number is written as a power of ten
 POWER = re.compile(r"(?<![\w.])([-+−]?\d+(?:\.\d+)?)e([-+−]?\d+)\b")
@@ -161,8 +162,7 @@ def describe_rungs(claim: Card) -> list[str]:
 def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], str]]:
     """Return mean, interval and seeds of each rung."""
     found = {}
-    for rung, kept in (claim.get("rungs") or {}).items():
-        one = read_rung(kept)
+    for rung, one in _read_rungs(claim).items():
         seeds = [len(one.values)]
         if isinstance(one, Difference) and not one.paired:
             seeds = [len(one.one), len(one.other)]
@@ -171,11 +171,17 @@ def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], st
     return found
 
 
+def _read_rungs(claim: Card) -> dict[str, Estimate]:
+    """Read the estimate of each rung: sizes from small to large, then variants."""
+    kept = claim.get("rungs") or {}
+    return {rung: read_rung(kept[rung]) for rung in sorted(kept, key=RUNGS.index)}
+
+
 def mark_rungs(claim: Card) -> str:
     """Write the rungs as letters: bold where the criterion is met, struck out where refuted."""
     rule, letters = parse_criterion(claim["criterion"]), []
-    for rung, kept in (claim.get("rungs") or {}).items():
-        verdict = judge_estimate(read_rung(kept), rule)
+    for rung, one in _read_rungs(claim).items():
+        verdict = judge_estimate(one, rule)
         tag = {"holds": "b", "contradicted": "s"}.get(verdict, "span")
         letters.append(f'<{tag} title="{rung}: {VERDICTS[verdict]}">{rung}</{tag}>')
     return f'<small class="labkit-rungs">{" ".join(letters)}</small>' if letters else ""
