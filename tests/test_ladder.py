@@ -163,7 +163,7 @@ def test_a_whole_strict_report_needs_no_first_look():
 
 
 @pytest.mark.slow
-def test_progress_leaves_nothing_in_a_drawer():
+def test_progress_lists_every_arm_on_every_rung():
     progress = {(one.rung, one.arm): one for one in list_progress(read_first)}
     assert len(progress) == len(ladder.CLIMBED) * len(ladder.ARMS)
     assert progress["S", "lns"].state == "first look" and progress["S", "lns"].seeds == 5

@@ -404,7 +404,7 @@ function drawSwitch() {
 }
 
 const HOW = "Drag to mark the range in which you expect the number: wide enough that you would bet four to one on it. "
-  + "The arrow keys move each end, too. Lock the range to see our prediction and the measurement. ";
+  + "The arrow keys move each end, too. Lock the range to see our answer and the measurement. ";
 const MEMORY = "This browser stores nothing: your predictions last until you leave the page.";
 
 function askReader(list) {

@@ -48,7 +48,7 @@ SHELL = """<!doctype html>
 <div class="front">
 <div class="title"><h1>Normalization in Transformers: a Lab Book</h1>
 <p>Every transformer normalizes its activations, and papers disagree about how, where and why. This
-book takes their sentences to the bench.</p>
+book tests their claims by experiment.</p>
 <p class="made">{made}</p></div>
 <div id="contents-page" class="bd-article"><h1>Contents</h1><div id="contents"></div></div>
 </div>

@@ -101,7 +101,7 @@ def draw_row(number: int, row: Question, claims: Mapping[str, Json]) -> str:
     return (
         f'<li class="labkit-asked" id="predict-{number}"{draw_data(row, claims)}>\n\n'
         f"{row.asked}\n\n"
-        '<details class="labkit-answer"><summary>Our prediction, and the measurement</summary>\n\n'
+        '<details class="labkit-answer"><summary>Our answer and the measurement</summary>\n\n'
         f"{answer}\n\n</details></li>\n"
     )
 
