@@ -16,9 +16,9 @@ Would the list look different if all recipes were equally good, and which should
 
 **In short.**
 
-- At its own learning rate hardly a recipe can be told from its neighbours. Eleven equal recipes would make a list with a winner, too, but not one in which so many pairs differ.
-- On the smallest rung, over a hundredfold range of rates, recipes differ more in what a wrong rate costs them than in their best loss. A large model gets one try.
-- Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
+- With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
+- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in what a wrong learning rate costs than in their best loss. Whoever trains a large model has one try.
+- Each piece of advice has a grade: a law, a report on large models, or our own small runs. The table near the end gives the grades.
 """
 
 # %% tags=["parameters"]
@@ -93,8 +93,8 @@ show_explorer(
     climbed,
     "qk",
     beside="pre",
-    caption="Pre-Norm, and QK-Norm with norms on queries and keys besides; what models of six such blocks reached at each learning rate that was tried, "
-    "and in grey what the other recipes did.",
+    caption="Pre-Norm, and QK-Norm, which adds norms on queries and keys: one block of each, and the validation loss of models of six such blocks at each "
+    "learning rate that we tried. Grey lines are the other recipes.",
 ).named("two-blocks")
 
 # %%
@@ -108,8 +108,8 @@ plots.grid_map(
     col_label="learning rate",
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
-    caption=f"Eleven recipes, five learning rates, one seed, 3,200 steps each. In the middle column all but DyT span {middle:.2f} nats; "
-    "in the last ones nearly everything differs. Near 3 nats a model knows how frequent each "
+    caption="Validation loss of eleven recipes at five learning rates; one seed and 3,200 steps per cell. In the middle column all recipes but DyT are within "
+    f"{middle:.2f} nats of each other; in the last columns nearly all of them differ. A model with a loss near 3 nats knows how frequent each "
     f"letter is, and nothing else; the formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
@@ -118,24 +118,24 @@ plots.grid_map(
 r"""
 ## The idea: a column and a row
 
-The runs are of the book's *ladder*: recipes, its *arms*, that train on the same text at growing sizes, its *rungs*. The smallest rung, S, has six
-blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values in place of attention's input; Hybrid\* is HybridNorm with another first block (chapter 06);
-OLMo 2 normalizes each branch's output, and queries and keys. LNS and RealFormer come with the board.
+The runs belong to the book's *ladder*, a shared experiment grid: recipes that are trained on the same text at growing model sizes. The smallest size, S, has six
+blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with another first block (chapter 06).
+OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
 
 Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest rate OLMo 2 is first, at the highest
 QK-Norm, and nothing in the recipes has changed.
 
-Now read a row. Its smallest number is what the recipe can do. Fresh seeds will report that, below. The rest of the row says
+Now read a row. Its smallest number is what the recipe can do; below we measure that with other seeds. The rest of the row says
 what it costs if you do not know the best rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
 [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322):
 
 $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\, \mathcal L_0\big) \;-\; \min_\eta \mathcal L(\eta).$$
 
-No run counts for more than $\mathcal L_0$, so that a diverged one is bad and not infinitely bad. Wortsman takes the loss of an untrained
-model; here it is that of letter frequencies. The map's rows are sorted by sensitivity.
+No run counts for more than $\mathcal L_0$, so that a diverged run is bad and not infinitely bad. Wortsman et al. use the loss of an untrained
+model; we use that of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
-One pair goes with us to the end: QK-Norm against Pre-Norm. Each at its best rate, QK-Norm ends a little lower. At ten times that rate
-it ends far lower. Which of the two facts should decide what you train?
+One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower. At ten times that rate
+it is far lower. Which of the two facts should decide what you train?
 
 ### Your turn
 
@@ -152,7 +152,7 @@ def sensitivity(losses, rates, most):
 
 # %%
 def check_sensitivity(sensitivity):
-    """Hold a function against the ladder's sensitivities with one seed, arm by arm."""
+    """Compare a function with the ladder's sensitivities with one seed, arm by arm."""
     arms = {arm: (of, ladder.COARSE, ladder.FREQUENCIES) for arm, of in by_rate.items()}
     hint = "a failed run counts as `most`; the minimum is over losses.values(), the mean over rates"
     return check.function(sensitivity, arms, once, name="1", hint=hint, rtol=1e-6)
@@ -183,11 +183,11 @@ assert check_sensitivity(solved_sensitivity).ok
 r"""
 ## What a handful of seeds can tell
 
-What would a comparison show if there were nothing to see?
+What would a comparison show if all recipes were equal?
 
 ### A ranking of equals
 
-How much do single runs scatter? Here is each recipe at its own best rate, with seeds that did not choose it.
+How much do single runs of one recipe differ? The table shows each recipe at its tuned learning rate, with seeds that were not used for tuning.
 """
 
 # %%
@@ -203,19 +203,8 @@ of_seed = {
 by_seed = {name: ladder.reported(climbed, arm)[rung] for name, arm in field.items()}
 most = max(map(len, by_seed.values()))
 many = {name: of for name, of in by_seed.items() if len(of) == most}
-print(f"one run scatters by {scatter.sd:.4f} nats (all arms: {scatter.freedom} degrees of freedom)")
 shared = correlate_seeds(many)
-print(
-    f"of that a seed explains {shared:.0%} in the {len(many)} recipes with {most} "
-    f"seeds, {correlate_seeds(of_seed):.0%} in the first looks of {len(of_seed)} arms"
-)
-print(
-    f"QK-Norm's lead: {ours.mean:.4f} nats, t = {ours.mean / ours.error:.1f}; what tuning leaves: {ours.tuned:.4f}"
-)
-print(
-    f"to see 0.005 nats in four cases of five: {count_seeds(scatter.sd, 0.005)} runs a recipe, "
-    f"seed by seed {count_seeds(scatter.sd, 0.005, shared=shared)}"
-)
+
 
 # %%
 plots.table(
@@ -228,19 +217,39 @@ plots.table(
 
 # %% [markdown]
 r"""
-Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is hard for one recipe is hard
-for the other, too. The second line above says how much of a run's scatter its seed explains. In five seeds of many arms, some of which scatter far more than others, it was next to nothing, so this book compares without pairs. In twenty seeds of alike recipes it is a large part. So our intervals are mostly too wide where two recipes share their seeds (with few seeds pairs are sometimes wider), and some leads that we do not see may be there. Every card of such a comparison therefore shows the *paired* interval, too, when it is opened; a loss is judged by it only where the lock says so. The [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that pairs would change.
+Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is difficult for one recipe is difficult
+for the other, too. This book compares the recipes of the ladder without pairs, and an opened card shows the paired interval as well. [What a claim is](claims.md) gives the reason, and the [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
 
-To judge we compare two samples, with means $\bar x$ of $n$ runs, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
+We compare two samples, with means $\bar x$ of $n$ runs each. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-An arm whose runs scatter more than the others', like DyT, uses its own $s^2/n$. $u$ is the error that comes from choosing the rate by a few noisy runs.
-It is largest where one seed took the best of a grid. It is smaller where three seeds were run at rates a quarter of a decade apart: the lowest point of a parabola through their means is then the rate.
+A recipe whose runs vary more than the others', such as DyT, uses its own $s^2/n$. The uncertainty $u$ comes from tuning the learning rate with a few noisy runs.
+It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
 
-How many runs does a difference need? To see a margin $\Delta$ in four cases of five takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs a recipe; the last line
-above has it for 0.005 nats.
+How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. In pairs the share of $\sigma^2$ that the seed
+explains falls away; there the table uses Student's $t$ in place of $1.96$, which asks for a few runs more.
+"""
 
+# %%
+plots.table(
+    [
+        {"what": what, "value": value}
+        for what, value in {
+            "standard deviation of a run, pooled (nats)": f"{scatter.sd:.4f}",
+            f"share of its variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
+            f"the same, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
+            "Pre-Norm's mean loss minus QK-Norm's (nats)": f"{ours.mean:.4f}",
+            "its t": f"{ours.mean / ours.error:.1f}",
+            "its uncertainty from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
+            "runs per recipe to detect 0.005 nats": count_seeds(scatter.sd, 0.005),
+            "the same in pairs": count_seeds(scatter.sd, 0.005, shared=shared),
+        }.items()
+    ]
+)
+
+# %% [markdown]
+r"""
 But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
 we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries differ by
 chance alone, as much as our own runs scatter.
@@ -251,7 +260,7 @@ pairs = list(combinations(range(len(names)), 2))
 
 
 def test_pairs(boards):
-    """Give the p-value of every pair of each board: two samples, one scatter for all recipes."""
+    """Return the p-value of every pair of each board: two samples, one scatter for all recipes."""
     recipes, runs = boards.shape[-2:]
     sd = boards.var(-1, ddof=1).mean(-1, keepdims=True) ** 0.5
     means = boards.mean(-1)
@@ -261,7 +270,7 @@ def test_pairs(boards):
 
 # %%
 def draw_equals(draw):
-    """Draw a board on which nobody is better: the luck of our runs, and no recipe."""
+    """Draw a board of equal recipes: they differ by chance alone, as much as our runs."""
     luck = np.random.default_rng(seed + draw)
     drawn = fmean(losses["Pre-Norm"]) + scatter.sd * luck.normal(size=(len(names), 5))
     found = (test_pairs(drawn) <= 0.05).sum()
@@ -278,7 +287,7 @@ plots.explore(
     [1, 2, 3, 4, 5, 6],
     "equals",
     label="draw",
-    caption="Eleven equal recipes, best first, with the luck of our own runs. Every draw has a winner, "
+    caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, "
     "and hardly ever the same one.",
 )
 
@@ -289,7 +298,7 @@ p_values = test_pairs(equals)
 
 
 def survives(p):
-    """Say whether any p-value of one board is at most 0.05 after Holm's adjustment."""
+    """Return whether any p-value of one board is at most 0.05 after Holm's adjustment."""
     return min(adjusted(dict(enumerate(p))).values()) <= 0.05
 
 
@@ -306,8 +315,8 @@ first_ahead = equals.mean((2, 3)) - equals.mean(-1).min(-1)
 computed(first_ahead.mean(-1).tolist()).claim(
     "10-the-first-of-equals-leads",
     "> 0.5",
-    "The first of equals leads their mean by more than half a standard deviation of a run.",
-    found="The first of eleven equals leads their mean by {mean:.2f} standard deviations of one run.",
+    "The mean loss of the best of equal recipes is more than half a standard deviation of a run below the average.",
+    found="The best of eleven equal recipes has a mean loss {mean:.2f} standard deviations of one run below the average.",
     source="the winner's curse: the smallest of eleven means of five",
 )
 
@@ -322,8 +331,8 @@ def smallest(runs):
 exact(smallest(5)).claim(
     "10-five-seeds-see-large-differences",
     "> 2",
-    "Among many pairs five seeds tell only large differences from chance.",
-    found="Among 55 pairs five seeds tell a difference from chance when it is {mean:.1f} standard deviations of a run; twenty seeds, {twenty:.1f}.",
+    "Among many pairs five seeds distinguish only large differences from chance.",
+    found="Among 55 pairs five seeds distinguish a difference from chance if it is at least {mean:.1f} standard deviations of a run; twenty seeds, if it is at least {twenty:.1f}.",
     source="Student's t with one scatter for all eleven, at 0.05/55",
     beside={"twenty": smallest(20)},
 )
@@ -335,16 +344,16 @@ r"""
 If you ask 55 questions, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
 $p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Put the
 other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$.
-What is left are verdicts on pairs, and "not told apart" is no order: A may equal B, B equal C, and A and C differ.
-A rank says too much; letters say what is known: **two entries share a letter exactly where they were not told apart**
-([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, the middle one is told apart
-from neither.
+What is left are verdicts on pairs, and they need not give an order: A may not be distinguishable from B, nor B from C, while A and C differ.
+A rank says too much. Letters say what is known: **two entries share a letter exactly if the tests do not distinguish them**
+([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, and the middle one is not distinguishable
+from either.
 
 *By hand.* Four recipes A to D, best first. A and D have $p = 0.004$, A and C $0.012$, B and D $0.03$; the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
 
 <details><summary>Answer</summary>
 
-$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are told apart: A a, B ab, C ab, D b. Without a correction three pairs would differ.
+$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are distinguishable: A a, B ab, C ab, D b. Without a correction three pairs would differ.
 
 </details>
 """
@@ -370,26 +379,27 @@ for _ in range(300):
 exact(wrong).claim(
     "10-letters-say-the-pairs",
     "<= 0",
-    "Two entries share a letter exactly where no test tells them apart.",
+    "Two entries share a letter exactly if no test distinguishes them.",
     found="On 300 random sets of verdicts the letters get {mean:.0f} pairs wrong.",
     source="Piepho 2004",
 )
 
 # %% [markdown]
 r"""
-This has a price. After the correction five seeds see only large differences, so "not told apart" is not "equal". If *one* pair
-matters to you, name it before the run: with five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, where the smallest of 55 p-values needs $3.56$.
-That is why earlier chapters compare pairs, a card each; the board is a summary.
+This has a price. After the correction five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
+matters to you, name it before the run: with five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $3.56$.
+That is why earlier chapters compare single pairs, each on a card of its own; the board is a summary. The size of the family matters, too: the explorer at the head of this chapter corrects for all pairs
+of all its recipes, the board for the 55 pairs of its eleven. A pair may survive the smaller correction and not the larger one.
 
 ## Predict
 
-Between which two numbers do you expect each answer? A negative distance *below* means above.
+For each question, give a range in which you expect the answer to lie.
 
 | question | axis | ours |
 | --- | --- | --- |
-| At its own rate, how far below Pre-Norm does a model without any norm end? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>At its own rate, a model without any norm ends above Pre-Norm.</details> |
-| LNS divides Pre-Norm's norms by $\sqrt\ell$ in block $\ell$, and starts output matrices larger. At its own rate, how far below Pre-Norm does it end? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, said to be better than Pre-Norm, ends below it.</details> |
-| RealFormer is Post-Norm, its attention logits added up from block to block. At its own rate, how far below Post-Norm does it end? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, said to be better than Post-Norm, ends below it.</details> |
+| With tuned learning rates, what is Pre-Norm's loss minus that of a model without any norm? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned learning rates, a model without any norm has a higher loss than Pre-Norm.</details> |
+| LNS divides Pre-Norm's norms by $\sqrt\ell$ in block $\ell$, and initializes output matrices larger. With tuned learning rates, what is Pre-Norm's loss minus that of LNS? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, which its paper says is better than Pre-Norm, has a lower loss.</details> |
+| RealFormer is Post-Norm with attention logits that are added up from block to block. With tuned learning rates, what is Post-Norm's loss minus RealFormer's? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, which its paper says is better than Post-Norm, has a lower loss.</details> |
 | What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
 | By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes that differ in them? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
 | As what power of the width does a first step of Adam, at one rate, move a model? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>A first step at one rate moves a model twice as wide twice as far.</details> |
@@ -397,60 +407,85 @@ Between which two numbers do you expect each answer? A negative distance *below*
 
 ## Measure
 
-Test losses come from seeds that chose no rate. Sensitivities come from seeds that were trained at all five rates of the map, half a decade apart, the *coarse* rates; the cards say how many.
+Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates); the cards say how many seeds.
 
 ### The board
 
-Every arm reads 20 characters a parameter. The board has eleven recipes: nine that the chapters before this one discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which leads the recipes on the page of [every arm](arms.md): Pre-Norm, with the norm's output in block $\ell$ divided by $\sqrt\ell$ and output matrices that start larger. Shelf C
-asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). Tokens enter with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that changes
-from rung to rung is no finding.
+We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [every arm](arms.md). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
+asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
+
+The last two columns are counted, not timed: the norms' share of the operations, and the bytes of saved activations. If a larger model size has been evaluated, the cards use it, too; a ranking that changes from size to size is no finding.
 """
 
 # %%
-shared = ladder.shared_rung(climbed, field.values())
-board = rank_ladder(climbed, field, shared)
+largest = ladder.shared_rung(climbed, field.values())
+board = rank_ladder(climbed, field, largest)
 board
 
 # %%
 plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
-    caption="Eleven recipes, each at its own best rate, best first, with the letters of the table. No seed here chose a rate.",
-    provenance=lab.provenance(climbed.where(stage="final", rung=shared, arm=list(field.values()))),
+    caption="Test losses of eleven recipes with tuned learning rates, best first, with the letters of the table. Each point is a seed that was not used for tuning.",
+    provenance=lab.provenance(climbed.where(stage="final", rung=largest, arm=list(field.values()))),
 ).named("board")
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe
-with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. The table's intervals are for one pair each; the letters
-are corrected for all 55 comparisons. The column *tuning uncertainty* is $u$. RealFormer adds a block's attention logits to those of the block before
-([He et al., 2021](https://arxiv.org/abs/2012.11747)). Shelf C says what each recipe was made against: [The table](C_zoo.ipynb#the-table).
+Read the letters before the ranks. A recipe whose seeds vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. The intervals of the table are for one pair each; the letters
+are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C says what each recipe was designed against: [The table](C_zoo.ipynb#the-table).
+
+How many pairs differ depends on the test. The next table has four of them: in pairs, on the five seeds that all recipes share; with each recipe's own standard deviation (Welch); with one pooled standard deviation; and the board's, which adds the uncertainty from tuning. The paired test finds fewest because it has fewest runs.
 """
 
 # %%
 neighbours = [{one.name, other.name} for one, other in pairwise(board.rows)]
 told = [p <= 0.05 for pair, p in board.pairs.items() if {*pair} in neighbours]
-print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart;")
-print(f"of all {len(board.pairs)} pairs, by test (paired: on five seeds; Welch: each recipe's own")
-print("scatter; pooled: one scatter for all; the last is the board's):")
-for test, count in ladder.count_told_apart(climbed, shared, [*field.values()]).items():
-    print(f"  {test}: {count}")
 of_all = {
     arm: fmean(of[rung].values())
     for arm in ladder.ARMS
     if rung in (of := ladder.reported(climbed, arm))
 }
 lowest = min(of_all, key=of_all.__getitem__)
-print(f"lowest of all {len(of_all)} arms on rung {rung}: {lowest!r}, {of_all[lowest]:.4f}")
-print(f"lowest of the board there: {min(of_all[arm] for arm in field.values()):.4f}")
+named = {
+    "with what tuning leaves": "the board's test",
+    "pooled": "pooled standard deviation, no uncertainty from tuning",
+    "Welch": "each recipe's own standard deviation",
+    "paired": "in pairs, five seeds",
+}
+counted = ladder.count_told_apart(climbed, largest, [*field.values()])
+
+# %%
+plots.table(
+    [
+        {"what": "neighbours that differ", "value": f"{sum(told)} of {len(told)}"},
+        *(
+            {
+                "what": f"pairs that differ: {name}",
+                "value": f"{counted[test]} of {len(board.pairs)}",
+            }
+            for test, name in named.items()
+            if test in counted
+        ),
+        {
+            "what": f"lowest mean loss of all {len(of_all)} methods at size {rung}: {lowest}",
+            "value": f"{of_all[lowest]:.4f}",
+        },
+        {
+            "what": "lowest mean loss of the board there",
+            "value": f"{min(of_all[arm] for arm in field.values()):.4f}",
+        },
+    ]
+)
 
 # %% [markdown]
 r"""
-The last two lines are a warning. Each recipe here has one way of drawing tokens, one norm and one rule for weights. Recipes with other choices are on the page of every
-arm; their names have a comma. *Drawn* means tokens drawn at the RMS behind it; for HybridNorm this changes more than most recipes do (chapter 06).
+The last two rows are a warning. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Recipes with other choices are on the page of every
+arm; their names have a comma. *Drawn* means embeddings drawn at the RMS that follows the word; for HybridNorm this changes more than most recipes do (chapter 06).
 
-One question can be put to all at once. It is one test, of a group chosen afterwards: are those that share a letter with the first
-*all* equal? Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
+One test can ask about the whole top at once, although we chose this group after seeing the result: are all recipes that share a letter with the first *equal*? We draw boards of as many equal recipes, each as
+uncertain as ours, and count how many of them spread as widely as our top.
 """
 
 # %%
@@ -459,13 +494,19 @@ errors = np.array([(board.scatter.sd**2 / len(row.values) + row.tuned**2) ** 0.5
 span = top[-1].mean - top[0].mean
 boards = rng.normal(size=(5 * sizes.drawn, len(top))) * errors
 wide = (np.ptp(boards, axis=-1) >= span).mean()
-print(f"the {len(top)} entries that share a letter with the first span {span:.4f} nats;")
-print(f"of boards of as many equals, as uncertain as these, {wide:.1%} span as much,")
-print(f"so at 5 % {'some of them differ' if wide <= 0.05 else 'they may all be equal'}")
+plots.table(
+    [
+        {
+            "recipes that share a letter with the first": len(top),
+            "their range (nats)": f"{span:.4f}",
+            "boards of equals with such a range": f"{wide:.1%}",
+        }
+    ]
+)
 
 # %% [markdown]
 r"""
-*Whether*, and which, more seeds or better known rates can tell.
+If the last number is at most 5 %, some of these recipes differ; otherwise they may all be equal. More seeds, or learning rates that are tuned more precisely, can show which of them differ.
 """
 
 # %%
@@ -474,14 +515,10 @@ without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
-    found="On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm; "
-    "on {small}, {of_small:.4f} {small_side}.",
+    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats; "
+    "at {small}, {of_small:+.4f}.",
     source="this book's pilot: behind by 0.02 nats",
-    beside={
-        "small": rung,
-        "of_small": abs(without[rung].mean),
-        "small_side": "above" if without[rung].mean < 0 else "below",
-    },
+    beside={"small": rung, "of_small": without[rung].mean},
 )
 
 # %%
@@ -489,7 +526,7 @@ ladder.improvement(climbed, "lns").claim(
     "10-lns-ahead-of-pre",
     "> 0",
     "With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
-    found="On rung {rung} LNS ends {apart:.4f} nats {side} Pre-Norm.",
+    found="At size {rung} Pre-Norm's test loss minus that of LNS is {mean:+.4f} nats.",
     source="Sun et al. 2025, arXiv 2502.05795",
     published="lower validation perplexity than Pre-LN from 130M to 1B parameters",
 )
@@ -498,8 +535,8 @@ ladder.improvement(climbed, "lns").claim(
 ladder.improvement(climbed, "realformer", over="post").claim(
     "10-realformer-ends-below-post",
     "> 0",
-    "With each at its own rate, RealFormer ends below Post-Norm.",
-    found="On rung {rung} RealFormer ends {apart:.4f} nats {side} Post-Norm; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
+    "With tuned learning rates, RealFormer has a lower loss than Post-Norm.",
+    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats; RealFormer's sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
     source="He et al. 2021, arXiv 2012.11747: better than Post-Norm and more robust to hyper-parameters",
     beside={"its": lost["realformer"], "other": lost["post"]},
     domain=Domain(
@@ -509,22 +546,33 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
-### Does the small rung predict a larger one?
+### Does a small model predict a larger one?
 
-Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size: of the pairs of arms that have reported on two rungs, how many have the same
-order on both? In a study of training texts about four pairs of five keep their order from 150 million parameters to a billion
-([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines cross, the pair has changed its order.
+Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size. We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
+order at both. In a study of training texts about four of five pairs keep their order from 150 million parameters to a billion
+([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines of the figure cross, the pair has changed its order.
 """
 
 # %%
 small, *larger = [each for each in ("smoke", *ladder.CLIMBED) if each in climbed.by("rung")]
-for each in larger:
-    if (of := ladder.compare_orders(climbed, small, each)).pairs:
-        print(f"{small} and {each}: {of.same} of {of.pairs} pairs have the same order,")
-        print(
-            f"  {of.kept} of the {of.told} that {small} tells apart keep it; "
-            f"told apart on both, in opposite orders: {len(of.against)}"
-        )
+orders = [ladder.compare_orders(climbed, small, each) for each in larger]
+plots.table(
+    [
+        {
+            "compared": f"{of.one} and {of.other}",
+            "pairs": of.pairs,
+            "same order": of.same,
+            f"distinguishable at {small}": of.told,
+            "of these, same order": of.kept,
+            "distinguishable at both, opposite order": len(of.against),
+        }
+        for of in orders
+        if of.pairs
+    ]
+    or [{"compared": "two sizes are needed"}]
+)
+
+# %%
 by_rung = {
     arm: ladder.improvement(climbed, arm)
     for arm in ladder.ARMS
@@ -536,9 +584,9 @@ plots.curves(
         for arm, of in by_rung.items()
         if {small, *larger[:1]} <= set(of) and len(of) >= min(2, 1 + len(larger))
     },
-    xlabel="rung or direction",
-    ylabel="test loss below Pre-Norm's mean (nats)",
-    caption="Every arm that has reported on rung S and on the next one, against Pre-Norm on the same rung.",
+    xlabel="size or variant",
+    ylabel="Pre-Norm's mean test loss minus the recipe's (nats)",
+    caption="Improvement over Pre-Norm by model size and variant, for every recipe that has been evaluated at size S and at the next size.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("rung-to-rung")
 
@@ -546,19 +594,20 @@ plots.curves(
 r"""
 ### One thing changed: depth, decay, text
 
-A larger rung changes width, window and number of steps together. Its neighbours change one thing each: **D** has twelve blocks in place of six and **D24** 24, **W** has weight decay of 0.1
-on matrices, **C** reads program code in place of speeches. What we expect of them was locked with a probability, and each card says what had been seen by then; `labkit claims locks` and the
-[scoreboard](scoreboard.md) list it. This chapter's forecasts get a card below when their seeds have reported.
+A larger size changes width, window and number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
+on matrices, **C** reads program code instead of speeches. We preregistered what we expect of them, each expectation with a probability. `labkit claims locks` and the
+[scoreboard](scoreboard.md) list them. A forecast of this chapter gets a card here as soon as its runs exist.
 """
 
 # %%
 for lock in read_locks(project_root()):
-    if lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}:
+    of_chapter = lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}
+    if of_chapter and ladder.improvement(climbed, *lock.arms).only(*lock.rungs):
         ladder.claim_locked(climbed, lock.id, f"this book, a forecast (p = {lock.probability:g})")
 
 # %% [markdown]
 r"""
-The board's last two columns are counted, not timed: the norms' share of the operations, and the bytes that training keeps. A block of width $d$ with a feed-forward of width $h$ multiplies and adds
+How many operations and bytes are that? A block of width $d$ with a feed-forward of width $h$ multiplies and adds
 $8d^2 + 6dh + 4Td$ times for a token among $T$: four matrices of $d\times d$, three of $d\times h$, and two products with $T$ positions, a multiplication and an addition each. Norms are a small part of that, and a larger part of the bytes that are kept.
 """
 
@@ -575,7 +624,7 @@ exact(off, tolerance=0).claim(
     "10-operations-by-hand",
     "in [0, 0]",
     "Counted operations agree with the formula.",
-    found="For the network without norms, count and formula differ by {mean:.0f} operations a token.",
+    found="For the network without norms, count and formula differ by {mean:.0f} operations per token.",
     source="the formula above, and the output matrix",
 )
 
@@ -584,8 +633,8 @@ exact(max(one.norm_share for one in cost.values())).claim(
     "10-norms-are-few-operations",
     "< 0.05",
     "Norms are a small part of a model's operations.",
-    found="Norms are at most {mean:.1%} of an entry's operations at width {width}. nGPT's step has {work:.2f} times Pre-Norm's and keeps {kept:.2f} times its bytes.",
-    source="norm arithmetic against matrix products; the share falls like 1/width",
+    found="Norms are at most {mean:.1%} of a recipe's operations at width {width}. A step of nGPT has {work:.2f} times Pre-Norm's operations and {kept:.2f} times its bytes of saved activations.",
+    source="norm arithmetic against matrix products; the share decreases as 1/width",
     beside={
         "width": d,
         "work": cost["nGPT"].operations / cost["Pre-Norm"].operations,
@@ -597,9 +646,9 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four recipes of the ladder have a twin that differs in the norms of attention. QK-Norm
-adds them to Pre-Norm; OLMo 2 adds them to an output norm; the other two twins are QKV-Pre, once with embeddings at the size of the rule $1/\sqrt{2.5\,d}$, once at $0.014$.
-What does that do to the sensitivity, which contains rates at which runs diverge? One seed a rate does not tell how much it scatters; the cards' intervals are over recipes or pairs.
+Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm
+adds them to Pre-Norm, OLMo 2 adds them to an output norm, and QKV-Pre has them in place of the norm on attention's input: once with embeddings at the size of the rule $1/\sqrt{2.5\,d}$, once at $0.014$.
+What do these norms do to the sensitivity, which contains learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
 """
 
 # %%
@@ -616,10 +665,10 @@ plots.paired(
     },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Four pairs of twins, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
-    f"Each loses at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%} of its sensitivity. "
+    caption="Learning-rate sensitivity of four pairs of recipes, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
+    f"The norms reduce the sensitivity of each pair by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
     f"Without the last rate QK-Norm's is {short['qk']:.3f}, Pre-Norm's {short['pre']:.3f}. "
-    f"Seeds a rate: {fewest} or more.",
+    f"Seeds per rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
 ).named("twins")
 
@@ -632,7 +681,7 @@ computed(wider, unit="recipes").over_rates(lacks).claim(
     "10-rates-tell-more-than-losses",
     "> 0.5",
     "Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
-    found="Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds a rate).",
+    found="Over two decades of learning rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds per rate).",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"fewest": fewest},
 )
@@ -645,21 +694,21 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
     "Norms inside attention lower the learning-rate sensitivity.",
-    found="Over {n} pairs norms inside attention lower the sensitivity by {mean:.2f} nats on average, by {least:.2f} at least (seeds a rate: {fewest} or more).",
+    found="Over {n} pairs of recipes, norms inside attention lower the sensitivity by {mean:.2f} nats on average and by {least:.2f} at least ({fewest} or more seeds per rate).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
 )
 
 # %% [markdown]
 r"""
-This is what a norm buys first: **a wider range of rates**. Nobody tunes the rate of a large run ten times. There a narrow range costs loss.
+This is what a norm buys first: **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a guess costs loss.
 
-There are two limits. For QK-Norm nearly all of it comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms shows the other end: at its best rate it stands close to Pre-Norm, and at the next coarse rate it is gone.
+There are three limits. The cards count learning rates over two decades, up to ten times the best one; over a narrower range the count may be another. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
+sensitivity is higher than Pre-Norm's. The model without norms shows the other end: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
 
 ### A rate that transfers
 
-Whoever cannot tune a large model tunes a small one. How should the rate move with the size? Adam moves every weight by about $\eta$, whatever
+If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
 the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed rate changes
 the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and their changes add
 up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves $\sqrt L$ of that; dividing it by $L$ leaves no growth.
@@ -718,9 +767,9 @@ plots.curves(
     logx=True,
     logy=True,
     counted=True,
-    caption="One step of Adam at one rate, Pre-Norm before training. It goes about as much further as the model is wider or "
-    "deeper. With every branch divided by the depth, it goes "
-    f"{share:.2f} times as far at {deepest:g} times the depth.",
+    caption="How far the first step of Adam moves the last stream of an untrained Pre-Norm model, relative to the smallest model, at one learning rate. The move grows about in proportion to width and "
+    "to depth. With every branch divided by the depth, it is "
+    f"{share:.2f} times as large at {deepest:g} times the depth.",
 ).named("first-step-by-width")
 
 # %%
@@ -728,16 +777,16 @@ computed(slopes(widths)).claim(
     "10-a-first-step-grows-with-the-width",
     "in [0.75, 1.25]",
     "At one rate Adam's first step moves the stream in proportion to the width.",
-    found="Adam's first step moves the stream like the width to the power {mean:.2f}.",
+    found="The move of the stream by Adam's first step scales as the width to the power {mean:.2f}.",
     source="derived above; Yang et al. 2022, arXiv 2203.03466",
     predicted=1.0,
 )
 computed(slopes(depths[1.0])).claim(
     "10-branches-over-depth-keep-the-step",
     "in [-0.25, 0.25]",
-    "With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
-    found="With branches over L the first step grows like the depth to the power {mean:+.2f}, "
-    "over √L {root:+.2f}, undivided {plain:+.2f}.",
+    "With every branch divided by the depth, Adam's first step moves the stream about equally far at any depth.",
+    found="With branches divided by L the first step scales as the depth to the power {mean:+.2f}, "
+    "divided by √L, {root:+.2f}; undivided, {plain:+.2f}.",
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
     beside={"root": fmean(slopes(depths[0.5])), "plain": fmean(slopes(depths[0.0]))},
     predicted=0.0,
@@ -745,16 +794,16 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The slopes lie a little below $1$ and $0$, since blocks agree in most signs and not in all. The criterion lies half-way to the next rule: divided by $\sqrt L$, the slope would be one half.
+The slopes are a little below $1$ and $0$, since the moves agree in most signs and not in all. The criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
 From this arithmetic come the rules in use. **μP** divides the rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). In depth there are two answers. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more;
 that tuned rates follow it is those papers' finding. nGPT, which normalizes everything, still does not
 carry its rate from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
-Shelf A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
+Appendix A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
-Does the ladder agree? Its second rung is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
+Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """
 
 # %%
@@ -774,22 +823,22 @@ plots.curves(
     ylabel="validation loss above the best (nats)",
     logx=True,
     counted=True,
-    caption="The tuning runs of our pair near their best rates, by rung; "
+    caption="Validation loss above the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size; "
     f"means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
 # %% [markdown]
 r"""
-Rates a quarter of a decade apart allow a glance and no verdict; where a parabola was fitted, the board's rate lies between them. A wide range helps all the same:
-where the curve is flat, it matters little that a rate came from elsewhere.
+Rates a quarter of a decade apart allow no verdict; where a parabola was fitted, the board's rate is between two of them. A wide range helps anyway:
+where the curve is flat, it matters little that a rate was tuned on another model.
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation that the author chose; laws, reports and runs decide how strong it is. A row lists evidence of three
+Each row is advice for a situation that the author chose. Laws, reports and runs decide how strong it is, so a row lists evidence of three
 grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
-correction in its chapter, at the scale beside it; *small models* are those of the chapter behind the link. Sentences and verdicts are those that each chapter last recorded. What did not
-survive is no reason here, and as a limit it is called *not settled*. Cards of *this* chapter are left out.
+correction in its chapter, with its scale; *small models* are those of the chapter behind the link. Sentences and verdicts are those that each chapter recorded last. A finding that did not
+survive supports no advice, and as a limit it is marked *not settled*. Cards of *this* chapter are left out.
 """
 
 # %%
@@ -802,7 +851,7 @@ r"""
 Two studies have asked our question where it counts, many changes in one code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their own baseline first, and corrected for all comparisons: two survive at 1.2B, and one of the two does not train stably at 3B under the shared
-recipe. A first place at one size, printed without the noise of the baseline, may be luck, like a draw of the slider above.
+recipe. A first place at one size, printed without the noise of the baseline, may be chance, like a draw of the slider above.
 
 ### Seven billion parameters, today
 
@@ -811,18 +860,28 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay.
 - **Tune** the rate, for we can name none, on a narrow, shallow model; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
-- **Leave out** the norm on values, the second norm behind each branch, the sphere, and DyT, until one of them beats *this* baseline with
-  a rate of its own.
+- **Leave out** the norm on values, the second norm after each branch, the sphere, and DyT, until one of them beats *this* baseline with
+  a tuned learning rate.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
-But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. With weight decay QK-Norm's lead was not seen ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). Its share of the operations falls with the width.
+But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
 
-Why not LNS, which is first here? It is told apart from Pre-Norm, not from QK-Norm; its lead rests on S so far; and here it was not combined with QK-Norm.
+Why not LNS, which is first here? It is distinguishable from Pre-Norm, and not from QK-Norm; so far we have measured it at size S only; and we did not combine it with QK-Norm.
 
-**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, each recipe at its own
-rate and QK-Norm in the baseline, finds a lead outside the noise, take that recipe. For hundreds of blocks, another scale of the branches comes
-before another norm. If a larger rung of our ladder turns a sign, that line of the table goes.
+**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
+each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, another scale of the branches matters more
+than another norm. If a larger size of our ladder reverses a sign, that row of the table goes.
+
+### One GPU and a week
+
+What should you do if you have an idea, one GPU and a week?
+
+1. **Size.** Take the largest model of which one run takes two hours, trained long enough that a copy without attention is clearly worse.
+2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one; the lowest point of a parabola through the means is the tuned rate.
+3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change what you do, and compute $n$ by the formula above. Write the criterion down.
+4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
+5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
 ### Other situations
 """
@@ -834,27 +893,32 @@ decisions(read_advice("otherwise"), recorded())
 r"""
 ## Where it goes wrong
 
-**The best seed reports, or the best of many recipes.** Both flatter. By how much, in nats, on our board?
+**You report the best seed, or the best of many recipes.** Both look better than they are. By how much, in nats, on our board?
 """
 
 # %%
 lucky = fmean(fmean(of) - min(of) for of in losses.values())
 steps_between = np.diff(sorted(fmean(of) for of in losses.values()))
 first_of_equals = first_ahead.mean() * scatter.sd
-print(f"the best of its seeds flatters an entry by {lucky:.4f} nats on average")
-print(f"the first of eleven equals would lead their mean by {first_of_equals:.4f} nats")
-print(f"neighbours on the board are {np.median(steps_between):.4f} nats apart in the median")
+plots.table(
+    [
+        {"what": "mean of a recipe minus its best seed, averaged over recipes", "nats": lucky},
+        {"what": "mean of eleven equals minus the best of them", "nats": first_of_equals},
+        {"what": "median difference of neighbours on the board", "nats": np.median(steps_between)},
+    ],
+    digits=2,
+)
 
 # %% [markdown]
 r"""
-**The baseline lacks an ingredient.** nGPT has norms on queries and keys; the GPT beside it had none. Give them to the baseline, and the lead is another one (chapter 08).
+**The baseline lacks an ingredient.** nGPT has norms on queries and keys; the GPT beside it had none. Give them to the baseline, and the difference is another one (chapter 08).
 
 **It stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
-row. At forty times the length several verdicts turned round. Such short runs compare how fast recipes *start*.
+row. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
-**The norm itself is wrong**, and trains. Three slips of one line: PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
+**The norm itself has a bug**, and the model trains anyway. Three bugs of one line: PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
 tensor; `x.abs().mean()` without `dim` pools the whole batch; a root at zero, `x.pow(2).mean(-1).sqrt() + eps`, has no finite gradient there, and one
-token of zeros makes NaN. Does the book's check of a norm of one's own see them?
+token of zeros makes NaN. Does `check.any_norm` find them?
 """
 
 
@@ -882,8 +946,8 @@ slips = (
 exact(sum(not check.any_norm(make_norm(slip)).ok for slip in slips)).claim(
     "10-check-finds-the-slips",
     ">= 3",
-    "The check catches each of three slips of one line.",
-    found="Of these three slips of one line the check catches {mean:.0f}.",
+    "The check finds each of three bugs of one line.",
+    found="Of these three bugs of one line the check finds {mean:.0f}.",
     source="F.normalize's default axis; a mean without dim; a root at zero",
 )
 
@@ -894,14 +958,14 @@ checked = check.any_norm(
 exact(len(checked.failed)).claim(
     "10-own-norm-keeps-the-laws",
     "<= 0",
-    "The starter of a norm of one's own keeps all laws.",
-    found="The starter breaks {mean:.0f} laws.",
+    "The template for a custom norm obeys all laws.",
+    found="The template for a custom norm breaks {mean:.0f} laws.",
     source="labkit.check.any_norm",
 )
 
 # %% [markdown]
 r"""
-If you inherit a sick run, look up [eight symptoms](tables.md#symptoms), each with a probe, a cause and a fix.
+If you inherit a run that does not train, look up [eight symptoms](tables.md#symptoms), each with a probe, a cause and a fix.
 
 ## Exercises
 
@@ -917,7 +981,7 @@ def my_holm(p_values):
 
 # %%
 def check_holm(function):
-    """Hold a function against labkit's on twenty p-values."""
+    """Compare a function with labkit's on twenty p-values."""
     given = np.random.default_rng(1).uniform(0, 0.2, 20).tolist()
     truth = list(adjusted(dict(enumerate(given))).values())
     hint = "the factor falls from m to 1; a later value is never below an earlier one, nor above 1"
@@ -969,10 +1033,10 @@ independence, at least one of the $m_0$ has it with a probability of at most $\a
 
 ### Your own norm: a guided project
 
-**4 (open).** Put a norm of your own where Pre-Norm's stand. Four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with one norm to begin with: it
-divides by the mean absolute value. Make it yours. (b) `check.any_norm("my_norm.py")` holds it against the laws that every norm of such a model
-keeps. (c) Write down what you predict, for the best loss *and* for the sensitivity, and what you'd have to see to believe that it is better. (d) Tune it as
-the ladder tunes; the cell lists the runs. Then five seeds at its best rate against Pre-Norm's: some seven minutes of one core in all.
+**4 (open).** Replace Pre-Norm's norms by one of your own, in four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with a norm to begin with: it
+divides by the mean absolute value. Change it. (b) `check.any_norm("my_norm.py")` tests it against the laws that every norm of such a model
+obeys. (c) Write down what you predict for the best loss *and* for the sensitivity, and what would convince you that your norm is better. (d) Tune it as
+the ladder does; the cell lists the runs. Then train five seeds at its best rate and compare them with Pre-Norm's. All of it takes some seven minutes on one core.
 """
 
 # %% tags=["exercise"]
@@ -990,35 +1054,35 @@ print(len(my_experiment.runs()), "runs to tune")
 r"""
 <details><summary>Hint</summary>
 
-For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If yours wins, distrust it in
-this order: five other seeds; a finer grid of rates for its *opponent*; a larger rung; another text.
+For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If yours has the lower loss, check it in
+this order: five other seeds; a finer grid of rates for the *baseline*; a larger model; another text.
 
 </details>
 
 ## What you now know
 
-- **Would the list look different if all were equal?** At the top we cannot say. Below, yes: after Holm's correction most of our pairs differ, where a board of equals hardly ever shows one. Either way it has a winner. We drew boards of one size only,
+- **Would the list look different if all recipes were equal?** At the top we cannot say. Below the top it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. Either list has a winner. We drew boards of one size only,
   eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What is left of ours?** Letters: those that share one were not told apart, and most neighbours share
+- **What can the list say?** Letters: recipes that share one are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
-- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, on rung S and over two decades of rates.
+- **What does a norm buy besides loss?** A range of learning rates. Recipes differ more in what a wrong rate costs than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width. With branches divided by the depth
-  it goes a little less far in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
-- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and the loss here is only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
+- **What carries a learning rate to a larger model?** A rule, not a norm. We looked at the first step only: it grows in proportion to the width, and with branches divided by the depth
+  it is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
+- **Which norm, then?** RMSNorm, Pre-Norm, QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 
-- **Rule.** Each at its own rate, several seeds, an interval; then the cost of a wrong rate tells more than the loss.
-- **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys; they matter most where the rate may be too high.
-- **Test.** Neighbours on a board are told apart only if their difference exceeds what a board of equals shows.
+- **Rule.** Tune each method's learning rate, take several seeds, and report an interval. Then report what a wrong learning rate costs.
+- **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys, which matter most if the learning rate may be too high.
+- **Test.** Neighbours in a ranking are distinguishable only if their difference exceeds what a ranking of equals shows.
 - **Relatives.** [All norms and recipes](tables.md), side by side.
 
 | you see | cause | try |
 | --- | --- | --- |
-| a method far ahead | a baseline that lacks an ingredient, or a rate | give the baseline both |
-| the ranking turns with the seeds | differences below the scatter of a run | letters instead of ranks |
-| a short run ranks them otherwise | starts were ranked | run until attention is worth something |
+| a method far better than its baseline | the baseline lacks an ingredient, or a tuned learning rate | give the baseline both |
+| the ranking changes with the seeds | differences below the standard deviation of a run | letters instead of ranks |
+| a short run gives another ranking | early training was ranked | train until attention lowers the loss |
 
 ## References
 
