@@ -133,7 +133,7 @@ The line opens into a **card**. The mark in front is the **verdict**, one of fou
 holds, were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
 does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
-### The row, twice
+### Signal and gradient share one gain
 
 Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, each entry with mean 0 and variance $g^2/d$; let $x$ be the signal on
 its way up, and $\delta$ the gradient on its way down. Then
@@ -392,7 +392,7 @@ exact((leaves - enters).abs().max()).claim(
 r"""
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll.
+For each question, give a range in which you expect the answer to lie. Write it down before you scroll.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -495,7 +495,7 @@ computed([of[96] for of in cosines]).claim(
 r"""
 So much for "initialization solves it": the size is kept, and the network sees one image. Its gradient suffers as well: move the input a little, and the gradient is a different
 one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep apart units that would come to compute the same
-([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such units: [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing).
+([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
 
@@ -786,7 +786,7 @@ That is our answer to what the norm is for, with BatchNorm on digits. Chapter 10
 lacks is *room*. Its range of rates lies far lower and is somewhat narrower, and it ends in a cliff: at the next rate above its best one every run diverges. A norm buys tolerance for a rate that
 nobody has tuned. The lower ends are a matter of patience: more steps would move both.
 
-### Putting the shift back
+### Test: add covariate shift back
 
 Why does a norm tolerate larger rates? Norms came with an explanation. While the lower layers learn, the inputs of the upper ones wander; a norm holds them still. The wandering was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested that
@@ -926,7 +926,7 @@ moved = {
 
 # %% [markdown]
 r"""
-### The ground underfoot
+### Smoothness of the loss landscape
 
 The explanation of Santurkar et al.: norms make the *landscape* smoother. Stand where training stands, look down the gradient and walk. How soon does the gradient point elsewhere? All three networks
 were trained at rate 0.01, where all three train, and the noise is held fixed on the walk. A walk of $\eta$ goes $\eta$ times the gradient. In training a step begins as a walk of 0.01; momentum, which
@@ -1011,7 +1011,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-### A check-up for a sick network
+### Three diagnostics for a network that does not train
 
 Before you blame data or optimizer, take the three numbers of `check_up`. They cost one batch.
 

@@ -429,7 +429,7 @@ Statistics are taken in float32 or better, and squares *after* centring.
 
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll. The CNN keeps its images at $8\times8$ pixels; the perceptron has no positions. Cards write 20 % as $0.2$.
+For each question, give a range in which you expect the answer to lie. Write it down before you scroll. The CNN keeps its images at $8\times8$ pixels; the perceptron has no positions. Cards write 20 % as $0.2$.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -739,7 +739,7 @@ r"""
 On average BatchNorm lies a little higher. A learning rate too low by a factor of $\sqrt{10}$ costs either norm several times this difference. Shen
 et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another.
 
-### What leaks
+### In training mode BatchNorm leaks future tokens
 
 BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, and they
 on every later token and every other window. Change only the *last* token of each window, or every character of the *other* windows, and look at logits that must not move:
@@ -835,7 +835,7 @@ r"""
 This does not refute Shen et al., who measured another quantity in other models. The strongest fluctuation sits at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
 as more than two. In the language model, whose windows come from anywhere in the text, all values count at the last norm.
 
-## Batch statistics, repaired
+## PowerNorm, RepBN and PRepBN
 
 Why still want statistics of a batch? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this without the faults.
 

@@ -81,7 +81,7 @@ plots.shadow(
 
 # %% [markdown]
 r"""
-## One step less
+## LayerNorm without mean subtraction
 
 Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance
 $\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm makes it $(a - 2)/\sqrt5$. The mean of its *squares* is
@@ -663,7 +663,7 @@ $12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNo
 
 </details>
 
-## Numbers that run out
+## Limited precision: bfloat16, float16, FP8
 
 Now write the same numbers with fewer digits. bfloat16 keeps 8
 significant bits, 7 that it stores and a leading 1 that it need not store, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
@@ -697,7 +697,7 @@ r"""
 The subtraction $x_i - \mu$, which *Transformer Anatomy*, part 7, blames, is innocent: two passes do it too, and get the variance right here. The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel. The statistic is safe, the output is not: at a mean of 30 deviations all outputs lie near 1, where steps of $2^{-7}$ are coarse beside differences of $1/30$.
 
-### 900 and its neighbours
+### One-pass variance at a mean of 30
 
 Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
@@ -891,7 +891,7 @@ print("two-pass variance", variance_in(token, "float16").item())
 
 # %% [markdown]
 r"""
-### Over the cliff
+### Training with a one-pass variance
 
 Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, and in bfloat16 by two passes and by one; nothing else is rounded. The offset lies short of the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are ½ apart already. A variance
 of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
@@ -940,7 +940,7 @@ price.claim(
 
 # %% [markdown]
 r"""
-### The honest negative
+### No effect on ordinary activations
 
 And without the offset? The formula that has just failed, on ordinary tokens:
 """

@@ -472,7 +472,7 @@ weigh more; chapter 09 counts them.
 r"""
 ## Predict
 
-Ours follow from the derivations. Between which two numbers do you expect each answer?
+Ours follow from the derivations. For each question, give a range in which you expect the answer to lie.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -495,7 +495,7 @@ found the same rate for both; the next figures are at ten times that rate, 0.1. 
 
 ### One rate, three models
 
-The third is Pre-Norm with a soft cap on its logits (see *Only the logits*).
+The third is Pre-Norm with a soft cap on its logits (see *Soft-capping only the logits*).
 """
 
 # %%
@@ -642,7 +642,7 @@ r"""
 The second suspect is wrong in one half: the logits go on growing, so queries and keys move. What moves them we did not test. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
 little gradient is left. Perhaps only the gain $g$ grows, which stands in the logit twice and gets a gradient through the values as well.
 
-### Only the logits
+### Soft-capping only the logits
 
 The third suspect can be tried alone. A *soft cap* bends each logit, $\ell \leftarrow c\tanh(\ell/c)$, and touches no vector, matrix or
 gain. Gemma 2 has $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so has our third curve.
@@ -764,7 +764,7 @@ r"""
 Attention is hardly more than an average now, and the loss pays. Henry's learned number lifts that bound;
 we did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its gains.
 
-## Four details that bite
+## Implementation details: order, axis, caps
 
 ### Before or after the rotation
 

@@ -444,7 +444,7 @@ The derivation is a small machine for predictions. Give it constants that go lik
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
 Each entry is a power of depth: read ½ as "grows like $\sqrt N$". The derivation assumes small branches. Those of Post-Norm and of α alone start as large as Xavier's rule makes them, so their
-two columns may come out steeper than printed. Now yours. Between which two numbers do you expect each answer?
+two columns may come out steeper than printed. Now yours. For each question, give a range in which you expect the answer to lie.
 
 | question | axis | ours |
 | --- | --- | --- |

@@ -134,7 +134,7 @@ From here on $\alpha$ has an entry for each channel, and $\odot$ multiplies entr
 $\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it. The share is a
 learning rate. nGPT learns one for every channel, takes its absolute value, and calls it an *eigen learning rate*.
 
-## What a length of 1 takes away
+## What unit length removes
 
 Every matrix is cut into vectors as wide as the stream, and these get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
 `up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. So has the embedding, whose rows are the first streams. A matrix that *writes* (`out` and `down`) has unit
@@ -184,7 +184,7 @@ So weight decay has nothing to do here. In a GPT it has: where a norm follows a 
 $W_k$, a matrix first grows or shrinks to the length at which growth and decay balance; only then does the *angle* by which it turns in a step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
 On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast. Is that why? It is the first suspect. Our race cannot test it, because our GPT has no weight decay. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
 
-## What gives it back
+## Learned scales that restore it
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
@@ -425,7 +425,7 @@ which padding needs.
 
 ## Predict
 
-Between which two numbers do you expect each answer? Write them down before you scroll. A negative distance *below* means above. *The GPT* is Pre-Norm with RMSNorm
+For each question, give a range in which you expect the answer to lie. Write it down before you scroll. A negative distance *below* means above. *The GPT* is Pre-Norm with RMSNorm
 and a warm-up over a tenth of the steps; both models have six blocks. The first values of our nGPT are shares of 1/12, one over the number of sublayers, and $s_z = 10$.
 
 | question | axis | ours |
@@ -445,7 +445,7 @@ and QK-Norm, and twenty others report; for nGPT one seed chose and five report. 
 published, and first values of our choice: shares of 1/12, one over the number of sublayers, and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps; neither side has weight decay.
 
-### The first lap
+### Early training
 """
 
 # %%
@@ -576,7 +576,7 @@ r"""
 Does the sphere make a start without warm-up safer, then? The cards say too little. nGPT ends about where it ends with a warm-up, though one seed decides whether that is within
 0.01 nats. Without its warm-up the GPT's mean loss is higher, by about as much as five seeds can just detect. It is still below nGPT's. (Each model keeps the rate that was tuned with its own schedule.)
 
-### The finish
+### Final loss
 """
 
 # %%
@@ -729,7 +729,7 @@ The scale $s_z$ has left its start as well: see the row *right* of the next tabl
 
 ## Where it goes wrong
 
-### What the final loss does not see
+### Bugs that the final loss does not reveal
 
 Each run below is nGPT with one mistake, at nGPT's best rate, trained to the end. Which of them would you notice from the loss?
 
@@ -813,7 +813,7 @@ plots.table(rows)
 
 # %% [markdown]
 r"""
-### What the baseline is not given
+### Handicaps of the published baseline
 
 A lead is measured from somewhere. Two things about the GPT that was released beside nGPT:
 

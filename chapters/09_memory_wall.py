@@ -197,7 +197,7 @@ r"""
 So a norm that computes next to nothing can move nine times the bytes it must. A **fused kernel** does
 all operations while the row is on the chip.
 
-## Derivation: the way back
+## Derivation: the backward pass
 
 We need forward *and* backward in closed form. For a row $x$ of $d$ values and a gain $g$, RMSNorm is
 
@@ -368,7 +368,7 @@ r"""
 
 ## Predict
 
-Between which two numbers do you expect each answer? A negative distance *below* means above.
+For each question, give a range in which you expect the answer to lie. A negative distance *below* means above.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -577,7 +577,7 @@ computed(halves).claim(
 
 # %% [markdown]
 r"""
-### Both walls on a CPU
+### Bandwidth and launch overhead on a CPU
 
 PyTorch's fused layer norm and the formula in steps run by turns. If trips to memory decide, fusing pays where a tensor is larger than the caches. If the start decides, a *small* norm
 costs its call.
@@ -623,7 +623,7 @@ computed(cheap, unit="turns", tolerance=0.45).claim(
 r"""
 Both suspects are real: memory for large tensors, the start for small ones.
 
-### What the bytes buy
+### Does more normalization lower the loss?
 
 Do a norm's bytes buy a lower loss? The book's
 *ladder* trains recipes, each at its own rate; S, its smallest *rung*, has six blocks of width 32. Sandwich

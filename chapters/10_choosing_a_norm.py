@@ -185,7 +185,7 @@ r"""
 
 What would a comparison show if all recipes were equal?
 
-### A ranking of equals
+### What chance alone produces
 
 How much do single runs of one recipe differ? The table shows each recipe at its tuned learning rate, with seeds that were not used for tuning.
 """

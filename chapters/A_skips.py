@@ -27,8 +27,8 @@ Can depth hurt a network that could copy a shallower one, which shortcuts mend i
 | other shortcuts | gates on shortcut and branch end below the identity, a gate on the shortcut alone above; halved, dropped and projected ones hardly start | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | from Xavier's rule the first gradients overflow; with small branches they train for 200 steps | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
 | the largest rate that trains | perceptrons on digits: without norms it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips no trend is seen | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
-| singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Units that tell nothing](A_skips.ipynb#units-that-tell-nothing) |
-| answers read off early | on digits nearly all are settled after a quarter of the depth, and most that still change turn right; in text they change up to the last block | [Answers read off early](A_skips.ipynb#answers-read-off-early) |
+| singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
+| answers read off early | on digits nearly all are settled after a quarter of the depth, and most that still change turn right; in text they change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
 | skips and masks | no leak of later tokens; but where a mask hides a token from itself, the skip shows it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
 
 A *layer* is one hidden matrix; a *residual step* has two and a skip around both: 56 layers are 28 steps. Losses are in nats, natural logarithms. [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
@@ -208,7 +208,7 @@ exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
 
 # %% [markdown]
 r"""
-A random row is predicted by its gain, the root mean square of the stretch over all directions ([chapter 00](00_why_normalize.ipynb#the-row-twice)).
+A random row is predicted by its gain, the root mean square of the stretch over all directions ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
 
 ## Gradients that vanish: sigmoids
 
@@ -1118,7 +1118,7 @@ The power is coarse. A rung is a factor two, so one seed's slope is a multiple o
 
 And all this is about learning anything within 80 steps, not about the best rate.
 
-## Units that tell nothing
+## Redundant units (singularities)
 
 [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
 changes nothing, and learning along it stands still. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit has something of its own. The paper counts the mirror of the first with it: a unit that nobody reads ($V_a = 0$ in the next layer) gives its own *incoming* weights no gradient, unless a skip passes it on. Count the
@@ -1231,7 +1231,7 @@ kept["plain"][96].claim(
 r"""
 With small branches the loss stops at about a third of the directions; with branches of full size it goes on.
 
-## Answers read off early
+## Early readout (logit lens)
 
 In a residual model one can read the answer off the stream early: apply the model's own end after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did that with a language model of 16 layers. The guess settles and grows more confident on its way up: layers *correct*
 each other. They also judged 100 words that the last layer had changed: 66 % went far in meaning. That is a share *of the changed* answers, and a judgement out of range for digits. How often an answer changes, and whether it turns right, can be counted: in the ResNets v2 above, and in models of text.
@@ -1427,7 +1427,7 @@ exact(feel[1]).claim(
 
 # %% [markdown]
 r"""
-What does leak the future is a norm over positions: [What leaks](01_batchnorm_vs_layernorm.ipynb#what-leaks).
+What does leak the future is a norm over positions: [In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens).
 
 ## What is not here
 

@@ -20,9 +20,9 @@ Its successors try to mend this. What can be saved of the batch's statistics, an
 | who is averaged | in images, BatchNorm: one page of all books; LayerNorm: a book; InstanceNorm: a page; GroupNorm: a booklet; in a transformer LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
 | what a norm must do | BatchNorm hears other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
 | BatchNorm or LayerNorm | BatchNorm needs other examples, running statistics and a mask; LayerNorm needs none of them | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
-| covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#putting-the-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
-| BatchNorm at inference | an affine map, which folds into a matrix beside it; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired), [chapter 09](09_memory_wall.ipynb) |
-| who hears later tokens | BatchNorm, RepBN and PRepBN while they train; PowerNorm's forward pass in its warm-up only | [later tokens](B_batch.ipynb#what-hears-later-tokens) |
+| covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#test-add-covariate-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
+| BatchNorm at inference | an affine map, which folds into a matrix beside it; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
+| who hears later tokens | BatchNorm, RepBN and PRepBN while they train; PowerNorm's forward pass in its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
 | padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; $m$ values bring an error of about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
 | do batch statistics fluctuate more in text | not seen to, in our language model; measured in a chapter | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
 | batch noise as a regularizer | no lower test loss was seen at three rates, for perceptrons on 128 digits | [noise](B_batch.ipynb#the-noise-of-a-batch) |
@@ -696,7 +696,7 @@ r"""
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in groups of features, as many as there are attention heads. During a warm-up the batch's own mean of $x^2$ stands for $\phi$.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, in the code for images 1 at first.
-- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#batch-statistics-repaired)).
+- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
 *Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ behind it becomes $W\,\mathrm{diag}(a)$, its bias $Wc + b$. (`labkit.convert.fold_norms` does it for your model; below, a vision transformer's.) In the code for images $\lambda$ counts *forward calls*, so gradient accumulation makes it fall faster; the code for a Llama counts one in sixteen.
 """
@@ -908,9 +908,9 @@ in pairs of equal seeds, as on its card, the interval of the five differences ex
 
 *Out of range* are the published lengths of training, and divergence at their sizes. The recipe for a Llama was not run.
 
-### What hears later tokens
+### Which norms violate causality
 
-BatchNorm in training does ([chapter 01, What leaks](01_batchnorm_vs_layernorm.ipynb#what-leaks)), and so do RepBN and PRepBN. PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ comes from earlier steps. Its backward pass divides by the root of the batch's own mean throughout; $\phi$ counts as a constant there, and a running correction stands in for what would flow through it.
+BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ comes from earlier steps. Its backward pass divides by the root of the batch's own mean throughout; $\phi$ counts as a constant there, and a running correction stands in for what would flow through it.
 """
 
 # %%
@@ -1334,7 +1334,7 @@ Brightness is removed less well, since the zeros around an image stay dark. Neit
 ## What is not here
 
 - BatchNorm against LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) with GroupNorm, [also in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn): chapter 01.
-- [Covariate shift](00_why_normalize.ipynb#putting-the-shift-back) and the [smoother landscape](00_why_normalize.ipynb#the-ground-underfoot): chapter 00.
+- [Covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape): chapter 00.
 - DyT, [trained](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned): chapter 07. What a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference): shelf D.
 - Measured nowhere in the book: the time that folding saves, PowerNorm in an encoder, whitening in networks, keys of trained models.
 

@@ -26,7 +26,7 @@ inference?
 | which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
 | the price at inference | for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
-| norms in bfloat16, trained, which the series charts | no harm on ordinary tokens; the series' chart has no source, and nobody trained float16's here | [chapter 03](03_rmsnorm.ipynb#the-honest-negative) |
+| norms in bfloat16, trained, which the series charts | no harm on ordinary tokens; the series' chart has no source, and nobody trained float16's here | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
 | where ε stands, order of casts, $x - \mu$, $d - 1$ | other chapters have them | [What is not here](D_numbers.ipynb#what-is-not-here) |
 | autocast, Welford's variance | nobody tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
@@ -78,7 +78,7 @@ of_draws = partial(computed, unit="draws")
 r"""
 ## What each format holds
 
-A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out)). Rounding is off by $2^{-p}$ of a number at most, as long as the number is *normal*; below, digits
+A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). Rounding is off by $2^{-p}$ of a number at most, as long as the number is *normal*; below, digits
 go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 and E2M1 have
 none: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
 NVFP4 is made of.
@@ -107,7 +107,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$; where the difference has no digits left is derived in chapter 03, [Numbers that run out](03_rmsnorm.ipynb#numbers-that-run-out).
+The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$; where the difference has no digits left is derived in chapter 03, [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
 
 **An ε can vanish.** What stands under the root must be a number of the format that computes it. A *silent* token has only zeros:
 """
@@ -405,7 +405,7 @@ RMSNorm squares $d$ numbers and adds; a mean and a variance are such sums, too. 
 wrong, and only the last has to do with how tokens are *stored*.
 
 - **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and what rounds to it ends at 65520. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows from $r = \sqrt{65520/d}$ on: 4 at width 4,096,
-  2 at 16,384; in LayerNorm after centring. The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#numbers-that-run-out)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, meet neither end.
+  2 at 16,384; in LayerNorm after centring. The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, meet neither end.
 - **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may. Ones stop at $2^p$, the first table's last column; squares of unlike size go on longer, and fall short all the same. So a running float16 sum can be finite where the true one is not.
 - **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, but for a bias that no width removes.
 
@@ -1281,7 +1281,7 @@ More GPUs raise the share, for they divide the matrices and repeat the norms. Wi
 
 ## What is not here
 
-Chapter 03 has what norms in bfloat16 do to training, and where float16 overflows, which the series charts in l. 448–456 ([Over the cliff](03_rmsnorm.ipynb#over-the-cliff), [The honest negative](03_rmsnorm.ipynb#the-honest-negative)), where ε stands, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 has what norms in bfloat16 do to training, and where float16 overflows, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), where ε stands, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
 Nobody tried here: autocast, what PyTorch's norms upcast by themselves, Welford's variance, one token's norm on a GPU, a forward pass in FP8.
 

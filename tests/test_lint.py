@@ -217,7 +217,7 @@ def copied(tmp_path_factory) -> Path:
         (pages.look_up_symbols, "data/notation.csv", "gamma", "digamma", "does not use it"),
         (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
         (pages.look_up_errata, "data/errata.csv", "is a loose bound", "is no bound",
-         "'The row, twice' does not say 'so the spectral norm is no bound'"),
+         "'Signal and gradient share one gain' does not say 'so the spectral norm is no bound'"),
         (pages.cover_the_sources, "data/coverage.csv", "works,00-growth-by-a-tenth", "works,",
          "row 1 works, and names no claim"),
         (pages.cover_the_sources, "data/coverage.csv", "00-growth-by-a-tenth", "00-growth",

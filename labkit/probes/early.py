@@ -1,4 +1,4 @@
-"""Answers read off early: what a trained model would say after each of its steps.
+"""Early readout: the answer of a trained model after each of its steps (logit lens).
 
     early answer after step n = argmax read_out(x_n)        x_n the stream, read_out the model's end
 

@@ -35,7 +35,7 @@ TREATED = {
         "07": "dyt derf",
         "08": "ngpt",
         "09": "none",
-        "08#What the baseline is not given": "overwritten",
+        "08#Handicaps of the published baseline": "overwritten",
         "A#Highways": "highway",
         "A#ResNet v1 and v2": "resnet-v1 resnet-v2",
         "C#Norms on what is written": "output olmo2 sandwich peri",
