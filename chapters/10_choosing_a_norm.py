@@ -218,7 +218,7 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is difficult for one recipe is difficult
-for the other, too. This book compares the recipes of the ladder without pairs, and an opened card shows the paired interval as well. [What a claim is](claims.md) gives the reason, and the [scoreboard](scoreboard.md#seed-by-seed) lists the verdicts that pairs would change.
+for the other, too. This book compares the recipes of the ladder without pairs, and an opened card shows the paired interval as well. [What a claim is](claims.md) gives the reason, and the [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that pairs would change.
 
 We compare two samples, with means $\bar x$ of $n$ runs each. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary alike:
 
