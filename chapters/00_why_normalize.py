@@ -928,7 +928,7 @@ moved = {
 r"""
 ### Smoothness of the loss landscape
 
-The explanation of Santurkar et al.: norms make the *landscape* smoother. Stand where training stands, look down the gradient and walk. How soon does the gradient point elsewhere? All three networks
+The explanation of Santurkar et al.: norms make the *landscape* smoother. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points elsewhere? All three networks
 were trained at rate 0.01, where all three train, and the noise is held fixed on the walk. A walk of $\eta$ goes $\eta$ times the gradient. In training a step begins as a walk of 0.01; momentum, which
 adds up about ten gradients, makes it up to 0.1 long.
 """

@@ -17,7 +17,7 @@ Which numbers should share a mean in a norm, and why does BatchNorm fail one net
 **In short.**
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
-- Count those values, not the images. Over two of them a norm keeps little more than a sign. Soften it with a large $\varepsilon$, and most of the lost accuracy comes back.
+- Count those values, not the images. A norm over only two values keeps little more than a sign. Soften it with a large $\varepsilon$, and most of the lost accuracy comes back.
 - A language model pools hundreds of them, and there the two losses are nearly equal. What speaks for LayerNorm is something else: BatchNorm lets a token hear the future.
 """
 
@@ -845,7 +845,7 @@ Why still want statistics of a batch? In evaluation they cost nothing: BatchNorm
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN vanishes can be checked at once. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN can be folded away completely is easy to check. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN for a moment, and fold:
 """

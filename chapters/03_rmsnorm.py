@@ -402,8 +402,8 @@ r"""
 
 RMSNorm may end a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
 $\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
-for a random direction. A probe measures it in small models, of four blocks and for 150 steps: enough to see where the
-stream goes, too young to rank losses.
+for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short a
+training to rank losses.
 """
 
 # %%

@@ -848,7 +848,7 @@ moves further than β alone, and trains at a rate at which β alone fails. So th
 
 ### Six blocks, trained long
 
-The *ladder* that the book's chapters share trains, on rung S, six blocks of width 32 for 3,200 steps, on 20 characters a parameter, each arm at a rate that no reporting seed chose. There all arms have
+The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. The learning rate of each method was chosen with seeds other than those reported. There all arms have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 """
 

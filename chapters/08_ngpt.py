@@ -541,7 +541,7 @@ end = sphere.measure("test.loss")
 
 # %% [markdown]
 r"""
-It was the second suspect; the first these runs do not test. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+The second suspect was responsible; these runs do not test the first. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
 the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast.
 """
 

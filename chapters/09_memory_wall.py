@@ -324,7 +324,7 @@ ways, with $s$ for the bytes of a value:
 | each program adds to one sum in memory, atomically | $3s$ | programs wait; the sum's last digits change from run to run |
 | a fixed number of programs walks over all rows; each keeps its own sum, added up at the end | $3s$, and a little | registers |
 
-This book's kernels go the third way. The little is a row of float32 sums, written and read: $8d$ bytes a program. An H100's 132 multiprocessors run two programs each; against
+This book's kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each; against
 $6d$ bytes for each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
 
 ## Implementation: a kernel, line by line
@@ -951,7 +951,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Decoding one sequence, norms wait for kernels to start: a graph helps. Prompts and training wait for bytes: only fusing helps. In training, norms in steps take about half of BERT's quarter. That quarter
+Decoding one sequence, norms wait for kernels to start: a graph helps. Prompts and training wait for bytes: only fusing helps. In training, unfused norms take about half of the quarter of the time that was measured for BERT. That quarter
 has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$. With many
 sequences, keys and values take the time: move the first figure's slider. Shelf D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
@@ -1021,7 +1021,7 @@ exact(100e9 * 22.4e-6 / 86_400).claim(
 # %% [markdown]
 r"""
 *Transformer Anatomy*
-counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. In a batch, which shares each start, a token saves less; on GPUs that each compute every norm, more GPU time. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
+counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. In a batch, all sequences share each kernel launch, so the saving per token is smaller; on several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
 $161\cdot16\,\mu\mathrm s \approx 2.6$ ms; started one by one, at $5\,\mu\mathrm s$, 6.4 ms. **First fuse,
 then choose the formula.**
 

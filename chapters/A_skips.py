@@ -459,7 +459,7 @@ Without skips depth costs much, with BatchNorm and without. With identity skips 
 
 And no norm is needed: small branches take away the cost as well. Without them, from He's rule, skips explode ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps. The deep plain networks have a rate of their own, the one of several at which three tuning seeds have the lowest *training* loss; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap. (One seed's loss on *validation* digits had chosen first; those gaps are printed, too. How the rate is chosen moves them, and is no part of their intervals.)
+*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps. The deep plain networks have a rate of their own, the one of several at which three tuning seeds have the lowest *training* loss; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
 """
 
 # %%
@@ -1114,14 +1114,14 @@ if size != "smoke":  # there all seeds have one power, and values without scatte
 r"""
 Without norms the largest rate falls, but not by one law. Under SGD it falls as the count says, faster than the root. Under AdamW the slope lies between the two: the card's interval excludes the count's $-1$, and $-\frac12$ as well. It reaches into the band around the root that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not pin the power down. ResNet v2's first weights differ, too: the norm is not singled out.
 
-The power is coarse. A rung is a factor two, so one seed's slope is a multiple of a quarter; as the depths have equal ratios the middle one drops out, and the number compares 4 layers with 64. The shifted ladders of five seeds average the rungs out.
+The power is coarse. A rung is a factor two, so one seed's slope is a multiple of a quarter; as the depths have equal ratios the middle one drops out, and the number compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the spacing of the grid.
 
 And all this is about learning anything within 80 steps, not about the best rate.
 
 ## Redundant units (singularities)
 
 [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
-changes nothing, and learning along it stands still. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit has something of its own. The paper counts the mirror of the first with it: a unit that nobody reads ($V_a = 0$ in the next layer) gives its own *incoming* weights no gradient, unless a skip passes it on. Count the
+changes nothing, and learning along it stands still. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit has something of its own. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. Count the
 directions that can be told apart, of 16:
 """
 

@@ -651,7 +651,7 @@ plots.curves(
     counted=True,
     xlabel="steps of gradient descent",
     ylabel="squared distance to the best predictions (1 at first)",
-    caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue: how far the predictions are from those of the best linear map. Drawn at 0.00001 where less is left. Whitened features need one step.",
+    caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue: how far the predictions are from those of the best linear map. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
 ).named("whitening")
 
 # %%
@@ -1286,7 +1286,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
 
 # %% [markdown]
 r"""
-*Why does BatchNorm fail?* Its *running* statistics belong to contrast 1. Exchange them alone: two untrained networks, test digits at a quarter of the contrast or brighter, and how far a logit moves.
+*Why does BatchNorm fail?* Its *running* statistics belong to contrast 1. To test this we change only the statistics: in two untrained networks we take test digits at a quarter of the contrast, or brighter, and measure how far a logit moves.
 """
 
 # %%
