@@ -77,10 +77,14 @@ def recorded(path: Path | None = None) -> dict[str, Any]:
 
 
 def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Read every benchmark that a GPU recorded, by device; nothing where none did."""
+    """Read every benchmark of kernels that a GPU recorded, by device; nothing where none did."""
     files = sorted((folder or DATA / "bench").glob("*.json"))
     found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return {one["provenance"]["device"]: one for one in found if not one["dry_run"]}
+    return {
+        one["provenance"]["device"]: one
+        for one in found
+        if one.get("schema", 1) == 1 and not one["dry_run"]
+    }
 
 
 def read_times(

@@ -30,6 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         device = Device(options.dry_run)
         print(DRY if device.dry else device.name, flush=True)
+        if options.steps:
+            from normkernels.bench.steps import record_steps  # needs labkit
+
+            return record_steps(options, device)
         return measure_sizes(options, device)
     except ValueError as error:
         print(f"normkernels.bench: {error}", file=sys.stderr)
@@ -43,9 +47,10 @@ def build_parser() -> argparse.ArgumentParser:
     """Describe the command."""
     top = argparse.ArgumentParser("python -m normkernels.bench", description=__doc__)
     top.add_argument("--minutes", type=float, default=8, help="stop before this long (default: 8)")
-    top.add_argument("--out", type=Path, help="the file (default: data/bench/DEVICE.json)")
+    top.add_argument("--out", type=Path, help="the file (default: in data/bench)")
     top.add_argument("--kernels", nargs="+", choices=OPERATIONS, default=[*OPERATIONS])
     top.add_argument("--phases", nargs="+", choices=PHASES, default=[*PHASES])
+    top.add_argument("--steps", action="store_true", help="measure whole training steps instead")
     top.add_argument("--commit", help="of the sources, where git is absent")
     top.add_argument("--dry-run", action="store_true", help="no GPU: tiny sizes, interpreted")
     return top

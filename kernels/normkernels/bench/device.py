@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import timeit
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from triton.testing import do_bench
@@ -60,6 +61,27 @@ class Device:
             return [timeit.timeit(replay, number=1)] * 3
         taken: list[float] = do_bench(replay, quantiles=FIFTHS)  # type: ignore[assignment]
         return [milliseconds / 1e3 for milliseconds in taken]
+
+    def time_calls(self, run: Callable[[], object], count: int) -> list[float]:
+        """Time calls one after another, without a wait between them: seconds of each."""
+        if self.dry:
+            return timeit.repeat(run, number=1, repeat=count)
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            run()
+            mark.record()
+        torch.cuda.synchronize()
+        return [first.elapsed_time(then) / 1e3 for first, then in pairwise(marks)]
+
+    def start_peak(self) -> None:
+        """Begin to watch how many bytes torch holds."""
+        if not self.dry:
+            torch.cuda.reset_peak_memory_stats()
+
+    def read_peak(self) -> int | None:
+        """Return the most bytes that torch held since; None: nobody counts them."""
+        return None if self.dry else torch.cuda.max_memory_allocated()
 
     def synchronize(self) -> None:
         """Wait for the device; raises when it has been lost."""

@@ -39,10 +39,10 @@ def find_call(provider: str, kernel: str) -> Call | str:
     return partial(call, **OPERATIONS[kernel].options)
 
 
-def read_versions() -> dict[str, str | None]:
+def read_versions(peers: dict[str, str] = PEERS) -> dict[str, str | None]:
     """Return the versions of the peers, None for those that are not installed."""
     found: dict[str, str | None] = {}
-    for name, distribution in PEERS.items():
+    for name, distribution in peers.items():
         try:
             found[name] = metadata.version(distribution)
         except metadata.PackageNotFoundError:

@@ -23,11 +23,11 @@ from normkernels.bench.providers import read_versions
 PACKAGE = Path(__file__).parents[1]
 
 
-def hash_sources() -> str:
-    """Hash the sources of kernels and benchmark."""
+def hash_sources(package: Path = PACKAGE) -> str:
+    """Hash the sources of a package; normkernels is kernels and benchmark."""
     whole = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        whole.update(f"{path.relative_to(PACKAGE).as_posix()}\0".encode())
+    for path in sorted(package.rglob("*.py")):
+        whole.update(f"{path.relative_to(package).as_posix()}\0".encode())
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()[:16]
 
@@ -45,8 +45,15 @@ def name_commit() -> str:
 class Results:
     """Measurements so far, in a file that is complete at any moment."""
 
-    def __init__(self, path: Path, device: Device, commit: str | None = None):
-        """Take up the file, or begin one.
+    def __init__(
+        self,
+        path: Path,
+        device: Device,
+        commit: str | None = None,
+        schema: int | str = 1,
+        more: dict[str, str | None] | None = None,
+    ):
+        """Take up the file, or begin one; `more` joins its provenance.
 
         Raises:
             ValueError: it is of another device, other versions or other sources.
@@ -65,8 +72,9 @@ class Results:
             "python": platform.python_version(),
             "peers": read_versions(),
             "source": hash_sources(),
+            **(more or {}),
         }
-        here = {"schema": 1, "dry_run": device.dry, "provenance": provenance}
+        here = {"schema": schema, "dry_run": device.dry, "provenance": provenance}
         self.path = path
         self.data: dict[str, Any] = here | {"slices": [], "crashed": {}, "results": {}}
         if path.exists():

@@ -1,0 +1,322 @@
+"""Whole training steps: what a norm saves where it is used.
+
+    make bench-kernels BENCH=--steps      forward, backward and AdamW, of transformers' and labkit's
+
+At one size all providers train one model: it is copied, with other norms, but every other
+parameter and the optimizer's state are the same tensors, so that the memory is that of one model.
+
+First each trains from the same start, on one batch: its losses and the norm of its first gradient
+must be those of the model as shipped. Then they take turns, in random order. A step is timed from
+the end of the one before, without a wait between them; the first of a turn does not count. What is
+compiled is the model with its loss.
+"""
+
+import argparse
+import copy
+import math
+import random
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import labkit
+from labkit.convert import convert
+from labkit.fused import fuse
+from labkit.model import ModelConfig
+from normkernels.bench.device import Device
+from normkernels.bench.measure import DeviceLost, recover, shorten
+from normkernels.bench.providers import read_versions
+from normkernels.bench.results import Results, hash_sources
+
+# Each model's norm, as labkit calls it: it says how the gain is kept, and what is rounded.
+NORMS = {
+    "llama": "rms-llama",
+    "qwen3": "rms-llama",  # norms on q and k
+    "gemma2": "rms-gemma",  # a norm before and after each branch
+    "olmo2": "rms",
+    "labkit pre": "rms",
+    "labkit pre-qk-pre": "rms",
+    "labkit gemma2": "rms-gemma",
+}
+CONFIGS = {"llama": "Llama", "qwen3": "Qwen3", "gemma2": "Gemma2", "olmo2": "Olmo2"}
+PROVIDERS = ("shipped", "torch", "normkernels", "liger", "quack")
+MODES = ("eager", "compile")
+FIRST = 5  # steps whose losses are compared
+TURNS, TURN = 6, 5  # turns of each provider, and steps in one
+FAR = 0.02  # a loss, or a norm of gradients, that is off by more is wrong
+SCHEMA = "steps 1"
+LONGEST = {"eager": 60.0, "compile": 240.0}  # seconds of a case, until one took longer
+Call = Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class StepCase:
+    """One model at one size; all providers are measured together."""
+
+    model: str
+    width: int
+    depth: int
+    batch: int
+    time: int
+    mode: str = "eager"
+    vocabulary: int = 32000
+
+    @property
+    def key(self) -> str:
+        """Name it, as the file does; a provider's row adds its name."""
+        size = f"{self.depth}x{self.width} {self.batch}x{self.time}"
+        return f"{self.model} {size} {self.mode}"
+
+
+WIDE, USUAL, SMALL = (4096, 4, 4, 2048), (1024, 8, 8, 1024), (1024, 8, 1, 256)
+
+
+def plan_steps(dry: bool = False) -> list[StepCase]:
+    """Put the cases in the order of their worth: eager before compiled, which takes minutes."""
+    if dry:
+        return [StepCase(model, 32, 2, 2, 16, vocabulary=64) for model in NORMS]
+    sizes = {mode: [(m, *size, mode) for size in (USUAL, WIDE) for m in NORMS] for mode in MODES}
+    small = [(m, *SMALL, mode) for m in NORMS for mode in MODES]
+    return [StepCase(*case) for case in (*sizes["eager"], *sizes["compile"], *small)]
+
+
+def build_model(case: StepCase, device: Device) -> nn.Module:
+    """Build a model in bfloat16, with weights drawn as its authors do.
+
+    Raises:
+        ImportError: transformers is not installed.
+    """
+    torch.manual_seed(0)
+    heads, hidden = max(2, case.width // 128), 11 * case.width // 4  # a multiple of 8
+    if case.model not in CONFIGS:
+        config = ModelConfig(
+            case.model.removeprefix("labkit "), dim=case.width, depth=case.depth, heads=heads,
+            kv_heads=heads // 2, hidden=hidden, vocab=case.vocabulary, context=case.time,
+        )  # fmt: skip
+        return config.build().to(device.device, torch.bfloat16)
+    transformers = import_module("transformers")
+    config = getattr(transformers, f"{CONFIGS[case.model]}Config")(
+        hidden_size=case.width, num_hidden_layers=case.depth, num_attention_heads=heads,
+        num_key_value_heads=heads // 2, head_dim=case.width // heads,
+        intermediate_size=hidden, vocab_size=case.vocabulary, use_cache=False,
+        max_position_embeddings=case.time, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    with device.device:
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+
+
+def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
+    """Put a provider's norms into a model, in place; `shipped` leaves it as it is.
+
+    Raises:
+        ImportError: the provider is not installed.
+    """
+    norm = NORMS[case.model]
+    if provider == "normkernels":
+        if case.model in CONFIGS:
+            convert(model, {"*RMSNorm": norm})
+        if not (done := fuse(model)).modules:
+            raise ImportError(str(done))
+    elif provider != "shipped":
+        convert(model, {"*RMSNorm": lambda old: make_norm(provider, norm, old)})
+
+
+def make_norm(provider: str, norm: str, old: Any) -> nn.Module:
+    """Make a peer's norm of a model's own, with its gain and eps."""
+    eps = getattr(old, "variance_epsilon", None) or old.eps or torch.finfo(torch.float32).eps
+    offset = 1.0 if norm == "rms-gemma" else 0.0
+    size, gain = old.weight.numel(), old.weight.detach()
+    if provider == "liger":
+        order = "llama" if norm == "rms-llama" else "gemma"
+        kind = import_module("liger_kernel.transformers.rms_norm").LigerRMSNorm
+        new = kind(size, eps, offset, order, in_place=False)  # in place destroys dY
+    else:
+        kind = import_module("quack").QuackRMSNorm if provider == "quack" else nn.RMSNorm
+        new, gain = kind(size, eps=eps), gain + offset
+    new.weight = nn.Parameter(gain.clone())
+    return new
+
+
+def make_step(model: nn.Module, ids: Tensor, state: dict, compiled: bool) -> tuple[Call, Call]:
+    """Make one training step of a model on one batch, and the part of it that leaves gradients.
+
+    state    the optimizer's, which copies of a model share
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    optimizer.state = state  # type: ignore[assignment]
+
+    def compute_loss() -> Tensor:
+        out = model(ids)
+        logits = out if isinstance(out, Tensor) else out.logits
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
+
+    compute = torch.compile(compute_loss, dynamic=False) if compiled else compute_loss
+
+    def differentiate() -> Tensor:
+        loss = compute()
+        loss.backward()
+        return loss.detach()
+
+    def step() -> Tensor:
+        loss = differentiate()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step, differentiate
+
+
+def check_steps(
+    model: nn.Module, step: Call, differentiate: Call, device: Device
+) -> dict[str, Any]:
+    """Train for a few steps: their losses, the first gradient's norm, and the most memory held."""
+    differentiate()
+    squares = [p.grad.float().square().sum() for p in model.parameters() if p.grad is not None]
+    gradient = math.sqrt(math.fsum(map(float, squares)))
+    model.zero_grad()
+    losses = [step()]  # allocates the optimizer's state
+    device.start_peak()
+    losses += [step() for _ in range(FIRST - 1)]
+    return {
+        "peak_bytes": device.read_peak(),
+        "gradient": shorten(gradient),
+        "losses": [shorten(float(loss)) for loss in losses],
+    }
+
+
+def compare_steps(found: dict[str, Any], shipped: dict[str, Any]) -> str:
+    """Return what is wrong with a provider's first steps; nothing, if nothing."""
+    for name in ("gradient", "losses"):
+        mine, right = (torch.tensor(row[name]) for row in (found, shipped) if name in row)
+        if not bool(((mine - right).abs() <= FAR * right.abs()).all()):
+            return f"{name}: {found[name]}, as shipped {shipped[name]}"
+    return ""
+
+
+def measure_steps(
+    case: StepCase,
+    device: Device,
+    absent: dict[str, str],
+    shipped: dict[str, Any] | None = None,
+    put: Callable[[nn.Module, str, StepCase], None] = replace_norms,
+) -> dict[str, dict[str, Any]]:
+    """Measure all providers at one case: a row of each.
+
+    absent     by provider, the reason why it takes no part
+    shipped    the row of the model as shipped, eager; None: it is measured here
+    put        puts a provider's norms into a model
+
+    Raises:
+        ImportError: the package that has the model is not installed.
+        DeviceLost: a provider's error left the device unusable.
+    """
+    plain = build_model(case, device)
+    parameters = list(plain.parameters())
+    start = [p.detach().to("cpu", copy=True) for p in parameters]
+    ids = torch.randint(case.vocabulary, (case.batch, case.time), device=device.device)
+    state: dict[Any, Any] = defaultdict(dict)
+    rows: dict[str, dict[str, Any]] = {}
+    steps: dict[str, Call] = {}
+    torch.compiler.reset()
+    for name in PROVIDERS:
+        if name in absent:
+            rows[name] = {"status": "absent", "reason": absent[name]}
+            continue
+        try:
+            for p, value in zip(parameters, start, strict=True):
+                p.data.copy_(value)
+                p.grad = None
+            state.clear()
+            model = copy.deepcopy(plain, {id(p): p for p in parameters})
+            put(model, name, case)
+            step, differentiate = make_step(model, ids, state, case.mode == "compile")
+            rows[name] = {"status": "ok", **check_steps(model, step, differentiate, device)}
+        except Exception as error:
+            status = "absent" if isinstance(error, ImportError) else "failed"
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            rows[name] = {"status": status, "reason": reason}
+            recover(device, name)
+            continue
+        if wrong := compare_steps(rows[name], shipped or rows["shipped"]):
+            rows[name] |= {"status": "wrong", "reason": wrong}
+        else:
+            steps[name] = step
+    for name, times in time_steps(steps, device, case.key).items():
+        rows[name] |= times
+    return {name: asdict(case) | {"provider": name} | row for name, row in rows.items()}
+
+
+def time_steps(steps: dict[str, Call], device: Device, seed: str) -> dict[str, dict[str, float]]:
+    """Let providers take turns; milliseconds of a step: median, 20th and 80th percentile."""
+    turns = [*steps] * TURNS
+    random.Random(seed).shuffle(turns)
+    taken: dict[str, list[float]] = {name: [] for name in steps}
+    for name in turns:
+        taken[name] += device.time_calls(steps[name], TURN)[1:]
+    found = {}
+    for name, seconds in taken.items():
+        fifths = statistics.quantiles(seconds, n=5, method="inclusive")
+        kept = {"ms": statistics.median(seconds), "p20": fifths[0], "p80": fifths[-1]}
+        found[name] = {part: shorten(1e3 * value) for part, value in kept.items()}
+    return found
+
+
+def describe_rows(key: str, rows: dict[str, dict[str, Any]]) -> str:
+    """Describe in one line what was measured at a case: milliseconds, or why there are none."""
+    said = (
+        f"{n} {row['ms']} ms" if "ms" in row else f"{n} {row['status']}" for n, row in rows.items()
+    )
+    return f"{key}: {', '.join(said)}"
+
+
+def record_steps(options: argparse.Namespace, device: Device, measure: Any = measure_steps) -> int:
+    """Measure case after case until the time is up or all is done.
+
+    options    of the command: out, commit, minutes
+    measure    `measure_steps`, or what stands for it
+    """
+    began = time.monotonic()
+    path = options.out or Path(
+        "build/bench-dry-steps.json" if device.dry else "data/bench/steps.json"
+    )
+    versions = read_versions({"transformers": "transformers"})
+    sources = hash_sources(Path(str(labkit.__file__)).parent)
+    results = Results(path, device, options.commit, SCHEMA, {"labkit": sources, **versions})
+    rows, crashed = results.data["results"], results.data["crashed"]
+    left = [
+        case
+        for case in plan_steps(device.dry)
+        if not all(f"{case.key} {name}" in rows for name in PROVIDERS)
+    ]
+    longest = {mode: 0.0 if device.dry else LONGEST[mode] for mode in LONGEST}
+    while left and time.monotonic() - began + longest[left[0].mode] < 60 * options.minutes:
+        case, start = left.pop(0), time.monotonic()
+        reasons = {name: crashed.get(f"{name} {case.model}") for name in PROVIDERS}
+        absent = {name: reason for name, reason in reasons.items() if reason}
+        eager = rows.get(f"{replace(case, mode='eager').key} shipped")
+        try:
+            found = measure(case, device, absent, eager if case.mode == "compile" else None)
+        except ImportError as error:
+            found = {n: {"status": "absent", "reason": str(error)} for n in PROVIDERS}
+        except DeviceLost as lost:
+            crashed[f"{lost} {case.model}"] = reason = f"broke the device at {case.key}"
+            results.save()
+            print(f"{lost} {reason}: noted; call again to go on without it")
+            return 1
+        device.free()
+        for name, row in found.items():
+            results.add(f"{case.key} {name}", row)
+        longest[case.mode] = max(longest[case.mode], time.monotonic() - start)
+        print(describe_rows(case.key, found), flush=True)
+    more = "; the same command goes on where this one stopped" if left else ""
+    print(f"{len(left)} cases left; {results.path}{more}")
+    return 0

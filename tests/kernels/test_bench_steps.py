@@ -1,0 +1,88 @@
+"""The benchmark of whole training steps, without a GPU: the kernels run in Triton's interpreter."""
+
+import json
+import os
+import sys
+
+import pytest
+import torch
+from normkernels.bench import steps
+from normkernels.bench.__main__ import build_parser
+from normkernels.bench.device import Device
+
+from tests.kernels import quick
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    quick.install()
+CASES = [steps.StepCase(model, 32, 1, 2, 8, vocabulary=64) for model in ("llama", "labkit gemma2")]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(steps, "TURNS", 1)
+    monkeypatch.setattr(steps, "TURN", 3)
+    monkeypatch.setattr(steps, "PROVIDERS", ("shipped", "torch", "normkernels", "quack"))
+    monkeypatch.setattr(steps, "plan_steps", lambda dry: CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
+def test_providers_train_alike_and_a_missing_one_is_left_out_with_its_reason(
+    few, case, monkeypatch
+):
+    if case.model == "llama":
+        pytest.importorskip("transformers")
+    monkeypatch.setitem(sys.modules, "quack", None)
+    rows = steps.measure_steps(case, Device(dry=True), {})
+    assert rows["quack"]["status"] == "absent" and "quack" in rows["quack"]["reason"]
+    shipped = rows["shipped"]
+    for name in ("torch", "normkernels"):
+        assert rows[name]["status"] == "ok", rows[name]
+        assert rows[name]["losses"] == pytest.approx(shipped["losses"], rel=5e-3)
+        assert 0 < rows[name]["p20"] <= rows[name]["ms"] <= rows[name]["p80"]
+    assert shipped["losses"][-1] < shipped["losses"][0]
+
+
+def test_a_provider_whose_gain_is_not_the_models_is_wrong_and_not_timed(few):
+    def put(model, name, case):
+        if name == "torch":
+            steps.convert(model, {"*RMSNorm": lambda old: torch.nn.RMSNorm(32).bfloat16()})
+            torch.nn.init.constant_(model.get_parameter("final_norm.weight"), 1.1)
+
+    absent = dict.fromkeys(("normkernels", "quack"), "not asked")
+    rows = steps.measure_steps(CASES[1], Device(dry=True), absent, put=put)
+    assert rows["shipped"]["status"] == "ok"
+    assert rows["torch"]["status"] == "wrong" and "ms" not in rows["torch"]
+
+
+def test_rows_survive_a_kill_and_the_same_command_measures_the_rest(few, tmp_path, monkeypatch):
+    file = tmp_path / "steps.json"
+    options = build_parser().parse_args(["--steps", "--out", str(file)])
+    asked = []
+
+    def measure(case, device, absent, shipped):
+        asked.append(case)
+        return {name: {"status": "ok", "ms": 1.0} for name in steps.PROVIDERS}
+
+    def die(self, key, entry):
+        if key == f"{CASES[1].key} torch":
+            raise KeyboardInterrupt
+        add(self, key, entry)
+
+    add = steps.Results.add
+    monkeypatch.setattr(steps.Results, "add", die)
+    with pytest.raises(KeyboardInterrupt):
+        steps.record_steps(options, Device(dry=True), measure)
+    kept = json.loads(file.read_text())
+    assert len(kept["results"]) == len(steps.PROVIDERS) + 1 and kept["schema"] == "steps 1"
+    monkeypatch.setattr(steps.Results, "add", add)
+    asked.clear()
+    assert steps.record_steps(options, Device(dry=True), measure) == 0
+    assert asked == [CASES[1]]
+    assert len(json.loads(file.read_text())["results"]) == 2 * len(steps.PROVIDERS)
+
+
+def test_every_case_is_planned_once_and_compared_with_one_before_it():
+    cases = steps.plan_steps()
+    assert len({case.key for case in cases}) == len(cases) == 2 * 3 * len(steps.NORMS)
+    for i, case in enumerate(cases):
+        assert case.mode == "eager" or steps.replace(case, mode="eager") in cases[:i]
