@@ -54,6 +54,29 @@ def test_a_provider_whose_gain_is_not_the_models_is_wrong_and_not_timed(few):
     assert rows["torch"]["status"] == "wrong" and "ms" not in rows["torch"]
 
 
+def test_a_model_as_shipped_that_fails_stops_nobody_else(few):
+    def put(model, name, case):
+        if name == "shipped":
+            raise RuntimeError("out of memory")
+
+    absent = dict.fromkeys(("normkernels", "quack"), "not asked")
+    rows = steps.measure_steps(CASES[1], Device(dry=True), absent, put=put)
+    assert rows["shipped"]["status"] == "failed" and rows["torch"]["status"] == "ok"
+
+
+def test_a_model_that_cannot_be_built_is_noted_and_the_next_is_measured(few, tmp_path):
+    def measure(case, *others):
+        if case is CASES[0]:
+            raise ModuleNotFoundError("No module named 'transformers'")
+        return {name: {"status": "ok", "ms": 1.0} for name in steps.PROVIDERS}
+
+    file = tmp_path / "steps.json"
+    options = build_parser().parse_args(["--steps", "--out", str(file)])
+    assert steps.record_steps(options, Device(dry=True), measure) == 0
+    rows = json.loads(file.read_text())["results"]
+    assert {row["status"] for row in rows.values()} == {"absent", "ok"}
+
+
 def test_rows_survive_a_kill_and_the_same_command_measures_the_rest(few, tmp_path, monkeypatch):
     file = tmp_path / "steps.json"
     options = build_parser().parse_args(["--steps", "--out", str(file)])

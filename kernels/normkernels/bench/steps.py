@@ -194,12 +194,18 @@ def check_steps(
 
 
 def compare_steps(found: dict[str, Any], shipped: dict[str, Any]) -> str:
-    """Return what is wrong with a provider's first steps; nothing, if nothing."""
-    for name in ("gradient", "losses"):
-        mine, right = (torch.tensor(row[name]) for row in (found, shipped) if name in row)
+    """Return what is wrong with a provider's first steps; nothing, if nothing is or can be."""
+    for name in ("gradient", "losses") if "losses" in shipped else ():
+        mine, right = (torch.tensor(row[name]) for row in (found, shipped))
         if not bool(((mine - right).abs() <= FAR * right.abs()).all()):
             return f"{name}: {found[name]}, as shipped {shipped[name]}"
     return ""
+
+
+def explain_error(error: Exception) -> dict[str, str]:
+    """Return status and reason of a row that an error took the place of."""
+    status = "absent" if isinstance(error, ImportError) else "failed"
+    return {"status": status, "reason": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
 
 
 def measure_steps(
@@ -241,9 +247,7 @@ def measure_steps(
             step, differentiate = make_step(model, ids, state, case.mode == "compile")
             rows[name] = {"status": "ok", **check_steps(model, step, differentiate, device)}
         except Exception as error:
-            status = "absent" if isinstance(error, ImportError) else "failed"
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            rows[name] = {"status": status, "reason": reason}
+            rows[name] = explain_error(error)
             recover(device, name)
             continue
         if wrong := compare_steps(rows[name], shipped or rows["shipped"]):
@@ -305,13 +309,13 @@ def record_steps(options: argparse.Namespace, device: Device, measure: Any = mea
         eager = rows.get(f"{replace(case, mode='eager').key} shipped")
         try:
             found = measure(case, device, absent, eager if case.mode == "compile" else None)
-        except ImportError as error:
-            found = {n: {"status": "absent", "reason": str(error)} for n in PROVIDERS}
         except DeviceLost as lost:
             crashed[f"{lost} {case.model}"] = reason = f"broke the device at {case.key}"
             results.save()
             print(f"{lost} {reason}: noted; call again to go on without it")
             return 1
+        except Exception as error:  # the model itself cannot be built here: the next one may
+            found = {n: asdict(case) | {"provider": n} | explain_error(error) for n in PROVIDERS}
         device.free()
         for name, row in found.items():
             results.add(f"{case.key} {name}", row)
