@@ -98,7 +98,7 @@ def check_recovers(book: Path) -> None:
     status, said = run(book, "book", "build")
     assert status == 0 and "2 of 2 chapters up to date" in said, said
     assert texts == {p: p.read_bytes() for p in (book / "chapters").iterdir()}
-    assert run(book, "book", "pairs")[0] == 0
+    assert run(book, "book", "check", "twins")[0] == 0
 
 
 def test_a_build_survives_being_killed_at_random_moments(tmp_path):
