@@ -208,7 +208,7 @@ def test_a_chapter_opens_as_a_notebook_and_runs_to_its_end(
     if "show_explorer(" in before:
         show_first(page, "iframe")
         frame = page.frame_locator(f"{NOTEBOOK} iframe[title='The block explorer']")
-        expect(frame.locator(".said p").first).to_contain_text("ends at")
+        expect(frame.locator(".said p").first).to_contain_text("reaches a test loss of")
         page.screenshot(path=pictures / f"lab-{name}-explorer.png")
     with capsys.disabled():
         print(f"\n{name} in JupyterLab: done {finished - opened:.0f} s after the double click")
