@@ -337,7 +337,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two rates differ, the measure may differ for that reason alone; for losses, what tuning leaves is in the interval. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*); its forecast is about a full evaluation with more seeds.
+Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*); its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 
@@ -369,7 +369,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. B2T is not seen to change that, ResiDual at most a little (one row of many, and no card); KEEL turns it round, from the start.
+At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim); KEEL reverses it from the start.
 
 Peri-LN's paper reports steadier gradients than those of the layouts beside it. Between blocks, at step 100, they are less even here:
 """
@@ -489,7 +489,7 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. Its largest entry stands out less, each at its own rate; in the first looks, at one rate, that is not seen (the card's control). Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
+Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. With each recipe at its own learning rate, Peri-LN's largest entry stands out less; in the preliminary runs, with both at one rate, we do not see this (the card's control). Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
 
 ## Gemma's two answers to large logits
 

@@ -359,7 +359,7 @@ for name, numbers in {
 
 # %% [markdown]
 r"""
-Two sentences stand in the paper's abstract and introduction, and nobody had locked them here: HybridNorm ends below Post-Norm, and below Mix-LN. The conclusion from the second group is the third card. All three read runs that had been seen.
+Two sentences stand in the paper's abstract and introduction, and nobody had locked them here: HybridNorm ends below Post-Norm, and below Mix-LN. The third card tests the paper's conclusion from the second group. All three read runs that had been seen.
 """
 
 
@@ -759,7 +759,7 @@ if size != "smoke":  # there one seed tunes, at other rates
 r"""
 So much of both gaps comes with the higher rate, at which Pre-Norm still gains and both forms lose. At the low one, too, both are above Pre-Norm on average, by an amount that three seeds do not tell from zero.
 
-Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. So we changed the rule, for all arms, after that report: the whole step stays out, and three seeds half-way to it bound the valley instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
+Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. After that report we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
 
 Why these signs differ from the paper's, our runs cannot say. Width, text a parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws tokens small, with which both forms lead on S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)); here tokens have RMS 1, with which the lead of six blocks is seen on M alone. (The forecast for plain HybridNorm at 24 blocks was locked after the star's runs.)
 
@@ -1100,7 +1100,7 @@ falls["ReLU"].claim(
 
 # %% [markdown]
 r"""
-All six layers have one width and read one batch; Post-Norm's runs above read five. Under the two of degree 1 without a mean gradients do not fall on average, under ReLU they do: so it is ReLU's mean, and not the missing gate. A reason, found afterwards, untested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
+All six layers have one width and read one batch; Post-Norm's runs above read five. With the two degree-1 layers that have no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A reason, found afterwards, untested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
 """
 
 # %% [markdown]
