@@ -1,6 +1,7 @@
 """The top of a chapter's page, and how long the chapter takes to read."""
 
 import json
+from pathlib import Path
 
 import fake_book
 import pytest
@@ -9,7 +10,7 @@ from press.book.folds import count_open_lines
 from press.site.hero import build_top, link_tally
 from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
 from press.site.page import build_page, is_figure
-from press.site.written import START, typeset_equation, write_start
+from press.site.written import COVER, NEEDS, START, typeset_equation, write_start
 
 TITLE = "# QK-Norm\n\n**Question.** Why?"
 SHORT = "\n\n**In short.**\n\n- It grows.\n"
@@ -126,11 +127,12 @@ def test_the_notebook_that_a_reader_opens_first_lists_the_chapters_in_order(tmp_
         (tmp_path / "chapters" / f"{name}.py").touch()
         twin = fake_book.FIRST if name == fake_book.ONE else fake_book.SECOND
         (tmp_path / "chapters" / f"{name}.ipynb").write_text(json.dumps(twin))
-    needs = "**What to know before.** Sums.\n\nOther.\n\n**What you can do afterwards.** Products."
+    needs = "**Prerequisites.** Sums.\n\nOther.\n\n**Goals.** Products."
     (tmp_path / "chapters" / "index.md").write_text(f"# Cover\n\n{needs}\n\nEnd.\n")
     assert write_start(tmp_path, check=True) == ["START.ipynb"] == write_start(tmp_path)
     assert write_start(tmp_path) == []
     text = (tmp_path / START).read_text()
     assert text.index(f"]({fake_book.ONE}.ipynb)") < text.index(f"]({fake_book.TWO}.ipynb)")
-    assert "before.** Sums." in text and "afterwards.** Products." in text and "Other" not in text
+    assert "Prerequisites.** Sums." in text and "Goals.** Products." in text and "Other" not in text
     assert "No module named `labkit`" in text
+    assert len(NEEDS.findall((Path(__file__).parents[1] / COVER).read_text(encoding="utf-8"))) == 2

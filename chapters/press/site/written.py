@@ -56,14 +56,12 @@ PICTURE = Path("chapters") / "_static" / "ladder.svg"
 RUNG = "S"
 START = Path("chapters") / "START.ipynb"
 COVER = Path("chapters") / "index.md"
-NEEDS = re.compile(
-    r"^\*\*What (?:to know before|you can do afterwards)\.\*\*.*?(?=\n\n)", re.M | re.S
-)
+NEEDS = re.compile(r"^\*\*(?:Prerequisites|Goals)\.\*\*.*?(?=\n\n)", re.M | re.S)
 ABOUT = """# Normalization in Transformers: a Lab Book
 
-Every transformer normalizes its activations, and papers disagree about how, where and why. Each
-chapter asks one such question, derives what to expect, and measures it. All results are included:
-read first, run later."""
+Almost every transformer normalizes its activations, and papers disagree about how, where and why.
+Each chapter asks one such question, derives what to expect, and measures it. All results are
+included: read first, run later."""
 HOW = """## How to run
 
 Open a chapter, then choose *Run All Cells*. Its runs are stored with the book, so this takes
