@@ -16,12 +16,12 @@ How can the place of one norm decide whether a transformer survives its first hu
 
 **In short.**
 
-- At initialization the two placements behave alike. In the first steps both then write one and the same vector into every token.
-- Pre-Norm adds this constant to the stream, next to each token's own content. Post-Norm divides the sum by its size after every write, and divides that content with it. At a high learning rate
-  little of the content is left. A Post-Norm model that is *given* the letter frequencies need not write the constant: it keeps the content and reaches a lower loss.
+- At initialization the two placements behave alike. In the first steps both write one and the same vector, the letter frequencies, into every token.
+- Pre-Norm adds this constant next to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
+  little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
 - With each placement at its own best learning rate, their losses are within 0.02 nats of each other at six blocks. At twelve blocks we cannot distinguish them, and at 24 Post-Norm's loss is higher.
-  In addition, Pre-Norm tolerates learning rates above its best one.
+  Pre-Norm tolerates learning rates above its best one.
 """
 
 # %% tags=["parameters"]
@@ -141,7 +141,7 @@ near zero and raise it over thousands of steps. Pre-Norm does without a warm-up 
 
 The **residual stream** is the vector that every token carries from the embedding to the output. The vector that a sublayer adds to it is the sublayer's **write**.
 Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and the stream runs straight through. One more norm, the **final norm**, follows Pre-Norm's last block:
-without it the output layer would read a stream that every write may enlarge, and the logits would grow with the stream.
+without it the logits would grow with the stream.
 
 One example accompanies the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
@@ -156,8 +156,6 @@ between them, at half of 45°. Over its size, $\sqrt{2 + \sqrt2} \approx 1.85$, 
 
 </details>
 
-The figure at the top of the chapter continues this example to twelve writes.
-
 ### The stream as a highway
 
 Unroll the Pre-Norm equation over $S$ sublayers, two per block. No norm surrounds the sum:
@@ -165,8 +163,8 @@ Unroll the Pre-Norm equation over $S$ sublayers, two per block. No norm surround
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
 The last stream is the embedding plus a list of writes, all with weight one. None can overwrite: to delete something, a
-layer must write its negative. Post-Norm has a sum as well, but each write in it, and the embedding first of all, has been
-divided by every later norm. Pre-Norm pays with a stream that grows. Post-Norm pays with a **memory that fades**.
+layer must write its negative. Post-Norm has a sum as well, but each write in it, and the embedding, has been
+divided by every later norm. Pre-Norm pays with a stream that grows, Post-Norm with a **memory that fades**.
 
 ## Implementation
 
@@ -304,24 +302,24 @@ $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
 [Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change of the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
-its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. With $\epsilon = 0$ all of that part is removed. Otherwise a share $\epsilon/r^2$ of it is left. In our example $r = \sqrt2$.
+its part along $\hat x$ is removed (but for a share $\epsilon/r^2$), since a longer vector is divided by a larger $r$. In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
 $2^S$ paths. On the one that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
-why Post-Norm is hard to train, and it looks at this one path only. The factor $I + J_f$ next to $J_N$ may grow as much as $J_N$ shrinks.
+why Post-Norm is hard to train, and it looks at this one path only: $I + J_f$ may grow as much as $J_N$ shrinks.
 
 Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix makes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
 Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. Lengths of unrelated vectors add in squares, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
-When do they *not* cancel? When $f$ writes much and its write hardly depends on small changes of its input. A constant is the plainest such write:
-it is the same for every token, $J_f = 0$, and the identity is all that is left. It is not the only one: a sublayer
-may write something else for each token and still depend little on small changes. That case comes back at the end of the [intervention](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
+They do *not* cancel when $f$ writes much and its write hardly depends on small changes of its input. The plainest such write is a constant:
+it is the same for every token, $J_f = 0$, and the identity is all that is left. In a second case, which comes back [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies), a sublayer writes something else for each token, and its
+write still depends little on small changes.
 
 ### A constant write, twelve times
 
 Let all twelve sublayers write our $c$, whatever they read. What is left of the token? The figure at the top shows the angle between the
-stream and $c$. At 0° the token is gone.
+stream and $c$.
 
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
 Pre-Norm adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof. Here labkit's blocks are compared with both laws.
@@ -350,8 +348,8 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Both placements lose the token. Under Pre-Norm a twelfth of the stream can still be read. Under Post-Norm a few ten-thousandths of it hardly can.
-The gradient fades with it. With $J_f = 0$ each norm divides the gradient as well: by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
+Under Pre-Norm the token ends at a twelfth of the constant's length, which can still be read. Under Post-Norm a few ten-thousandths are left, which hardly can.
+The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The cheapest thing to learn
 about text is how frequent each letter is, and that is one vector of logits for all positions.
@@ -369,24 +367,23 @@ length that distinguishes tokens: 0 if all tokens are one vector. The **identity
 | *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is its token share larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens distinct for these twenty steps.</details> |
 | What is the final loss of Post-Norm runs that must write the letter frequencies, minus that of runs that are *given* them? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
 | Over the runs that were given the frequencies: what rank correlation does the identity path at step 20 have with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss.</details> |
-| At six blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? (Negative: Post-Norm's loss is higher.) <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned rates, both reach the same loss.</details> |
-| At twelve blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? (Negative: Post-Norm's loss is higher.) <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned rates, Post-Norm reaches a higher loss.</details> |
+| At six blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned rates, both reach the same loss.</details> |
+| At twelve blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned rates, Post-Norm reaches a higher loss.</details> |
 | Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Leaving out a late block costs Pre-Norm less than Post-Norm.</details> |
 
 ## Measure
 
-Thresholds, second settings and checks of these results are in [How we know](02_pre_and_post_norm.ipynb#how-we-know), near the end of the chapter.
+Checks of these results are in [How we know](02_pre_and_post_norm.ipynb#how-we-know).
 
 ### Post-Norm without warm-up
 
 **What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without.
 
 Each has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. Adam with `betas=(0.9, 0.98)` takes
-150 steps on 16 windows of 32 characters. The learning rate of $0.025$ falls linearly, after the warm-up if there is one. We chose this rate because Post-Norm fails at it. The runs
-are short because the trouble is early.
+only 150 steps on 16 windows of 32 characters, because the trouble is early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
 
-What does failing mean? A model that knows how frequent each character is, and nothing else, has a loss that can be computed from the text: the *plateau* of letter frequencies. A
-run is **stuck** unless its final loss is at least a tenth of a nat lower than that. The tenth is a choice. Half and twice as much lead to the same picture.
+The loss of a model that knows only how frequent each character is can be computed from the text: the *plateau* of letter frequencies. A
+run is **stuck** unless its final loss is at least a tenth of a nat lower. The tenth is a choice.
 """
 
 
@@ -412,13 +409,12 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 
 # %% [markdown]
 r"""
-**What came out.** Without warm-up nearly all Post-Norm runs are stuck. With warm-up none is, and neither is any Pre-Norm run without it. This reproduces the published failure at one learning rate, one initialization and one size.
-It does not yet say why Post-Norm fails.
+**What came out.** Nearly all Post-Norm runs without warm-up are stuck, and no other run is. This reproduces the published failure at one learning rate, one initialization and one size.
 
 ### What is it stuck in?
 
 **What we did.** Letter frequencies are the prediction of a model that ignores its input. So we compare the tokens in the last stream: take the mean over all tokens of a batch, and split
-each token into this mean and the rest. The token share is the rest's part of the squared length: 0 if all tokens are the same vector, 1 if their mean is zero.
+each token into this mean and the rest. The token share is the rest's part of the squared length (1 if the mean is zero).
 """
 
 
@@ -490,12 +486,12 @@ plots.panels(
 
 # %% [markdown]
 r"""
-**What came out.** By step 20 the tokens of most Post-Norm runs are nearly one vector (the card says how nearly, the fourth column of the table in how many runs), and then the model gives one answer at every position. Hardly any gradient reaches the first block.
+**What came out.** By step 20 the tokens of most Post-Norm runs are nearly one vector, so the model gives one answer at every position. Hardly any gradient reaches the first block.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
 
-Table entries are medians over the runs. The column *identity path* is the product of $1/r$ over the norms of a Post-Norm model, with $r$ averaged over tokens. A change that goes through all norms and through no sublayer is multiplied by it.
+Table entries are medians over the runs, and the identity path takes $r$ averaged over tokens.
 
-The other Post-Norm runs keep up to several per cent of their stream for differences between tokens, and still stay near the plateau. We come back to them. So merged tokens are what *most* stuck runs are stuck in. What divides the tokens away? There are four suspects.
+The other Post-Norm runs keep up to several per cent of their stream for differences between tokens, and still stay near the plateau. So merged tokens are what *most* stuck runs are stuck in. What divides the tokens away? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
@@ -520,13 +516,13 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0.** The first block's gradient is about as large as the last block's, under both placements. The reason is plain: this initialization, half of Xavier's gain, makes small writes, so $r$ is near 1, and the law's premise, a
-write as large as the stream, is not met yet. This says nothing about other models: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) do blame vanishing gradients, in deep translation models with cross-attention, which we did not train.
+**Cleared, at step 0,** under both placements. Half of Xavier's gain makes small writes, so $r$ is near 1: the law's premise, a
+write as large as the stream, is not met yet. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
 $J_{\text{pre}}$ contains an identity, so Pre-Norm's gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
-erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions $\mathbf 1$ and $\hat x$. The next cell builds this block and passes a gradient through it.
+erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions $\mathbf 1$ and $\hat x$. The next cell passes a gradient through this block.
 """
 
 # %%
@@ -546,14 +542,14 @@ exact(length, tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-**Cleared.** The gradient is gone, up to rounding: Pre-Norm has no such floor. In the third panel of the figure above, the gradient of Pre-Norm's first block does keep up with that of the last, but no law ensures it.
+**Cleared.** The gradient is gone, up to rounding: Pre-Norm has no such floor. In the figure above, the gradient of its first block does keep up with that of the last, but no law ensures it.
 
 ### Suspect 3: large gradients in the last layer
 
 [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove that at initialization the gradient of the last feed-forward matrix is at most of the
 order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's $\sqrt L$
 comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, the one of their proof. Without that norm the gradient should not fall with depth.
-**What we did:** measure that gradient in fresh Pre-Norm models of 6 and of 24 blocks, with the final norm and without.
+**What we did:** measure it in fresh Pre-Norm models of 6 and of 24 blocks, with the final norm and without.
 """
 
 
@@ -586,7 +582,7 @@ powers_of_depth(final_norm=False).claim(
 
 # %% [markdown]
 r"""
-With the final norm the gradient falls about as the theorem says, and without it the gradient does not fall. But Adam divides each gradient by its own size, so a large gradient makes no large step. And is Post-Norm's last gradient large at all, in the models that fail? We divide it by Pre-Norm's, seed by seed, at step 0.
+The gradient falls about as the theorem says, and without the final norm it does not fall. But Adam divides each gradient by its own size, so a large gradient makes no large step. And in the models that fail, is Post-Norm's last gradient large at all? We divide it by Pre-Norm's at step 0.
 """
 
 
@@ -612,8 +608,8 @@ compare_at_zero(last_gradient, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown at step 0, so its final norm has nothing to divide by. The bounds may explain
-deeper stacks (the paper's own deepest have 14 + 14 layers), but not why these six blocks fail. Shelf C measures [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of their proofs.
+**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown, so its final norm has nothing to divide by. The bounds may explain
+deeper stacks (the paper's own deepest have 14 + 14 layers), but not why these six blocks fail. Shelf C tests [the theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of its proof.
 
 ### Suspect 4: a first step that goes too far
 
@@ -633,7 +629,7 @@ compare_at_zero("step-response.adam").claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** The final vectors move about equally far under both placements. Later steps were not tested. Suspect 2 was cleared by algebra. The other three were looked for at step 0, where writes are still small. Perhaps that was the mistake.
+**Cleared, for the first step.** Later steps were not tested. We measured suspects 1, 3 and 4 at step 0, where writes are still small. Perhaps that was the mistake.
 
 ### The same measurements at step 20
 
@@ -674,19 +670,17 @@ plots.explore(
 
 # %% [markdown]
 r"""
-**What came out.** All three dip: every model writes letter frequencies first, and by step 4 only a small part of the stream distinguishes tokens, under Pre-Norm, too.
-Then they diverge. Pre-Norm has the constant *next to* its tokens and goes on from there. Under Post-Norm
+**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, under Pre-Norm, too. With warm-up this takes until step 12.
+Then the three diverge. Pre-Norm has the constant *next to* its tokens and goes on from there. Under Post-Norm
 every block divides by it, and a line that keeps falling on a logarithmic axis is what halved angles look like in a trained
-network. In the backward direction, the first block's gradient, equal to the last one's at step 0, has nearly vanished by step 20 (the table and the third panel in [What is it stuck in?](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
+network. The first block's gradient, equal to the last one's at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
-At step 0 the identity path was innocent, because writes were small. Now they are large. Is the identity path the cause now, or does $I + J_f$ still compensate for what
+At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for what
 $J_N$ takes away?
 
 ### Intervention: give the model the letter frequencies
 
-A correlation would prove nothing, so we intervene. If writing the constant is the cause, removing the need for it should help.
-
-**What we did.** We *give* the model the letter frequencies, as a fixed bias of its logits, and leave everything else unchanged, the high learning rate and the missing warm-up included.
+A correlation would prove nothing, so we intervene. If writing the constant is the cause, removing the need for it should help. **What we did:** *give* the model the letter frequencies, as a fixed bias of its logits, and leave everything else unchanged.
 First we look at step 20, with the ten seeds from above.
 """
 
@@ -740,11 +734,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant is what merges the tokens.** Only one thing was changed, and the tokens stay distinct. The card says by how many powers of ten their share is larger. In the table the norms of the runs that were given the frequencies have divided, too: little is left on their identity path. Yet their first block gets about as much
+**The constant is what merges the tokens.** Only one thing was changed, and the tokens stay distinct. The norms of these runs have divided, too: little is left on the identity path. Yet their first block gets about as much
 gradient as the last. So at step 20 $I + J_f$ compensates for what $J_N$ takes away, as long as writes depend on
 their tokens.
 
-Does this help by the end of training? **What we did:** train twenty new seeds of each kind, and ten of each in two further settings, at a lower learning rate and for four times as many steps.
+Does this help by the end of training? **What we did:** train twenty new seeds of each kind, and ten of each at a lower learning rate and for four times as many steps.
 """
 
 
@@ -789,10 +783,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant also causes the plateau, but not alone.** Given the frequencies, the mean final loss is lower by much more than the tenth of a nat that we had asked for, and almost none of the twenty new short runs is stuck. At the lower rate, where fewer runs are stuck without the frequencies, none is stuck with them. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing when it is given them too
-(the card's control). We did not try whether a *learned* bias of the logits would do the same as the given one.
+**The constant also causes the plateau, but not alone.** Given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
+(the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But look at the longer runs, in the last row of the table. Their learning rate stays high for longer, and half of them get stuck although they were given the frequencies. A few short runs do so, too. Of the thirty short runs that were given the frequencies (ten from the look at step 20, twenty new ones), these are stuck:
+But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. So do these of the thirty short runs (ten from the look at step 20, twenty new ones):
 """
 
 # %%
@@ -812,8 +806,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Most of these runs have kept their tokens distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished nevertheless. At step 20 $I + J_f$ still compensated for the division.
-By step 140 it no longer did. This looks like the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians): writes that differ between tokens and still depend little on small changes.
+Most of these runs have kept their tokens distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes. No table here measures $J_f$.
 
 Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss, by ranks.
 """
@@ -846,17 +840,21 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher was its final loss. How distinct its tokens were at that step shows no such relation. In the two other settings, with ten seeds each, the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher was its final loss. How distinct its tokens were shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
-The first is a cause, since removing it changed the outcome. The second is only a correlation: no run here changes the dividing and nothing else.
+The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes the dividing and nothing else.
 
-Why do writes grow at a high learning rate? We did not measure it, but the size of Adam's steps allows it. Early in training a step moves a weight by about the learning rate, however small the gradient. At $0.025$ twenty steps in one direction move it by up to $0.5$. The initial weights of a $32\times32$ matrix
-have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$. Under Post-Norm a sublayer reads a normalized vector, so its write grows with its weights.
+<details><summary>Why do writes grow at a high learning rate?</summary>
+
+We did not measure it, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
+have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights make larger writes from a normalized vector.
+
+</details>
 
 ### What warm-up does
 
-With warm-up the token share dips, too: look at step 12 in the slider. But it recovers. Would five steps of warm-up do? And
+Would a few steps of warm-up do? And
 would a low learning rate do without any? **What we did:** train Post-Norm with 5 and with 20 steps of warm-up, and at a rate of 0.003 without.
 """
 
@@ -889,10 +887,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-**What came out.** With 5 steps of warm-up most runs are still stuck, with 20 steps half of them are, and with 60 steps none is. At the low rate none is stuck without any warm-up. Even with the full warm-up the token share dips. So what warm-up
-prevents is not the dip, but the fall without return.
+**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low rate no run is stuck, without any warm-up. Even with the full warm-up the token share dips, so warm-up
+prevents not the dip, but the fall without return.
 
-Why does the dip do no harm there? With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less (the column *identity path* in [What is it stuck in?](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)): their learning rate is still low, and probably, since we did not measure it, their writes are shorter.
+<details><summary>Why does the dip do no harm there?</summary>
+
+With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
+
+</details>
 
 The next cell trains one Post-Norm model in seconds. Change its warm-up.
 """
@@ -927,9 +929,9 @@ r"""
 A plateau at one learning rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*, the shared grid of experiments
 that the book's chapters use: 20 characters per parameter, warm-up over a tenth of the steps for every method, RMSNorm, SwiGLU,
 gradients clipped at 1, Megatron's initialization unless said otherwise. Its sizes are called *rungs*. Rung S has our six blocks of width 32 and 3,200 steps.
-Rung M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are S with twelve and 24 blocks. We tune a learning rate with some seeds and evaluate it with others.
+Rung M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are S with twelve and 24 blocks.
 
-**What we did.** First, one run of each of five recipes at five learning rates over two decades, all with warm-up. Then, at the second highest of these rates, five seeds of Post-Norm and of Pre-Norm. The explorer below the card draws the two blocks next to each other, with the losses that they reached at every rate that was tried.
+**What we did.** First, one run of each of five recipes at five learning rates, all with warm-up. Then, at the second highest of these rates, five seeds of Post-Norm and of Pre-Norm.
 """
 
 # %%
@@ -983,15 +985,15 @@ show_explorer(
 
 # %% [markdown]
 r"""
-**What came out.** At too high a learning rate Post-Norm is on the plateau in spite of warm-up, where Pre-Norm still trains. The card names the rate and counts the stuck runs of both. So warm-up is no cure at every rate. At a low rate Post-Norm needs none, as the table of warm-ups in the section before says.
-Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and in the longer runs without the frequencies none did in 600.
+**What came out.** At too high a learning rate Post-Norm is on the plateau in spite of warm-up, where Pre-Norm still trains.
+Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and none of the longer runs without the frequencies did in 600.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
 warm-up insufficient, and a smaller initialization to be the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a learning rate.
 
 ### Each at its own rate
 
-Now the second half of the question: with the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the rate of each on three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
+With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the rate of each on three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
 """
 
 # %%
@@ -1014,11 +1016,11 @@ post_norm.claim(
 
 # %% [markdown]
 r"""
-**What came out.** The losses are within the margin of each other, in models of six blocks that have learned to use their attention. On the smaller size, S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin: that is the interval in brackets in the card's sentence.
+**What came out.** The losses are within the margin of each other, in models that have learned to use their attention. On S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin (the interval in the card's sentence).
 
-**Limits.** The reports of a Post-Norm that is better speak of translation and of deeper stacks. A tie here does not refute them. And equal losses at the best rates do not make the two equal elsewhere: what Pre-Norm buys is to the right of the best rate, as the figure of five rates and the explorer in the section before show.
+**Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at rates above the best one, as the figure of five rates shows.
 
-Does depth change it? The identity path is a product over all sublayers, so twice as many blocks should show more than a wider model does. We repeat the comparison with twelve blocks.
+Does depth change it? The identity path is a product over all sublayers, so depth should show more than width does. We repeat the comparison with twelve blocks.
 """
 
 # %%
@@ -1032,12 +1034,12 @@ post_norm.claim(
 
 # %% [markdown]
 r"""
-With twelve blocks the mean of Post-Norm's losses is the higher one, and the interval still contains zero: we cannot distinguish them. Most of the interval's width is the uncertainty from tuning the two learning rates. With 24 blocks Post-Norm's loss is higher, on the one width and text that were tried ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning. With 24 blocks Post-Norm's loss is higher, on the one width and text that were tried ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 
 A stream that only adds grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it also cheaper to leave one out?
+length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it cheaper to leave one out?
 **What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss.
 """
 
@@ -1089,14 +1091,13 @@ save(LATE["second half without the last"]).claim(
 
 # %% [markdown]
 r"""
-**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm. Leaving out an early one costs it less, so that on S and M, averaged over all blocks, leaving one out costs Post-Norm a little less (on the deeper variants a little more: the table in [How we know](02_pre_and_post_norm.ipynb#how-we-know)).
-The work is shared out differently.
+**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early one costs it less. Averaged over all blocks, the cost is a little lower for Post-Norm on S and M, and a little higher on the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
-**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they are no cheaper than the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Still, several recipes were made to make late blocks count. They are among the answers below, and shelf C tries them: [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Shelf C tries recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 
-Many recipes want both, a highway and late blocks that count. Seven of them move or add a norm or a skip. The last row, LNS, leaves the norms where Pre-Norm has them and scales their output.
+Many recipes want both, a highway and late blocks that count. Seven of them move or add a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1111,10 +1112,16 @@ Many recipes want both, a highway and late blocks that count. Seven of them move
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-One quantity shows their difference at the start of training: the share of the embedding that is left in the final vector. Let the embedding and every write have variance 1 and be unrelated. Pre-Norm ends on a sum of $1 + S$ such vectors, so the share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
+Each fold gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result by which it would be *wrong*.
+
+<details><summary>What the folds compare: the share of the embedding in the final vector</summary>
+
+Let the embedding and every write have variance 1 and be unrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
 Post-Norm's is $2^{-S/2}$, for the same two depths $0.016$ and $4\cdot10^{-15}$. A root falls slowly with depth, a power fast. A gradient that takes the skips alone comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
 
-For each answer a fold gives its effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result by which it would be *wrong*. In the first steps Adam moves each weight by about the learning rate, whatever the size of the gradient.
+In the first steps Adam moves each weight by about the learning rate, whatever the size of the gradient.
+
+</details>
 
 <details><summary>Pre-Norm: nothing on the stream is divided</summary>
 
@@ -1141,7 +1148,7 @@ For each answer a fold gives its effect on the *signal*, on the *gradient* and o
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
 
 *Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum, of fewer writes. Of six blocks one is Post-Norm, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* the same factor. At 48 blocks the twelve that are Post-Norm cost $2^{-12}$. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
-*Wrong if* leaving out a late block cost no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two, though Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
+*Wrong if* leaving out a late block cost no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
 
 </details>
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
@@ -1164,8 +1171,8 @@ For each answer a fold gives its effect on the *signal*, on the *gradient* and o
 </details>
 <details><summary>LNS: late writes begin small</summary>
 
-*Signal:* for a sublayer whose output scales with its input, write variances become $1/\ell$. They add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* 1 on the skip, $1/\sqrt\ell$ on the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, no norm and no parameter. The gain of the norm can learn the factor away.
-*Wrong if* late blocks counted for no more than under Pre-Norm. In our six blocks they count for *less* although the loss is lower, which speaks against this reason at six blocks. The paper speaks of twelve and more.
+*Signal:* for a sublayer whose output scales with its input, write variances become $1/\ell$. They add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream's variance grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* 1 on the skip, $1/\sqrt\ell$ on the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, no norm and no parameter. The gain of the norm can learn the factor away.
+*Wrong if* late blocks counted for no more than under Pre-Norm. In our six blocks they count for *less*, although the loss is lower. That does not refute the paper, whose models have twelve blocks and more.
 
 </details>
 
@@ -1205,7 +1212,7 @@ normalizes the *input* of each sublayer ([its line](https://github.com/harvardnl
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
-[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). There is a test without any training: triple the output of the last block. If a norm follows, no logit changes.
+[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last block. If a norm follows, no logit changes.
 
 *A bug to find.* `h = norm(x); x = h + f(h)`, twelve times, then a head on `norm(x)`. The author calls it Pre-Norm. What is it, and which single test tells?
 
@@ -1259,9 +1266,9 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-This section has further checks of the results above. The chapter's argument does not need it.
+The chapter's argument does not need these checks.
 
-**Which runs count as stuck?** The threshold of a tenth of a nat is a choice. The table counts the stuck runs of [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up) with half and with twice the threshold, too.
+**Which runs count as stuck?** Half and twice the threshold lead to the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
 """
 
 
@@ -1282,8 +1289,13 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is it the division, or the constant?** The norms of the runs that were given the frequencies have divided by less at step 20 than plain Post-Norm's. So the table below compares them at equal division, in its first two rows: the second row is plain Post-Norm at an earlier step, the first measured step at which its norms have divided by
-as much as those in the first row. There, hardly any gradient reaches the first block of plain Post-Norm, whereas in the runs that were given the frequencies it does. The last row shows these runs at the last measured step.
+**Is it the division, or the constant?** The first two rows compare the two kinds of run at equal division: the second row is plain Post-Norm at the first measured step at which its norms have divided by as much as those in the first row. Hardly any gradient reaches its first block even there.
+
+<details><summary>Why at equal division, and what the last row shows</summary>
+
+At step 20 the norms of the runs that were given the frequencies have divided by less than plain Post-Norm's (third row), so a comparison at that step would not separate the division from the constant. The last row shows the runs that were given the frequencies at the last measured step.
+
+</details>
 """
 
 # %%
@@ -1307,7 +1319,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on the threshold, and on which seeds are counted. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and it says the same in every row.
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs does. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and it says the same in every row.
 """
 
 
@@ -1338,8 +1350,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Could one have known at step 20?** We compare three measures at step 20 with the final loss, over thirty runs of Post-Norm: ten with warm-up, ten without, and ten that were given the frequencies. Draw one run that learned and one that is stuck. The table says how often the first has the larger value. By chance it would be half of the time.
+**Could one have known at step 20?** Draw one run that learned and one that is stuck. The table says how often the first has the larger value of a measure at step 20. By chance it would be half of the time.
+
+<details><summary>Which runs these are, and why the table proves little</summary>
+
+There are thirty runs of Post-Norm: ten with warm-up, ten without, and ten that were given the frequencies.
 The table is post hoc, and the three kinds of run differ from the start, which alone could produce such a table. That is why the chapter's card tests twenty new runs of a single kind.
+
+</details>
 """
 
 # %%
@@ -1366,10 +1384,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-The next table has the rank correlations of the same three measures with the final loss, among runs that were given the frequencies: each at four steps, in three settings. A negative number means that runs with more of the measure reach a lower loss.
+The next table has the rank correlations of the same measures with the final loss, among runs that were given the frequencies. A negative number means that runs with more of the measure reach a lower loss.
+
+<details><summary>What the table shows</summary>
 
 In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it does so less well, and at step 12 the token share does it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share predicts better, and at step 140 the path does. At the other steps the token share's correlation is weak or has the other sign.
 The two other settings have ten seeds each.
+
+</details>
 """
 
 
@@ -1395,7 +1417,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: which rates may choose the tuned rate?** One step above Post-Norm's best rate among those tried, every seed stayed on letter frequencies. If the loss at that rate takes part in choosing the tuned rate, the interval excludes zero. If it does not, the interval contains zero. We left it out, and made this change after seeing the result ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a rate at which no seed learns count?** One grid step above Post-Norm's best rate every seed stayed on letter frequencies. If that loss takes part in tuning, the interval excludes zero, and otherwise it contains zero. We left it out, after seeing the result ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
@@ -1519,18 +1541,18 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 ## What you now know
 
-- **How can the place of one norm decide?** Every model first writes one constant vector, the letter frequencies. Pre-Norm adds it next to the tokens' content;
-  Post-Norm divides the sum, and that content with it. At a learning rate as high as this one the tokens of most runs merge, and little of the gradient that could separate them gets through.
+- **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
+  Post-Norm divides that content, too. At a learning rate as high as this one the tokens of most runs merge, and little of the gradient that could separate them gets through.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower rate most tokens stay distinct without them, too, so preventing the merger is not the whole gain. Nor is it a complete cure: among the longer runs many are stuck.
+- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower rate most tokens stay distinct without them, too, so preventing the merger is not the whole gain. Nor is it a complete cure: many of the longer runs are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, which comes before a quarter of their training. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, before a quarter of their training. A change of the dividing alone was not tried.
   <!-- 02-the-path-foretells-the-end -->
-- **Nothing shows at step 0.** Vanishing gradients, large gradients in the last layer, too long a first step: at initialization, with 6 blocks, none of these distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
+- **Nothing shows at step 0.** Vanishing gradients, a large last gradient, too long a first step: with 6 blocks none of these distinguishes the two placements there. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
-- With warm-up, tokens also become alike at first, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at too high a rate warm-up is not enough.
+- With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at too high a rate warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** With the learning rate of each tuned, their losses are within 0.02 nats of each other with 6 blocks. With 12 we cannot distinguish them, and with 24, on the one width and text that were tried, Post-Norm's loss is higher. Pre-Norm tolerates rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
+- **What is the place worth?** With each learning rate tuned, the losses are within 0.02 nats of each other with 6 blocks. With 12 we cannot distinguish them, and with 24, on the one width and text that were tried, Post-Norm's loss is higher. Pre-Norm tolerates rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
 - A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->
