@@ -10,28 +10,28 @@
 r"""
 # A zoo of placements
 
-**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were made against a trouble that their authors name. What is a recipe's equation, do we see its trouble in six blocks, and does it mend it?
+**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is a recipe's equation, do we see its problem in six blocks, and does the recipe solve it?
 
-**In short.** Runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes, its *arms*, train on one text at several sizes, its *rungs*. Here it is rung S, six blocks of width 32, each arm at its own learning rate, some chosen by one seed and reported by five so far. [What a claim is](claims.md) explains the words on cards, such as *preregistered* and *tuning uncertainty*.
+**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes that are trained on one text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a rate chosen with one. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| every recipe in one row | equation, trouble, rate and loss | [The table](C_zoo.ipynb#the-table) |
-| who uses which placement, who norms queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 norm queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [shelf D](D_numbers.ipynb#who-uses-which-norm) |
-| size and turning of every stream (representation collapse) | where a norm stands on the stream it hardly grows; under many recipes the last block turns less than the first, under Pre-Norm at its own rate more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
-| gradients of first and last blocks | B2T is not seen to move them, ResiDual at most a little, KEEL turns them round | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
-| Sandwich, Peri-LN, OLMo 2 | smaller streams; none is seen to end lower than Pre-Norm | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
-| Gemma 2 and 3, soft caps | Gemma 2 caps attention's logits at 50 and the output's at 30, and has no QK-Norm; many recipes pass 50; at one rate caps are not seen to shrink logits; on rung S Gemma 3 ends below Pre-Norm and, which one run decides, below Gemma 2; it is not told apart from QK-Norm | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
-| logits held, and something else fails | at a high rate QK-Norm helps Post-Norm; another layout without it ends lower | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
-| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS ends lowest, though its late blocks matter less; Mix-LN evens gradients, each at its own rate; ResiDual ends below Post-Norm on rung S, and is not told apart from Pre-Norm | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
-| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin in part, RealFormer does not; at its own rate KEEL ends above Pre-Norm | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
+| every recipe in one row | equation, problem, learning rate and loss | [The table](C_zoo.ipynb#the-table) |
+| who uses which placement, who normalizes queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 normalize queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [appendix D](D_numbers.ipynb#who-uses-which-norm) |
+| size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; under many recipes the last block turns the stream less than the first, under Pre-Norm, at its tuned rate, more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| gradients of first and last blocks | no effect of B2T detected, at most a small one of ResiDual; KEEL reverses the ratio | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
+| Sandwich, Peri-LN, OLMo 2 | smaller streams; no loss lower than Pre-Norm's detected | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
+| Gemma 2 and 3, soft caps | Gemma 2 caps attention logits at 50 and output logits at 30, and has no QK-Norm; under many recipes logits exceed 50; no effect of caps on them is detected at equal learning rates; Gemma 3's loss is lower than Pre-Norm's, not distinguishable from QK-Norm's and, by a verdict that depends on one run, lower than Gemma 2's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| logits held, and something else fails | at a high learning rate QK-Norm lowers Post-Norm's loss, but another layout without QK-Norm has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
+| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has the lowest loss of the three, although its late blocks matter less; Mix-LN's gradients are more even, at tuned rates; ResiDual's loss is lower than Post-Norm's and not distinguishable from Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
+| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at its tuned rate KEEL's loss is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step, and is not told apart; Sub-LN ends above Pre-Norm, which one seed decides | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
-| EmbedNorm, First-QKV-Pre | neither is told apart from HybridNorm; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step on, and its loss is not distinguishable from Pre-Norm's; Sub-LN's is higher, a verdict that depends on one seed | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| EmbedNorm, First-QKV-Pre | neither loss is distinguishable from HybridNorm's; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
-| a uniform offset through two blocks | Pre-Norm keeps it, and with LayerNorm nobody can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
-| the numbers that one article prints | all as printed, and both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
-| vanishing gradients and fine-tuning | Post-Norm's lean as said; a common factor does not slow Adam | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
+| a uniform offset through two blocks | Pre-Norm preserves it, and with LayerNorm no part of the model can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
+| the numbers that one article prints | all as printed, and so are both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
+| vanishing gradients and fine-tuning | Post-Norm's first block gets the smaller gradient, as a survey says; a common factor does not slow Adam | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
 """
 
 # %% tags=["parameters"]
@@ -97,7 +97,7 @@ race = partial(ladder.claim_locked, climbed, names=ARMS)  # the card of a compar
 r"""
 ## Streams, block by block
 
-The stream is what blocks read and add to; what a sublayer adds is its *write*. Its **size** is the root mean square (RMS) of an entry. A block **turns** it by the angle between what enters and what leaves, averaged over tokens as a cosine.
+A block reads the residual stream and adds to it. What a sublayer adds is its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** it by the angle between the block's input and output, averaged over tokens as a cosine.
 """
 
 # %%
@@ -135,11 +135,11 @@ plots.grid_map(
     },
     row_label="recipe",
     col_label="block (0: the embedding)",
-    value_label="the stream, behind each block",
+    value_label="the stream after each block",
     own_scales=True,
     digits=2,
-    caption=f"Every recipe that has reported, mean of its seeds. Left: where a norm stands on the stream it stays between {min(held):.1f} and {max(held):.1f} from the first block on, where none does it grows. Mix-LN has one in its first block only. Of ResiDual's two streams it is the one that is normed. "
-    "Right: of Pre-Norm's blocks the last one turns the stream most, and so it is in all of Post-Norm's kin. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN it is the first one, and so it is under Pre-Norm and QK-Norm with a soft cap, which stand at higher rates than their partners.",
+    caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe that was trained at size S, as a mean over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. Mix-LN has such a norm in its first block only. For ResiDual, which has two streams, the normalized one is shown. "
+    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. So does the first block of Pre-Norm and of QK-Norm with a soft cap, which were trained at higher learning rates than the same recipes without a cap.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
 
@@ -155,8 +155,8 @@ less = [runs[arm].values(turn_less)[:5] for arm in FADING if arm in runs]
 computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
     "> 0",
-    "With a norm on what a sublayer writes, and under LNS and Sub-LN, the last block turns the stream less than the first.",
-    found="In each of {n} recipes the last block turns less than the first, by {mean:.0f} degrees at least; under Pre-Norm by {pre:.0f} more, in {blocks} blocks {deep:.0f} more.",
+    "In recipes with a norm on the output of a sublayer, and in LNS and Sub-LN, the last block turns the stream by a smaller angle than the first block does.",
+    found="In each of {n} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, with {blocks} blocks by {deep:.0f} more.",
     source="this book, seen in the figure",
     beside={
         "n": len(less),
@@ -170,7 +170,7 @@ computed(np.min(less, axis=0)).tuned().claim(
 
 # %%
 def late_share(record):
-    """Share of the second half of the blocks in what it costs to remove blocks, one at a time."""
+    """Share of the second half of the blocks in the summed costs of removing one block."""
     costs = record.probes["removal-cost"]
     return sum(costs[len(costs) // 2 :]) / sum(costs)
 
@@ -181,9 +181,9 @@ def describe_depth(arm, on):
     return {
         "recipe": ARMS[arm],
         "blocks": ladder.RUNGS[on].depth,
-        "first block turns (degrees)": f"{angles[0]:.1f}",
-        "least": f"{angles.min():.1f}",
-        "last": f"{angles[-1]:.1f}",
+        "turn of the first block (degrees)": f"{angles[0]:.1f}",
+        "smallest turn": f"{angles.min():.1f}",
+        "turn of the last block": f"{angles[-1]:.1f}",
         "late share": f"{looked[on][arm].measure(late_share).mean:.2f}",
     }
 
@@ -193,15 +193,15 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 
 # %% [markdown]
 r"""
-*Late share* is the share of the second half of the blocks in what it costs to remove blocks, one at a time.
+For the *late share* we remove one block at a time and add up the rises of the loss. The late share is the second half's part of this sum.
 
-*Representation collapse* is the fear that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of one size grows like $\sqrt L$, and the last of them is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see it, with six blocks or with twelve: blocks in the middle turn least. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the last block turns less than the first; under NormFormer only the first stands out. Pre-Norm with a soft cap, at a higher rate, does so as well.
+*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does that of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
 
 ## The table
 
-*Growth* is the stream's RMS behind the last block over the embedding's, *largest logit* attention's before any cap, *first/last* the gradient of the first block over the last one's at step 100, where 1 is even. `loss at 0.0316` is what a high rate costs, a validation loss of one seed; letter frequencies alone give about 3.
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by the last one's at step 100, where 1 is even. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, letter frequencies alone, has about 3.)
 
-$N$ and $M$ are norms with gains of their own, $f$ is a sublayer, $e$ the block's input, $\ell$ the block's number; $\alpha$, $\omega$, $\lambda$ are factors on the skip.
+$N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ the block's input and $\ell$ the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
 
 # %%
@@ -218,12 +218,12 @@ AGAINST = {  # made against, what was recorded of it, baseline
     "b2t": ("gradients that vanish", "first/last", "post"),
     "keel": ("gradients that vanish", "first/last", "post"),
     "deepnorm": ("updates that grow with depth", None, "post"),
-    "realformer": ("attention that starts anew in each block", None, "post"),
+    "realformer": ("attention that starts again in each block", None, "post"),
     "sub-ln": ("instability, with one recipe for all tasks", None, "pre"),
     "normformer": ("early gradients larger than late ones", "first/last", "pre"),
-    "hybrid*": ("a first block that reads raw embeddings (no trouble is named)", "first/last", "hybrid"),
-    "first-qkv-pre": ("the same", "first/last", "hybrid"),
-    "embed-norm": ("the same", "first/last", "hybrid"),
+    "hybrid*": ("a first block that reads raw embeddings (no problem is named)", "first/last", "hybrid"),
+    "first-qkv-pre": ("raw embeddings, as for HybridNorm*", "first/last", "hybrid"),
+    "embed-norm": ("raw embeddings, as for HybridNorm*", "first/last", "hybrid"),
 }  # fmt: skip
 HIGH = 0.0316
 
@@ -325,11 +325,11 @@ def describe_row(arm, against, what, over):
     return {
         "recipe": ARMS[arm],
         "x ←": write_recipe(arm),
-        "made against": against,
-        "its trouble: baseline → recipe, and the difference": describe_trouble(arm, what, over),
+        "designed against": against,
+        "recorded: baseline → recipe, and the difference": describe_trouble(arm, what, over),
         f"loss at {HIGH}": pick(arm, over, hot_loss),
         "rate": pick(arm, over, rate),
-        "test loss, nats below": f"{ARMS[over]}: {ladder.improvement(climbed, arm, over)[rung]:+z.4f}",
+        "improvement in test loss (nats) over": f"{ARMS[over]}: {ladder.improvement(climbed, arm, over)[rung]:+z.4f}",
     }
 
 
@@ -337,11 +337,13 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Read a row so: is the baseline's number bad, is the recipe's better, does the loss follow? Where an interval holds 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate. Runs of one seed read the same batches, so measures other than losses are compared seed by seed, a recipe's first look with its baseline's first look, a report with a report; so one baseline's measure has several values on this page, one for each set of seeds. We chose that after the comparison without pairs had been seen; an opened card has both. The cards on Gemma's caps, which were locked, stay without pairs. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*); its forecast is about a full evaluation with more seeds.
+Ask of each row: is the baseline's value bad, is the recipe's better, is the loss lower? If an interval contains 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
+
+Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary and full with full ones. One baseline's measure therefore has several values on this page, one for each set of seeds. We chose this after we had seen the comparison without pairs. An opened card has both. The cards on Gemma's caps, whose criteria are on file (*locks*), stay unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 
-All matrices of a block together, by the Frobenius norm; step 100 lies in the warm-up.
+We recorded the gradient of all matrices of a block together, by the Frobenius norm, at three steps. Step 100 is within the warm-up.
 """
 
 
@@ -369,9 +371,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step Pre-Norm and most of Post-Norm's kin are even. Where a norm stands on what attention writes, before the addition, and under LNS and Sub-LN, the first block gets three to four times the last one's gradient; under KEEL far more. By step 100 Post-Norm leans to the last block, with twelve blocks more than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim); KEEL reverses it from the start.
+At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the first block gets three to four times the last one's gradient, and in KEEL far more. By step 100 Post-Norm's first block has the smaller gradient, with twelve blocks more so than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim). KEEL reverses it from the start.
 
-Peri-LN's paper reports steadier gradients than those of the layouts beside it. Between blocks, at step 100, they are less even here:
+Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, its gradients differ more between first and last block than Pre-Norm's:
 """
 
 
@@ -386,7 +388,7 @@ compare("peri", "unevenness").claim(
     "C-peri-gradients-are-evener",
     "< 0",
     "At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
-    found="First over last, as a factor either way: {its:.2f} under Peri-LN, {other:.2f} under Pre-Norm.",
+    found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under Peri-LN and of {other:.2f} under Pre-Norm.",
     source="Kim et al. 2025, arXiv 2502.02732; “Layer normalization, an article”, l. 267",
     published="more balanced variance growth and steadier gradients",
     beside={
@@ -405,11 +407,13 @@ r"""
 
 $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text{output norm:}\quad x \leftarrow x + N(f(x)).$$
 
-A norm behind the sublayer gives each write the size of its gain, whatever the sublayer makes. $S$ uncorrelated writes of RMS 1 make a stream of $\sqrt{1 + S}$ (exercise 1).
+A norm after the sublayer gives each write the size of the norm's gain, whatever the size of the sublayer's output. From an embedding of RMS 1, $S$ uncorrelated writes of RMS 1 make a stream of RMS $\sqrt{1 + S}$ (exercise 1).
 
-- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near it (first card). Its loss: `09-sandwich-earns-its-bytes`.
-- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding, and is said to hold what grows with the depth under Pre-Norm: the variance, and with it massive activations. Those are out of range: a token's largest entry is at most $\sqrt d$ times that token's own RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) norms what sublayers write, which its report calls *reordered norm*, and queries and keys over their whole width. It is no Post-Norm: nothing divides the stream. Summaries of its report say that it finds neither enough alone.
+- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). `09-sandwich-earns-its-bytes` compares its loss with Pre-Norm's.
+- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. Nothing divides the stream, so it is no Post-Norm. Summaries of its report say that neither change alone was enough.
+
+We compare streams, then losses, at tuned learning rates:
 """
 
 # %%
@@ -427,8 +431,8 @@ rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.i
 measure(runs["pre"], "largest entry").tuned().claim(
     "C-pre-has-no-massive-activations",
     "> 100",
-    "Pre-Norm's stream has massive activations, a hundred times its RMS or more.",
-    found="The largest entry of Pre-Norm's stream is {mean:.1f} times its RMS; the largest of any recipe is {top:.0f} in size.",
+    "Pre-Norm's stream has massive activations: entries of a hundred times its RMS or more.",
+    found="The largest entry of Pre-Norm's stream is {mean:.1f} times the stream's RMS. The largest entry under any recipe has the absolute value {top:.0f}.",
     source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
     published="in large models up to 100,000 times the median; half precision ends at 65,504",
     beside={"top": max(max(runs[arm].values(find_largest_entry)) for arm in shown.values())},
@@ -444,7 +448,7 @@ compare("peri", "growth").claim(
     "C-peri-stream-grows-less",
     "< 0",
     "From the embedding to the last block Peri-LN's stream grows less than Pre-Norm's.",
-    found="Pre-Norm's stream grows from {a:.1f} to {b:.0f}, Peri-LN's from {c:.1f} to {d:.1f}; as factors they are {mean:+.1f} apart.",
+    found="The RMS of Pre-Norm's stream grows from {a:.1f} to {b:.0f}, that of Peri-LN's from {c:.1f} to {d:.1f}. Peri-LN's growth factor minus Pre-Norm's is {mean:+.1f}.",
     source=peri_loss,
     beside={
         **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
@@ -458,7 +462,7 @@ compare("sandwich", "growth").claim(
     "C-sandwich-stream-grows-less",
     "< 0",
     "From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
-    found="Sandwich's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times.",
+    found="Sandwich's stream grows by a factor of {its:.1f}, Pre-Norm's by a factor of {other:.1f}.",
     source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
     beside={
         "its": measure(beside[1], "growth"),
@@ -471,8 +475,8 @@ compare("sandwich", "growth").claim(
 compare("peri", "largest entry").claim(
     "C-peri-entries-stand-out-less",
     "< 0",
-    "Under Peri-LN the largest entry stands out less from its stream than under Pre-Norm.",
-    found="The largest entry is {peri:.1f} times the stream's RMS under Peri-LN, {pre:.1f} times under Pre-Norm: {mean:+.1f}.",
+    "Relative to the RMS of the stream, the largest entry is smaller under Peri-LN than under Pre-Norm.",
+    found="The largest entry is {peri:.1f} times the stream's RMS under Peri-LN and {pre:.1f} times under Pre-Norm, a difference of {mean:+.1f}.",
     source=peri_loss,
     beside={
         "peri": measure(pair["peri"], "largest entry"),
@@ -489,11 +493,13 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream is small at the door, by its norm on the embedding, and it grows less. With each recipe at its own learning rate, Peri-LN's largest entry stands out less; in the preliminary runs, with both at one rate, we do not see this (the card's control). Sandwich differs from Pre-Norm in the norms behind its sublayers alone, at the same rate: they about halve the growth, though from its larger embedding it ends a little larger than Peri-LN ([figure](C_zoo.ipynb#streams-block-by-block)). A lower loss does not follow. Both read the stream through a norm, which is blind to its size; output norms and OLMo 2 read it as it is. Their streams end smaller than Pre-Norm's too, that of output norms at a lower rate.
+Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream. In the preliminary evaluations, with both at one rate, we do not see this (the card's control). Sandwich differs from Pre-Norm in the norms after its sublayers alone, at the same rate. These norms about halve the growth, though from its larger embedding its stream becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
+
+A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too, that of output norms at a lower rate.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention's logits and $c = 30$ for the output's. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention and, as we build it, no cap on the output either. (Both have a norm before and behind each sublayer, as Peri-LN does, without its norm on the embedding.) Is there anything to cap? Many recipes pass 50, and with norms on queries and keys none does:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) Is there anything to cap? The largest attention logit, recorded for every recipe, exceeds 50 in many, and never with norms on queries and keys:
 """
 
 
@@ -518,8 +524,8 @@ bent = 1 - soft_cap(line, 1.0) / line
 exact(line[(bent - 0.01).abs().argmin()], tolerance=0.001).claim(
     "C-a-cap-is-a-line-below-a-sixth",
     "in [0.16, 0.18]",
-    "A soft cap moves logits below about a sixth of it by less than one per cent.",
-    found="A soft cap moves a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of it.",
+    "A soft cap changes logits below about a sixth of the cap by less than one per cent.",
+    found="A soft cap changes a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of the cap.",
     source="the cap's definition",
     beside={"half": bent[(line - 0.5).abs().argmin()]},
 )
@@ -547,16 +553,16 @@ if "gemma2" in runs:
         "C-gemma-2-stream-grows-less",
         "< 0.5",
         "From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
-        found="Gemma 2's stream grows {its:.1f} times, Pre-Norm's {other:.1f} times: {mean:.2f} of it.",
+        found="Gemma 2's stream grows by a factor of {its:.1f} and Pre-Norm's by {other:.1f}, a ratio of {mean:.2f}.",
         source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
         beside={"its": its, "other": other, "control": "at Sandwich's rate (next table)"},
     )
 
 # %% [markdown]
 r"""
-We had been nearly sure of half or less; the interval reaches there with its very end. The first look, five seeds at another rate, had it above a half. On this rung Gemma 3 ends below Pre-Norm and, which one run decides, below Gemma 2. It is not told apart from QK-Norm alone: what its output norms add is not seen. Gemma 2's factor depends on the size of the embedding, which both learn freely, and so on the rate: at Pre-Norm's own it is about half (next table).
+At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, a verdict that depends on one run. We cannot distinguish it from that of QK-Norm alone, so we detect no effect of Gemma 3's output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just reaches one half, and in the preliminary evaluation, five seeds at another rate, the ratio was above it. The ratio depends on the size of the embedding, which both models learn freely, and so on the rate: at Pre-Norm's it is about one half (next table).
 
-Each recipe at its own rate, losses may be compared. Logits and streams may not: both grow with the rate, and the search gave capped recipes other rates than their partners. So we trained them at their partners' rates, too. Then Gemma 2 and Sandwich differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
+Losses can be compared at tuned rates. Logits and streams cannot, because both grow with the rate, and the search gave capped recipes other rates than their uncapped partners. So we trained the capped recipes at their partners' rates, too. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
 
 # %%
@@ -611,7 +617,7 @@ its.improvement_over(other).claim(
     "C-caps-lower-gemma-2s-logits",
     "> 0",
     "At one rate both caps together lower Gemma 2's largest logit below Sandwich's.",
-    found="At one rate Gemma 2's largest logit is {its:.0f} before its cap, Sandwich's {other:.0f}, a difference of {mean:.0f}.",
+    found="At one learning rate, the largest attention logit is {its:.0f} in Gemma 2, before its cap, and {other:.0f} in Sandwich. Sandwich's minus Gemma 2's is {mean:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -621,7 +627,7 @@ ratio(*at_one_rate("gemma2", "growth")).claim(
     "C-gemma-2-grows-as-sandwich-does",
     "in [0.9, 1.1]",
     "At one rate Gemma 2's stream grows as Sandwich's does, within a tenth.",
-    found="At one rate Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
+    found="At one learning rate, Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
     source=forecast,
     predicted=1.0,
 )
@@ -632,7 +638,7 @@ largest.claim(
     "C-gemma-2s-output-cap-acts",
     "> 15",
     "At Sandwich's rate some of Gemma 2's output logits pass half of their cap, 15.",
-    found="Gemma 2's largest output logit is {mean:.0f} before its cap of 30, which makes {bent:.0f} of it.",
+    found="Gemma 2's largest output logit is {mean:.0f} before its cap of 30 and {bent:.0f} after it.",
     source=forecast,
     beside={"bent": soft_cap(torch.tensor(largest.mean), 30.0)},
 )
@@ -643,7 +649,7 @@ other.improvement_over(its).claim(
     "C-a-cap-lets-logits-grow",
     "> 0",
     "At one rate Pre-Norm's logits grow larger before a soft cap of 50 than without one.",
-    found="At one rate Pre-Norm's largest logit is {its:.0f} before a cap, {other:.0f} without one, a difference of {mean:.0f}.",
+    found="At one learning rate, Pre-Norm's largest attention logit is {its:.0f} before a soft cap and {other:.0f} in models without one, a difference of {mean:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -653,7 +659,7 @@ ratio(*at_one_rate("qk, soft cap", "largest logit")).claim(
     "C-a-cap-leaves-normed-logits",
     "in [0.9, 1.1]",
     "At one rate a soft cap of 50 beside QK-Norm changes the largest logit by less than a tenth.",
-    found="At one rate QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without.",
+    found="At one learning rate, QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without one.",
     source=forecast,
     predicted=1.0,
 )
@@ -670,14 +676,14 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At one rate caps are not seen to move the largest attention logit, and Gemma 2's stream grows as Sandwich's does: what differed before was the rates' doing. The output's cap acts: largest output logits lie beyond it, with such a cap and without.
+At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits acts: the largest output logits exceed it, with such a cap and without.
 
-At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At their own rates a cap is not seen to win or to lose; QK-Norm's lead over it has an interval that begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains: a cap bends much only where gains are large.
-[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), with 830 million parameters, report that both together bear a higher rate; that is out of range here.
+At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates we detect no effect of a cap, in either direction. QK-Norm's mean loss is lower than that of Pre-Norm with a cap, but the interval of the difference begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap changes logits much only where gains are large.
+[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report, for 830 million parameters, that QK-Norm and a cap together tolerate a higher rate, which is out of range here.
 
 ## Logits held, and another instability
 
-A run is unstable, its attention logits are under control: what now? Post-Norm at a rate of `0.0316`, more than five times its best, learns pairs of letters in its warm-up, forgets them, and ends at letter frequencies. We give its queries and keys norms. And we take KEEL *without* such norms; it differs from Post-Norm in a heavier skip, a norm inside the branch, and a Pre-Norm first attention.
+What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best, Post-Norm learns pairs of letters during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. KEEL has a heavier skip than Post-Norm, a norm inside the branch, and a Pre-Norm first attention.
 """
 
 # %%
@@ -696,7 +702,7 @@ plots.loss_curves(
     {name: part.values(lambda record: record.losses) for name, part in of_layout.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="One rate, 0.0316, three models. With norms on queries and keys Post-Norm does not stay at letter frequencies, and it ends above KEEL, which has none.",
+    caption="Training loss against step for three models at a learning rate of 0.0316. With norms on queries and keys, Post-Norm does not stay at the unigram baseline, but its final loss is higher than that of KEEL, which has no such norms.",
     provenance=lab.provenance(stressed),
 ).named("logits-held")
 
@@ -707,7 +713,7 @@ top["Post-Norm with QK-Norm"].claim(
     "C-post-logits-are-held",
     "< 50",
     "In those Post-Norm runs norms on queries and keys hold every logit below 50.",
-    found="Post-Norm's largest logit is {mean:.0f} with norms on queries and keys, {bare:,.0f} without; KEEL's is {keel:.0f}.",
+    found="At a learning rate of 0.0316, Post-Norm's largest logit is {mean:.0f} with norms on queries and keys and {bare:,.0f} without them. KEEL's is {keel:.0f}.",
     source="this book, a forecast",
     beside={"bare": top["Post-Norm"], "keel": top["KEEL"]},
 )
@@ -716,8 +722,8 @@ top["Post-Norm with QK-Norm"].claim(
 (test["Post-Norm"] - test["Post-Norm with QK-Norm"]).claim(
     "C-qk-norm-takes-post-off-its-plateau",
     "> 0",
-    "At rate 0.0316 norms on queries and keys lower Post-Norm's loss.",
-    found="At rate 0.0316 Post-Norm ends {mean:.2f} nats above the same model with QK-Norm.",
+    "At a learning rate of 0.0316, norms on queries and keys lower Post-Norm's loss.",
+    found="At a learning rate of 0.0316, Post-Norm's loss is {mean:.2f} nats higher than that of the same model with QK-Norm.",
     source="seen in the runs of the next two cards, which were locked for another question",
 )
 
@@ -727,7 +733,7 @@ searched = {arm: searches.where(arm=arm).measure("validation.loss") for arm in (
     "C-qk-norm-does-not-mend-post",
     "> 0.3",
     "At rate 0.0316 Post-Norm with norms on queries and keys ends at least 0.3 nats above KEEL, another layout.",
-    found="At rate 0.0316 Post-Norm with QK-Norm ends {mean:.2f} nats above KEEL.",
+    found="At a learning rate of 0.0316, the loss of Post-Norm with QK-Norm is {mean:.2f} nats higher than KEEL's.",
     source="this book, a forecast; on the general point: Rybakov et al. 2024, arXiv 2410.16682",
     beside={"control": "the same layout without QK-Norm"},
 )
@@ -737,7 +743,7 @@ replace(apart, records=apart.records + seen).claim(
     "C-keel-mends-post-at-a-high-rate",
     "> 0.3",
     "At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
-    found="At rate 0.0316 Post-Norm ends {mean:.2f} nats above KEEL.",
+    found="At a learning rate of 0.0316, Post-Norm's loss is {mean:.2f} nats higher than KEEL's.",
     source="arXiv 2601.19895: KEEL bears far higher rates than Post-Norm",
 )
 
@@ -752,15 +758,15 @@ even = {name: part.measure(find_evenness) for name, part in of_layout.items()}
 even["Post-Norm with QK-Norm"].claim(
     "C-early-attention-stays-even",
     "> 0.9",
-    "In those runs the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
-    found="In the first three blocks QK-Norm's entropy is {mean:.2f} of an even one's, {bare:.2f} without; KEEL's is {keel:.2f}.",
+    "At a learning rate of 0.0316, the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
+    found="In the first three blocks, the entropy of attention as a share of that of even attention is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without it, and {keel:.2f} in KEEL.",
     source="this book, seen in the runs of the last cards",
     beside={"bare": even["Post-Norm"], "keel": even["KEEL"]},
 )
 
 # %% [markdown]
 r"""
-A second, weaker case: Pre-Norm with QK-Norm at a rate of `0.1`, ten times the best of a coarse grid.
+A second, weaker case is Pre-Norm with QK-Norm at a learning rate of `0.1`, ten times the best rate of a coarse grid.
 """
 
 # %%
@@ -775,24 +781,24 @@ top = warm.values(MEASURES["largest logit"])
 (warm.measure("test.loss") - calm).claim(
     "C-another-instability-remains",
     "> 0",
-    "At rate 0.1 QK-Norm ends above its own loss at 0.01, ten times lower.",
-    found="At rate 0.1 QK-Norm ends {mean:.3f} nats above its loss at 0.01; its largest logits are {least:.0f} to {top:.0f}.",
+    "At a learning rate of 0.1, QK-Norm has a higher loss than at 0.01, a tenth of that rate.",
+    found="At a learning rate of 0.1, QK-Norm's loss is {mean:.3f} nats higher than at 0.01. Its largest logits are {least:.0f} to {top:.0f}.",
     source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
     beside={"least": min(top), "top": max(top)},
 )
 
 # %% [markdown]
 r"""
-In the first case norms bring back a part of the loss. Logits are then small, and early blocks attend almost evenly: small logits alone do not bring back the rest. KEEL, with larger ones, does not fail at this rate, which is nearer to its own best. Whether it escapes the same trouble or another we cannot say.
+In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best one. We cannot say whether KEEL escapes the same problem or another one.
 
-In the second case logits are not held at 50 either, and the criterion asks only that ten times the rate cost something. It is no evidence for the article's row.
+In the second case the logits are not held at 50 either, and the criterion requires only that ten times the rate cost something. That is no evidence for the article's row.
 
 ## Against idle late blocks
 
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
-Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm; of six blocks that is one. All three are against one trouble: the deeper a Pre-Norm block, the larger the stream beside its write, until late blocks can be taken out unnoticed
-([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). Late Pre-Norm blocks can be spared more easily than late Post-Norm ones (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
+Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. Of six blocks that is one. All three address one problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed unnoticed
+([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). We removed the blocks of trained models one at a time. Late Pre-Norm blocks are cheaper to remove than late Post-Norm ones (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
 """
 
 # %%
@@ -802,7 +808,7 @@ places = ["embedding", *(f"block {i}" for i in range(1, ladder.RUNGS[rung].depth
 
 def describe_worth(arm):
     """Write how much the loss rises without each block, with 95 % intervals."""
-    row = {"nats lost without": ARMS[arm]}
+    row = {"rise of the loss (nats) without": ARMS[arm]}
     by_block = zip(*runs[arm].values("removal-cost"), strict=True)
     for place, costs in zip(places[1:], by_block, strict=True):
         low, high = t_interval(costs)
@@ -819,8 +825,8 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
     compare(arm, "late share").claim(
         f"C-{arm}-wakes-late-blocks",
         "> 0",
-        f"Under {ARMS[arm]} late blocks have a larger share of the work than under Pre-Norm.",
-        found="Late blocks have {its:.0%} of all removal costs under {recipe}, {other:.0%} under Pre-Norm; one of them costs {nats:.2f} and {pre:.2f} nats.",
+        f"Late blocks account for a larger share of all removal costs under {ARMS[arm]} than under Pre-Norm.",
+        found="Late blocks account for {its:.0%} of all removal costs under {recipe} and for {other:.0%} under Pre-Norm. Removing one of them costs {nats:.2f} and {pre:.2f} nats.",
         source=source,
         beside={
             "recipe": ARMS[arm],
@@ -840,7 +846,7 @@ compare("mix-ln", "unevenness").claim(
     "C-mix-ln-evens-the-gradients",
     "< 0",
     "At step 100 Mix-LN's gradients differ less between first and last block than Pre-Norm's.",
-    found="First over last, as a factor either way: {its:.2f} under Mix-LN, {other:.2f} under Pre-Norm.",
+    found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under Mix-LN and of {other:.2f} under Pre-Norm.",
     source=f"{li}, abstract: more uniform gradients across layers",
     beside={
         **write_factors("mix-ln"),
@@ -856,7 +862,7 @@ compare("lns", "growth").claim(
     "C-lns-stream-grows-less",
     "< 0",
     "From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
-    found="LNS' stream grows {its:.1f} times, Pre-Norm's {other:.1f} times; behind the last block its variance is {share:.2f} of Pre-Norm's.",
+    found="LNS' stream grows by a factor of {its:.1f}, Pre-Norm's by {other:.1f}. After the last block the variance of LNS' stream is {share:.2f} of Pre-Norm's.",
     source=sun,
     published="130M parameters: a variance of about 25 in place of 175",
     beside={
@@ -887,11 +893,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** ends below Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Beside Pre-Norm from our weights its stream is *larger* behind all blocks but the last; beside Pre-Norm from LNS' weights, at the same rate, it is larger behind the first two only, and far smaller at the end, as in the paper. Pre-Norm from these weights keeps its late blocks, and so far ends above LNS (card): neither effect comes from the weights alone.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger after the first two blocks only, and far smaller at the end, as in the paper. In Pre-Norm from these weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks are not told apart from Pre-Norm's by their share; of its early ones the first is worth little, the second much. Each at its own rate its gradients are more even, as its paper says; at one rate, on five seeds, that is not seen (card). The loss does not follow. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, the first is worth little and the second much. At tuned rates its gradients are more even, as its paper says. At one rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers speak of twelve blocks and more.
 
-LNS' abstract says that Pre-Norm's variance grows exponentially. Its bounds say less: at least like $L$, at most like $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, its equation 6. Iterate it from $\sigma_1 = 1$:
+LNS' abstract says that Pre-Norm's variance grows exponentially. The paper's bounds say less: it grows at least as $L$ and at most as $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, equation 6. We iterate this recursion from $\sigma_1 = 1$:
 """
 
 # %%
@@ -902,17 +908,17 @@ for _ in range(1_000_000 - 1):
 exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
     "C-lns-recursion-is-a-square",
     "in [0.24, 0.26]",
-    "The recursion printed for Pre-Norm's variance grows like a quarter of the square of the depth.",
-    found="The recursion's variance is {k:.3f} L² at a thousand blocks, {mean:.4f} L² at a million.",
+    "By the recursion that LNS' paper prints, Pre-Norm's variance grows as a quarter of the square of the depth.",
+    found="The recursion gives a variance of {k:.3f} L² after a thousand blocks and of {mean:.4f} L² after a million.",
     source="against “exponentially” in the abstract of Sun et al. 2025, arXiv 2502.05795; equation 6",
     beside={"k": sigmas[999] ** 2 / 1000**2},
 )
 
 # %% [markdown]
 r"""
-That is no exponential.
+This growth is not exponential.
 
-**ResiDual**'s argument is about depth. In fresh models, leave the last block out: how far does the vector before the output matrix move, as a share of its length? Of trained models we have no such measure, for a removed block would have to leave both streams.
+**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). Its argument is about depth. So in untrained models we leave out the last block: how far does the vector before the output matrix move, as a share of its length? Of trained models we have no such measure, because a removed block would have to leave both streams.
 """
 
 
@@ -939,8 +945,8 @@ def power(name):
 power("resi-dual").claim(
     "C-resi-dual-keeps-its-last-block",
     "in [-0.25, 0.25]",
-    "At first weights, between 6 and 48 blocks, what ResiDual's last block moves does not shrink with the depth.",
-    found="What the last of L blocks moves goes like L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm, {post:.2f} in Post-Norm.",
+    "At initialization, between 6 and 48 blocks, the effect of ResiDual's last block on the final vector does not shrink with the depth.",
+    found="The effect of the last of L blocks scales as L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm and {post:.2f} in Post-Norm.",
     source=xie,
     beside={"pre": power("pre"), "post": power("post")},
     predicted=0.0,
@@ -952,11 +958,11 @@ r"""
 
 $$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \quad \text{KEEL: } M(\alpha x + f(N(x))), \quad \text{RealFormer: } N(x + f(x)).$$
 
-Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) by $\omega$, measured once and then learned;
-[Placements](placements.md) shows that it begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) takes
-$\alpha = S$, the number of sublayers, and a norm inside the branch; its first attention is Pre-Norm, its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) lets the stream be and adds each block's attention logits to those of the block before.
+Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies it by $\omega$, which is measured once and then learned;
+[Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
+$\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm ends at letter frequencies. KEEL and B2T pass trigram counts there, the mark below which this book compares losses; ResiDual and Admin stay above it; DeepNorm and RealFormer end with Post-Norm. At their own rates (BLEU scores translations, WMT is a set of them):
+At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts, the mark below which this book compares losses. ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
 """
 
 # %%
@@ -982,7 +988,7 @@ logits = {
     a: np.mean([of["largest"] for of in runs[a].values("attention")], axis=0) for a in chained
 }
 print(
-    "DeepNorm's test loss below that of Post-Norm from Xavier's rule, each at its own rate: "
+    "Test loss of Post-Norm from Xavier's rule minus DeepNorm's, at tuned learning rates: "
     f"{ladder.improvement(climbed, 'deepnorm', 'post, xavier')[rung]:+z.4f}"
 )
 plots.table(
@@ -995,19 +1001,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-RealFormer and, by less, DeepNorm end above Post-Norm here (table; `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, our Post-Norm does not; from Xavier's rule Post-Norm ends higher than DeepNorm (printed). RealFormer's largest logit grows from block to block, as a running sum may; but so does Pre-Norm's, and that of output norms most, without any sum.
+We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and, by less, of DeepNorm are higher than Post-Norm's (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. From Xavier's rule Post-Norm's loss is higher than DeepNorm's (printed). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's grows as well, and that of output norms grows most, without any sum.
 
-Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its own rate it does not: their main promise is out of range.
+Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate it does not, so their main promise is out of range.
 
 ### DeepNorm's four constants
 
-DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers translates: it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
-reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. The encoder's changes arrive through $M$ such
-sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together they multiply by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum is to be 1 after that factor:
+DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers translates, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
+reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. Changes of the encoder arrive through $M$ such
+sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and after this factor the encoder's sum must be 1:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
-The other pairs have the product $\alpha\beta = 1/\sqrt2$. Put $\beta_e = 1/(\sqrt2\,\alpha_e)$ into the equation, and it says $\alpha_e^4 = 0.439\,NM^{1/4}$. So
+All other pairs have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation says $\alpha_e^4 = 0.439\,NM^{1/4}$. So
 
 $$\alpha_e = 0.81\,(N^4M)^{1/16}, \qquad \beta_e = 0.87\,(N^4M)^{-1/16}.$$
 """
@@ -1018,8 +1024,8 @@ front = (ratio / 2**0.5) ** 0.5, (1 / (ratio * 2**0.5)) ** 0.5
 exact(max(abs(front[0] - 0.81), abs(front[1] - 0.87)), tolerance=0.001).claim(
     "C-encoder-constants-follow",
     "< 0.005",
-    "The published constants of the encoder follow from the derivation.",
-    found="We derive {alpha:.4f} and {beta:.4f}: off by {mean:.4f} at most.",
+    "The published constants of DeepNorm's encoder follow from the derivation for one stack, applied to an encoder and a decoder.",
+    found="We derive {alpha:.4f} and {beta:.4f}, which differ from the published factors by {mean:.4f} at most.",
     source="Wang et al. 2024, arXiv 2203.00555, the table beside Figure 2",
     published="0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16)",
     beside={"alpha": front[0], "beta": front[1]},
@@ -1037,12 +1043,12 @@ exact(
 
 # %% [markdown]
 r"""
-So that model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One step is not exact: the encoder's *gradient* comes back through the same $M$ sublayers, so by step 3 of that chapter the factor $0.219\,M^{1/4}$ should stand in the sum squared. It is 1 at $M = 432$. Below, the published constants are more cautious than the demand asks; above, a little bolder.
+So this model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, for a larger one a little bolder.
 
 ## Norms inside the branch
 
-**NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) finds that under Pre-Norm early layers get larger gradients than late ones, and adds a norm behind attention, one before the last matrix of the feed-forward, a gain for each head and, in small models, a factor $\lambda$ on the skip.
-**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) puts a norm before the last matrix of both, with first weights that grow like $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech.
+**NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) adds a norm after attention, one before the last matrix of the feed-forward layer, a gain for each head and, in small models, a factor $\lambda$ on the skip. Its paper finds that under Pre-Norm early layers get larger gradients than late ones.
+**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) has a norm before the last matrix of both sublayers, and initial weights that grow as $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech. We compare gradients and losses with Pre-Norm's:
 """
 
 # %%
@@ -1051,7 +1057,7 @@ measure(runs["pre"], "first/last").tuned().claim(
     "C-pre-gradients-lean-to-the-first",
     "> 1",
     "At step 100 Pre-Norm's first block gets a larger gradient than its last one.",
-    found="At step 100 Pre-Norm's first block has {mean:.2f} times the gradient of its last one; at steps 1 and 20, {start:.2f} and {later:.2f} times.",
+    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At steps 1 and 20 it is {start:.2f} and {later:.2f} times.",
     source=shleifer,
     beside={
         "start": average_ratio("pre", 0),
@@ -1066,7 +1072,7 @@ if "normformer" in runs:
         "C-normformer-evens-the-gradients",
         "< 0",
         "At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
-        found="First over last, as a factor either way: {its:.2f} under NormFormer, {other:.2f} under Pre-Norm.",
+        found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under NormFormer and of {other:.2f} under Pre-Norm.",
         source=shleifer,
         beside=write_factors("normformer"),
     )
@@ -1079,11 +1085,11 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Pre-Norm's blocks lean to the first only after step 20, NormFormer's from the start, like those of other recipes with a norm on what attention writes ([gradients](C_zoo.ipynb#gradients-first-block-over-last)); Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. NormFormer is not told apart from Pre-Norm, Sub-LN ends above it, a verdict that one seed decides; whether the mismatch costs anything under Adam was not tried. `labkit` puts the gain for each head before the output matrix, as NormFormer's paper does; its code has it behind.
+Under Pre-Norm the first block gets the larger gradient only after step 20, under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. NormFormer's loss is not distinguishable from Pre-Norm's. Sub-LN's is higher, a verdict that depends on one seed. Whether uneven gradients cost anything under Adam was not tried. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
 
 ## First blocks
 
-HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) norms queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a first block QKV-Pre, and a norm on the embedding; the first two help there, EmbedNorm does not. Our embeddings start with RMS 1, so there may be little to repair; chapter 06 tries small ones.
+HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre one, and a norm on the embedding. The first two help there, EmbedNorm does not. We cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small ones.
 """
 
 # %%
@@ -1095,12 +1101,12 @@ race("C-embed-norm-below-hybrid", f"against {zhuo}, where it does not help")
 r"""
 ## Xiong's lemma and theorem
 
-[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) look at fresh stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, queries and keys zero, so that attention is a plain mean, ReLU, normal inputs.
+[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study untrained stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, queries and keys zero, so that attention is a plain mean, ReLU, normal inputs.
 
 - **Lemma 2.** The sum before the last norm of a Post-Norm block has $\mathbb E\|x\|^2 = \tfrac32 d$. After $l$ Pre-Norm blocks $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
 - **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm, of $d\sqrt{\ln d/L}$ under Pre-Norm.
 
-The $\tfrac32$ is $d$ from the norm and $\tfrac12 d$ that ReLU lets through. The theorem bounds from above only. Do gradients *follow* the bounds?
+The $\tfrac32$ is $d$ from the norm and $\tfrac12 d$ that ReLU lets through. The theorem gives upper bounds only. Do gradients *follow* the bounds? We measure both in such stacks:
 """
 
 
@@ -1163,7 +1169,7 @@ plots.curves(
     ylabel="gradient of the last feed-forward matrix",
     logx=True,
     logy=True,
-    caption="First passes through fresh stacks in the setting of the proofs, no training. Post-Norm's last gradient rises slightly with the depth, Pre-Norm's falls like one over its root.",
+    caption="Gradient of the last feed-forward matrix against the number of blocks, in untrained stacks in the setting of the proofs. Post-Norm's gradient rises slightly with the depth, Pre-Norm's falls as one over the square root of the depth.",
     provenance=lab.provenance(),
 ).named("xiong-lemma")
 
@@ -1175,16 +1181,16 @@ xiong = "Xiong et al. 2020, arXiv 2002.04745"
 computed(np.mean(summed["Post-Norm"], axis=1)).claim(
     "C-xiong-lemma-post",
     "in [1.4, 1.6]",
-    "The sum before the last norm of a Post-Norm block has a square of 3/2 d.",
-    found="The sum before Post-Norm's last norm is {mean:.3f} d, averaged over twelve blocks.",
+    "The sum before the last norm of a Post-Norm block has a mean squared length of 3/2 d.",
+    found="The squared length of the sum before the last norm of a Post-Norm block is {mean:.3f} d, averaged over twelve blocks.",
     source=f"{xiong}, Lemma 2",
     predicted=1.5,
 )
 computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
     "C-xiong-lemma-pre",
     "in [0.5, 1.5]",
-    "The square of Pre-Norm's stream grows on average by d/2 to 3/2 d a block.",
-    found="Pre-Norm's square grows by {mean:.2f} d a block, over twelve.",
+    "The squared length of Pre-Norm's stream grows on average by d/2 to 3/2 d per block.",
+    found="The squared length of Pre-Norm's stream grows by {mean:.2f} d per block, over twelve blocks.",
     source=f"{xiong}, Lemma 2",
     predicted=1.0,
 )
@@ -1193,8 +1199,8 @@ computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
 computed(slopes["Post-Norm"]).claim(
     "C-xiong-theorem-post",
     "in [-0.1, 0.1]",
-    "From 2 to 32 blocks Post-Norm's last gradient hardly changes with the depth, at first weights.",
-    found="Over {low} to {high} blocks Post-Norm's last gradient goes like L to the power {mean:.2f}.",
+    "At initialization, Post-Norm's last gradient hardly changes with the depth, from 2 to 32 blocks.",
+    found="From {low} to {high} blocks, Post-Norm's last gradient scales as L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound is constant in L",
     beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
     predicted=0.0,
@@ -1202,8 +1208,8 @@ computed(slopes["Post-Norm"]).claim(
 computed(slopes["Pre-Norm"]).claim(
     "C-xiong-theorem-pre",
     "in [-0.6, -0.4]",
-    "Pre-Norm's last gradient falls like one over the root of the depth, at first weights.",
-    found="Over {low} to {high} blocks Pre-Norm's last gradient goes like L to the power {mean:.2f}.",
+    "At initialization, Pre-Norm's last gradient falls as one over the square root of the depth.",
+    found="From {low} to {high} blocks, Pre-Norm's last gradient scales as L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound falls like L^(−1/2)",
     beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
     predicted=-0.5,
@@ -1211,11 +1217,11 @@ computed(slopes["Pre-Norm"]).claim(
 
 # %% [markdown]
 r"""
-Sizes are as the lemma says, and gradients go with the depth as the bounds do, but for a small rise under Post-Norm. The bounds are for one matrix at the start; they do not say why Post-Norm needs a warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
+Sizes are as the lemma says, and gradients change with the depth as the bounds do, except for a small rise under Post-Norm. The bounds are for one matrix at initialization. They do not say why Post-Norm needs warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
 
 ## A uniform offset
 
-Four channels hold $1$ each, and every sublayer writes $0.5$ into each of them. LayerNorm takes the mean out, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So “Layer normalization, an article”: Post-Norm resets the offset, Pre-Norm's running sum keeps it. Go on to the end, and try the other norm:
+Four channels hold $1$ each, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We go on to the end, and try the other norm:
 """
 
 
@@ -1238,7 +1244,7 @@ def trace(step, norm):
 
 kinds = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 traced = {(s, n): trace(steps[s], kinds[n]) for s in steps for n in kinds}
-places = ("start", "block 1", "block 2", "behind a final norm")
+places = ("start", "block 1", "block 2", "after a final norm")
 plots.table(
     [{"layout": f"{s}, {n}", **dict(zip(places, xs, strict=True))} for (s, n), xs in traced.items()]
 )
@@ -1249,8 +1255,8 @@ off = [abs(a - b) for s in steps for a, b in zip(traced[s, "LayerNorm"], by_hand
 exact(max(off), tolerance=1e-6).claim(
     "C-uniform-offset-by-hand",
     "< 1e-6",
-    "Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm takes it out.",
-    found="Traced with LayerNorm, a uniform offset differs from the hand's numbers by {mean:.0e} at most.",
+    "With LayerNorm, Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm removes it.",
+    found="With LayerNorm, the computed offsets differ from those worked out by hand by {mean:.0e} at most.",
     source="“Layer normalization, an article”, continued to the final norm",
 )
 
@@ -1270,19 +1276,19 @@ def hear_offset(norm):
 exact(hear_offset("layer"), tolerance=1e-9).claim(
     "C-nobody-reads-a-uniform-offset",
     "< 1e-9",
-    "With LayerNorm the offset that Pre-Norm preserves reaches no branch and no logit.",
-    found="An offset of 0.5 in every channel moves Pre-Norm's logits by {mean:.0e} with LayerNorm, by {rms:.1g} with RMSNorm.",
+    "With LayerNorm, the uniform offset that Pre-Norm preserves reaches no branch and no logit.",
+    found="An offset of 0.5 in every channel changes Pre-Norm's logits by {mean:.0e} at most with LayerNorm, and by up to {rms:.1g} with RMSNorm.",
     source="algebra: every reader of the stream removes its mean",
     beside={"rms": hear_offset("rms")},
 )
 
 # %% [markdown]
 r"""
-The stream carries the offset and nobody can read it. With RMSNorm Post-Norm resets it not to 0 but to size 1, and Pre-Norm's branches hear it.
+With LayerNorm, Pre-Norm's stream carries the offset and no part of the model can read it. With RMSNorm, Post-Norm resets it not to 0 but to size 1, and Pre-Norm's branches depend on it.
 
 ## The article's own examples
 
-“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in where the norm stands, with their losses and the gradient of each block's first matrix. All of it is computed here once more, from seed 0 as there; and a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ behind the addition and $I + J_F J_N$ before the branch, is held against autograd.
+“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We compute all of it again, from seed 0 as the article does. We also compare a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch, with autograd's.
 """
 
 
@@ -1327,8 +1333,8 @@ twelve = {first: measure_stack(first, 12)[1:] for first in (True, False)}
 exact(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), tolerance=0.0005).claim(
     "C-printed-examples-hold",
     "< 0.0006",
-    "The article's printed examples of both blocks are what its definitions give.",
-    found="Of {count} printed numbers the worst is off by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first (pre), {post:.2f} times (post).",
+    "The article's printed examples of both blocks agree with its definitions.",
+    found="Of {count} printed numbers the worst differs from ours by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times under Post-Norm.",
     source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
     beside={
         "count": len(theirs),
@@ -1350,18 +1356,18 @@ found = {"post": slope(lambda x: norm(x + branch(x)), token), "pre": slope(lambd
 exact(max((written[name] - found[name]).abs().max() for name in written), tolerance=1e-12).claim(
     "C-block-jacobians",
     "< 1e-12",
-    "A block's Jacobian is J_N (I + J_F) behind the addition, and I + J_F J_N before the branch.",
-    found="The two written Jacobians and autograd's differ by {mean:.0e} at most.",
+    "A block's Jacobian is J_N (I + J_F) with the norm after the addition, and I + J_F J_N with the norm before the branch.",
+    found="The two printed Jacobians and autograd's differ by {mean:.0e} at most.",
     source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
 )
 
 # %% [markdown]
 r"""
-At first weights, with six blocks, neither profile says which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
+At initialization, with six blocks, neither profile of gradients says which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
 
 ## Vanishing gradients and fine-tuning
 
-A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this spares early layers in fine-tuning, and that Post-Norm models therefore often fine-tune better. The first can be looked at in pre-training:
+A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this spares early layers in fine-tuning, and that Post-Norm models therefore often fine-tune better. The first can be checked in pre-training:
 """
 
 # %%
@@ -1369,7 +1375,7 @@ measure(runs["post"], "first/last").tuned().claim(
     "C-post-gradients-lean-to-the-last",
     "< 1",
     "At step 100 Post-Norm's first block gets a smaller gradient than its last one.",
-    found="First over last gradient at step 100: {mean:.2f}, with {blocks} blocks {deep:.2f}; at steps 1 and 20, {start:.2f} and {later:.2f}.",
+    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, with {blocks} blocks {deep:.2f} times. At steps 1 and 20 it is {start:.2f} and {later:.2f} times.",
     source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
     beside={
         "blocks": blocks,
@@ -1397,19 +1403,19 @@ far = {o: walk(1.0, o) / walk(0.001, o) for o in (torch.optim.Adam, torch.optim.
 exact(far[torch.optim.Adam], tolerance=0.001).claim(
     "C-adam-does-not-see-vanishing",
     "< 1.01",
-    "Adam steps as far with gradients a thousand times smaller.",
-    found="With gradients a thousand times smaller SGD gets {sgd:.0f} times less far, Adam {mean:.4f} times.",
+    "Adam moves a weight as far with gradients a thousand times smaller.",
+    found="SGD moves a weight {sgd:.0f} times as far as with gradients a thousand times smaller, Adam {mean:.4f} times as far.",
     source="Adam divides each gradient by its own size, as long as that is far above its ε",
     beside={"sgd": far[torch.optim.SGD]},
 )
 
 # %% [markdown]
 r"""
-At the start the gradients are even. By step 100 the first block's is smaller, with twelve blocks more so, but it does not vanish. The second statement sits badly with the same text's paragraph before: under Adam a weight moves about as far whatever the size of its gradient, as long as that is far above Adam's $\epsilon$ (the text says: above the random error). The card shows it for a factor that is the same at every step. (A clip of the whole gradient is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book goes on from another's weights.
+At the start the gradients are even. By step 100 the first block's is smaller, with twelve blocks more so, but it does not vanish. The second statement is hard to reconcile with the survey's paragraph before: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (Clipping the whole gradient gives a factor that is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
-DeepNorm of one stack, and GLM-130B's with square roots: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [shelf E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). Nobody measured spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+DeepNorm of one stack, and GLM-130B's with square roots: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 
@@ -1438,7 +1444,7 @@ $S = 2\cdot 6 = 12$ writes: $\sqrt{1 + 12} \approx 3.6$, and $\sqrt{1 + 96} \app
 
 </details>
 
-**2 (in code).** Of the identity path of a stack only the factors on the skip are left. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$ and the sum of both
+**2 (in code).** The identity path of a stack leaves only the factors on the skip. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$ and the sum of both
 divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Leave KEEL's first block as if it were like the others.)
 """
 
@@ -1486,7 +1492,7 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. Each at its own rate, a card compares LNS with its weights alone; the two rates came out the same. And at Pre-Norm's own rate, from our weights? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with its weights alone, each at its tuned rate. The two rates came out the same. And at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]
