@@ -29,6 +29,7 @@ from normkernels.operator import make_differentiable
 from normkernels.rows import (
     all_columns,
     allocate_moments,
+    allocate_rows,
     allocate_statistics,
     as_rows,
     forward_tile,
@@ -42,7 +43,7 @@ def _forward(
     x_ptr, residual_ptr, weight_ptr, bias_ptr, y_ptr, h_ptr, statistics_ptr,
     eps, alpha, M, x_stride, residual_stride,
     N: tl.constexpr, CENTRED: tl.constexpr, ROUND: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    OFFSET: tl.constexpr, FIRST: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Add and normalize ROWS rows; columns beyond the first BLOCK are read twice."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -72,14 +73,18 @@ def _forward(
         store_moments(statistics_ptr + 3 * rows, rstd, mean, missed, rows < M)
     else:
         tl.store(statistics_ptr + rows, rstd, mask=rows < M)
-    y = apply_affine(h * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    standard = h * rstd - missed * rstd
+    if FIRST:  # llama's order rounds before the gain
+        standard = standard.to(h_ptr.dtype.element_ty).to(tl.float32)
+    y = apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
         there = (rows < M) & within(start + columns, N, BLOCK)
         more = _sum(x_ptr, residual_ptr, h_ptr, alpha, start, there, ROUND, False)
-        y = apply_affine(
-            (more - mean) * rstd - missed * rstd, weight_ptr, bias_ptr, start + columns, N
-        )
+        standard = (more - mean) * rstd - missed * rstd
+        if FIRST:
+            standard = standard.to(h_ptr.dtype.element_ty).to(tl.float32)
+        y = apply_affine(standard, weight_ptr, bias_ptr, start + columns, N, OFFSET)
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
 
 
@@ -109,10 +114,11 @@ def _launch_forward(
     centred: bool,
     round_sum: bool,
     widest: bool,
+    offset: float,
+    round_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = torch.promote_types(x.dtype, residual.dtype)
-    h = torch.empty(x.shape, dtype=dtype, device=x.device)
-    y = torch.empty(x.shape, dtype=dtype if widest else x.dtype, device=x.device)
+    h, y = allocate_rows(x, dtype), allocate_rows(x, dtype if widest else x.dtype)
     kept = allocate_moments(x) if centred else allocate_statistics(x)[0]
     if not is_fake(x):
         (rows, m, x_stride), (skip, _, residual_stride) = as_rows(x), as_rows(residual)
@@ -136,6 +142,8 @@ def _launch_forward(
             N=n,
             CENTRED=centred,
             ROUND=round_sum,
+            OFFSET=offset,
+            FIRST=round_first,
             ROWS=tile.rows,
             BLOCK=tile.block,
             warps=tile.warps,
@@ -155,6 +163,8 @@ def _launch_backward(
     learns: bool,
     x_dtype: torch.dtype,
     skip_dtype: torch.dtype | None,
+    offset: float,
+    round_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return norm_backward(
         dy,
@@ -168,11 +178,13 @@ def _launch_backward(
         dtype=x_dtype,
         alpha=alpha,
         skip_dtype=skip_dtype,
+        offset=offset,
+        round_first=round_first,
     )
 
 
 def _save_inputs(ctx, inputs, output) -> None:
-    x, residual, weight, bias, _, ctx.alpha, ctx.centred, _, _ = inputs
+    x, residual, weight, bias, _, ctx.alpha, ctx.centred, _, _, *ctx.order = inputs
     ctx.dtypes = x.dtype, residual.dtype
     ctx.save_for_backward(weight, bias, *output[1:])
 
@@ -197,16 +209,18 @@ def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
             scales or shifts,
             x_dtype,
             None if same or not ctx.needs_input_grad[1] else skip_dtype,
+            *ctx.order,
         )
         dskip = dx if same else dskip
     elif dh is not None:
         dx, dskip = dh.to(x_dtype), dh.to(skip_dtype)  # deep_norm, which weighs, hands out no h
     if not ctx.needs_input_grad[1]:
         dskip = None
-    return dx, dskip, dweight if scales else None, dbias if shifts else None, *[None] * 5
+    return dx, dskip, dweight if scales else None, dbias if shifts else None, *[None] * 7
 
 
-# The last three arguments: is it LayerNorm; round the sum first; is y as wide as h.
+# The last five arguments: is it LayerNorm; round the sum first; is y as wide as h; what is added
+# to the gain; round x̂ before the gain.
 sum_norm = make_differentiable(
     "sum_norm",
     _launch_forward,
@@ -224,11 +238,20 @@ def add_rms_norm(
     weight: Tensor | None = None,
     eps: float = 1e-6,
     round_sum: bool = True,
+    *,
+    offset: float = 0.0,
+    round_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
+    """Return (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N).
+
+    The gain is weight + `offset` (Gemma: 1); `round_first` rounds x̂ to h's dtype before the gain,
+    as Llama does.
+    """
     check_rows("add_rms_norm", x, eps, residual=residual)
     check_parameters("add_rms_norm", x, x.shape[-1], weight=weight)
-    return sum_norm(x, residual, weight, None, eps, 1.0, False, round_sum, False)
+    return sum_norm(
+        x, residual, weight, None, eps, 1.0, False, round_sum, False, offset, round_first
+    )
 
 
 def add_layer_norm(
@@ -242,4 +265,4 @@ def add_layer_norm(
     """Return (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
     check_rows("add_layer_norm", x, eps, residual=residual)
     check_parameters("add_layer_norm", x, x.shape[-1], weight=weight, bias=bias)
-    return sum_norm(x, residual, weight, bias, eps, 1.0, True, round_sum, False)
+    return sum_norm(x, residual, weight, bias, eps, 1.0, True, round_sum, False, 0.0, False)

@@ -48,6 +48,8 @@ def check_eps(name: str, eps: float) -> None:
 
 def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
     """Refuse a dtype that no kernel takes, a place where none runs, another device than `x`'s."""
+    if tensor.is_cuda and tensor.dtype in DTYPES and (tensor is x or tensor.device == x.device):
+        return  # the usual case, at the least cost
     if tensor.dtype not in DTYPES:
         raise TypeError(
             f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "

@@ -25,4 +25,4 @@ def deep_norm(
     """Weigh the skip x, add the branch, normalize; the wider dtype of the two. Shapes (…, N)."""
     check_rows("deep_norm", x, eps, branch=branch)
     check_parameters("deep_norm", x, x.shape[-1], weight=weight, bias=bias)
-    return sum_norm(branch, x, weight, bias, eps, float(alpha), True, True, True)[0]
+    return sum_norm(branch, x, weight, bias, eps, float(alpha), True, True, True, 0.0, False)[0]

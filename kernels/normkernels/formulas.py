@@ -52,11 +52,20 @@ def layer_norm(
 
 
 def add_rms_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None = None, eps: float = 1e-6
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    offset: float = 0.0,
+    round_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Round the sum to the wider dtype, then normalize it; the sum is a result too."""
     h = x + residual
-    return rms_norm(widen(h), weight, eps).to(x.dtype), h
+    if round_first:
+        y = standardize(h, eps).to(h.dtype)
+        return (y if weight is None else weight * y).to(x.dtype), h
+    gain = None if weight is None else offset + widen(weight)
+    return apply_affine(standardize(h, eps), gain).to(x.dtype), h
 
 
 def add_layer_norm(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
 from triton import knobs
 
 # With TRITON_INTERPRET=1, set before the import, kernels run as NumPy code on the CPU.
@@ -35,14 +36,20 @@ def is_fake(x: Tensor) -> bool:
 
 
 def _read_kind(value: Any) -> Any:
-    """Return what Triton specializes a variant on: dtype and alignment, or a number's size."""
-    if isinstance(value, Tensor):
-        return value.dtype, value.data_ptr() % 16 == 0
-    if isinstance(value, int):
-        return value == 1, value % 16 == 0, value >= 2**31
-    if isinstance(value, tuple):
+    """Return what Triton specializes a variant on: dtype and alignment, or a number's size.
+
+    It is asked for each argument of each call, so the tests are those that cost least.
+    """
+    kind = type(value)
+    if kind is Tensor or kind is Parameter:
+        return value.dtype if value.data_ptr() % 16 == 0 else (value.dtype,)
+    if kind is int:
+        return (value == 1) + 2 * (value % 16 == 0) + 4 * (value >= 2**31)
+    if kind is tuple:
         return tuple(map(_read_kind, value))
-    return type(value)
+    if isinstance(value, Tensor):  # of a subclass
+        return value.dtype, value.data_ptr() % 16 == 0
+    return kind
 
 
 def launch(

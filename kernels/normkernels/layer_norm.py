@@ -16,7 +16,6 @@ is in `norm_backward`, which moves 3s. Source: Ba, Kiros and Hinton 2016, arXiv 
 twin: `labkit.norms.layer_norm`.
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -28,6 +27,7 @@ from normkernels.operator import make_differentiable
 from normkernels.rows import (
     all_columns,
     allocate_moments,
+    allocate_rows,
     as_rows,
     forward_tile,
     pack_parameter,
@@ -97,10 +97,11 @@ def store_moments(moments_ptr, rstd, mean, missed, valid):
 
 
 @triton.jit
-def apply_affine(standard, weight_ptr, bias_ptr, columns, N):
-    """Apply gain and shift, where given, in float32."""
+def apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET: tl.constexpr = 0.0):
+    """Apply gain (weight + OFFSET) and shift, where given, in float32."""
     if weight_ptr is not None:
-        standard *= tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
+        gain = tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
+        standard *= gain + OFFSET
     if bias_ptr is not None:
         standard += tl.load(bias_ptr + columns, mask=columns < N, other=0).to(tl.float32)
     return standard
@@ -109,7 +110,7 @@ def apply_affine(standard, weight_ptr, bias_ptr, columns, N):
 def _launch_forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    y, statistics = torch.empty(x.shape, dtype=x.dtype, device=x.device), allocate_moments(x)
+    y, statistics = allocate_rows(x), allocate_moments(x)
     if not is_fake(x):
         rows, m, stride = as_rows(x)
         n = x.shape[-1]

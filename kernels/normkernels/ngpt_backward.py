@@ -25,7 +25,7 @@ from torch import Tensor
 
 from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import Tile, as_rows, backward_tile, is_long, within
+from normkernels.rows import Tile, allocate_rows, as_rows, backward_tile, is_long, within
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of, load, share_of
 
@@ -115,7 +115,7 @@ def ngpt_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return dx, dbranch and, if α `learns`, dalpha; else that is empty."""
     n = x.shape[-1]
-    dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, branch))
+    dx, dbranch = allocate_rows(x), allocate_rows(branch)
     dalpha = torch.empty_like(alpha) if learns else x.new_empty(0)
     if is_fake(x):
         return dx, dbranch, dalpha

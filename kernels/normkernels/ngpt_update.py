@@ -17,7 +17,7 @@ from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.ngpt_backward import ngpt_backward
 from normkernels.operator import make_differentiable
-from normkernels.rows import Tile, as_rows, forward_tile, pack_parameter
+from normkernels.rows import Tile, allocate_rows, as_rows, forward_tile, pack_parameter
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of, load, share_of
 
@@ -62,7 +62,7 @@ def _forward(
 
 def _launch_forward(x: Tensor, branch: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
     dtype = torch.promote_types(x.dtype, branch.dtype)
-    h = torch.empty(x.shape, dtype=dtype, device=x.device)
+    h = allocate_rows(x, dtype)
     lengths = torch.empty((*x.shape[:-1], 2), dtype=torch.float32, device=x.device)
     if not is_fake(x):
         (x, m, x_stride), (branch, _, branch_stride), n = as_rows(x), as_rows(branch), x.shape[-1]

@@ -22,7 +22,15 @@ from torch import Tensor
 
 from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import all_columns, as_rows, backward_tile, is_long, pack_parameter, within
+from normkernels.rows import (
+    all_columns,
+    allocate_rows,
+    as_rows,
+    backward_tile,
+    is_long,
+    pack_parameter,
+    within,
+)
 
 
 @triton.jit
@@ -152,7 +160,7 @@ def norm_backward(
     """
     n = z.shape[-1]
     shifts = learns and bias is not None
-    dz = torch.empty(z.shape, dtype=dtype or z.dtype, device=z.device)
+    dz = allocate_rows(z, dtype)
     # Each empty result is one of its own: those of an operator may not share memory. The kernel
     # sums both or dg alone: where only a shift learns, dweight is room for what nobody asked for.
     dskip = z.new_empty(0) if skip_dtype is None else torch.empty_like(dz, dtype=skip_dtype)

@@ -37,7 +37,7 @@ from normkernels.launch import is_fake, launch
 from normkernels.operator import make_differentiable
 from normkernels.qk_norm_rope_backward import qk_norm_rope_backward
 from normkernels.qk_norm_rope_inputs import check, make_cos_sin
-from normkernels.rows import pack_parameter
+from normkernels.rows import allocate_rows, pack_parameter
 from normkernels.sizes import cdiv
 
 
@@ -125,7 +125,7 @@ def _launch_forward(
     offset: float,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    q_out, k_out = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
+    q_out, k_out = allocate_rows(q), allocate_rows(k)
     if is_fake(q):
         return q_out, k_out
     (q, q_strides), (k, k_strides) = see_heads(q), see_heads(k)

@@ -20,7 +20,6 @@ in float32 registers until its last token. It leaves one row of sums for each he
 added over programs (a gain for each head), or over programs and heads (a gain that all share).
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -36,7 +35,7 @@ from normkernels.heads import (
 )
 from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import pack_parameter
+from normkernels.rows import allocate_rows, pack_parameter
 from normkernels.sizes import cdiv
 
 _PER_PROCESSOR = 4
@@ -168,7 +167,7 @@ def qk_norm_rope_backward(
     learns_k: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
-    dq, dk = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
+    dq, dk = allocate_rows(q), allocate_rows(k)
     dq_weight, dk_weight = (
         w.new_empty(w.shape) if learns and w is not None else q.new_empty(0)
         for w, learns in ((q_weight, learns_q), (k_weight, learns_k))

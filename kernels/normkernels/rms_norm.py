@@ -24,6 +24,7 @@ from normkernels.norm_backward import norm_backward
 from normkernels.operator import make_differentiable
 from normkernels.rows import (
     all_columns,
+    allocate_rows,
     allocate_statistics,
     as_rows,
     forward_tile,
@@ -81,7 +82,7 @@ def _launch_forward(
     dtype = x.dtype
     if round_first and weight is not None:
         dtype = torch.promote_types(x.dtype, weight.dtype)
-    y = torch.empty(x.shape, dtype=dtype, device=x.device)
+    y = allocate_rows(x, dtype)
     (rstd,) = allocate_statistics(x)
     if not is_fake(x):
         rows, m, stride = as_rows(x)

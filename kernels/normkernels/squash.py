@@ -10,7 +10,6 @@ has statistics: programs own chunks of columns at any length. Bytes for each val
 from collections.abc import Callable
 from functools import cache
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -19,7 +18,7 @@ from normkernels.checks import check_parameters, check_rows, check_tensor
 from normkernels.curves import evaluate_curve, read_number
 from normkernels.launch import is_fake, launch
 from normkernels.operator import make_differentiable
-from normkernels.rows import Tile, as_rows, pack_parameter
+from normkernels.rows import Tile, allocate_rows, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
 from normkernels.squash_backward import squash_backward
 
@@ -61,7 +60,7 @@ def make_squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
         weight: Tensor | None,
         bias: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        y = allocate_rows(x)
         if not is_fake(x):
             (rows, m, stride), n = as_rows(x), x.shape[-1]
             tile = _forward_tile(n)

@@ -20,7 +20,7 @@ from torch import Tensor
 from normkernels.curves import evaluate_curve, read_number
 from normkernels.launch import count_processors, is_fake, launch
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import Tile, as_rows, pack_parameter
+from normkernels.rows import Tile, allocate_rows, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
 
 
@@ -96,7 +96,7 @@ def squash_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return dx, dweight, dbias (if `learns`), dalpha, dshift (if `steers`); else empty."""
     n, shifts = x.shape[-1], bias is not None
-    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    dx = allocate_rows(x)
     dweight, dbias = (_allocate_like(p, learns, x) for p in (weight, bias))
     dalpha, dshift = (_allocate_like(p, steers, x) for p in (alpha, shift))
     if is_fake(x):

@@ -146,8 +146,8 @@ def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Te
     if not fits or not accepts_tensors(write, stream, weight, bias):
         return None
     eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps  # pyright: ignore
-    # The last three: is it LayerNorm; round the sum first; a result as wide as the sum, as autocast
-    # has it, whose writes are narrower than the stream.
+    # After `centred`: round the sum first; a result as wide as the sum, as autocast has it, whose
+    # writes are narrower than the stream; add 0 to the gain; do not round before it.
     return get_kernels().add_norm.sum_norm(
-        write, stream, weight, bias, eps, 1.0, centred, True, True
+        write, stream, weight, bias, eps, 1.0, centred, True, True, 0.0, False
     )

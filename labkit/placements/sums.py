@@ -23,13 +23,22 @@ def add_rms_norm(
     weight: Float[Tensor, " dim"] | None = None,
     eps: float = 1e-6,
     round_sum: bool = True,
+    *,
+    offset: float = 0.0,
+    round_first: bool = False,
 ) -> tuple[Float[Tensor, "*leading dim"], Float[Tensor, "*leading dim"]]:
     """Return RMSNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
 
-    The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
+    The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32. The gain
+    is weight + `offset` (Gemma: 1); `round_first` rounds x̂ to h's dtype before it, as Llama does.
     """
     h, read = _add_residual("add_rms_norm", x, residual, 1.0, eps)
-    return rms_norm(at_least_float32(h) if round_sum else read, weight, eps).to(x.dtype), h
+    read = at_least_float32(h) if round_sum else read
+    gain = weight if weight is None or offset == 0 else at_least_float32(weight) + offset
+    if round_first:
+        y = rms_norm(read, None, eps).to(h.dtype)
+        return (y if gain is None else gain * y).to(x.dtype), h
+    return rms_norm(read, gain, eps).to(x.dtype), h
 
 
 def add_layer_norm(

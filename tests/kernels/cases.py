@@ -125,6 +125,21 @@ CASES = [
         total=lambda x, residual, **_: x + residual,
     ),
     Case(
+        "add_rms_norm:llama",
+        lambda make: norm(make, "x", "residual", coarse=True),
+        rows=("x", "residual"),
+        roundings=2,
+        total=lambda x, residual, **_: x + residual,
+        options={"round_first": True},
+    ),
+    Case(
+        "add_rms_norm:gemma",
+        lambda make: norm(make, "x", "residual", coarse=True),
+        rows=("x", "residual"),
+        total=lambda x, residual, **_: x + residual,
+        options={"offset": 1.0},
+    ),
+    Case(
         "add_layer_norm",
         lambda make: norm(make, "x", "residual", coarse=True, shift=True),
         rows=("x", "residual"),
