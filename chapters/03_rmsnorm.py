@@ -11,15 +11,15 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) only
-divide, by the root mean square; Llama followed. But add 10 to every embedding: LayerNorm does not notice, RMSNorm does. And then a textbook
-variance in bfloat16 all but stalls training. What does subtracting the mean do, and when may a norm skip it?
+divide, by the root mean square, and so does Llama. But add 10 to every embedding: LayerNorm's output stays, RMSNorm's changes. Then a textbook
+variance in bfloat16 all but stops training. What does subtracting the mean do, and when may a norm skip it?
 
 **In short.**
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms end level. Where tokens consist mostly of their mean, RMSNorm needs a larger
-  learning rate and still ends at a higher loss.
+- Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms reach the same loss, within our margin. Where tokens consist mostly of
+  their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
 - On such tokens a textbook formula for the variance breaks in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
 """
 
@@ -74,9 +74,9 @@ tokens = {"a": [3.0, 1.0, -1.0, 5.0], "b": [1.0, 3.0, 5.0, -1.0]}
 plots.shadow(
     tokens,
     {"as they are": 0, "10 added to every channel": 10},
-    caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1) beside the line of equal channels. LayerNorm first "
-    "drops a token's shadow on that line (dashed); what is left of the two points in opposite directions, whatever was added. "
-    "RMSNorm keeps the direction of the arrow. Add 10 to every channel, and the two nearly become one.",
+    caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1), and the line on which all channels are equal. LayerNorm first "
+    "subtracts a token's shadow on that line, its projection (dashed). The two remainders point in opposite directions, whatever was added to all channels. "
+    "RMSNorm keeps the direction of each arrow. Add 10 to every channel, and the two directions are nearly the same.",
 ).named("beside-the-line")
 
 # %% [markdown]
@@ -90,10 +90,10 @@ $(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm makes it $a/
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
 
-No mean, and usually no shift. A learned gain $g_i$ per channel stays.
+It subtracts no mean and usually adds no shift. Each channel keeps a learned gain $g_i$.
 
 The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
-Pythagoras in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
+this is Pythagoras' theorem in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
 is the mean, and its distance from the line is the standard deviation. Add 10 and only the shadow grows:
 """
 
@@ -106,8 +106,8 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 
 # %% [markdown]
 r"""
-RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. What tells them apart is their deviations from the mean. These held 5 parts in 9 of the
-energy (the sum of squares), and now hold 5 in 149. LayerNorm has not noticed. Everything that can go wrong without the subtraction is in this
+RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These held 5/9 of the
+energy (the sum of squares), and now hold 5/149. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
 picture.
 
 ### What the subtraction removes
@@ -117,8 +117,8 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-gain and shift aside. Leaving out $P$ loses an invariance. Both norms forget how *long* a token is. Only LayerNorm
-forgets where it stands along $\mathbf 1$.
+gain and shift aside. Without $P$ one invariance is lost. Both norms are invariant to the *length* of a token. Only LayerNorm
+is also invariant to the token's component along $\mathbf 1$.
 """
 
 # %%
@@ -130,7 +130,7 @@ exact(
 ).claim(
     "03-layer-is-rms-of-projection",
     "< 1e-12",
-    "LayerNorm is RMSNorm after the projection off the line of ones.",
+    "LayerNorm is RMSNorm after a projection that subtracts the mean.",
     found="LN(x) and RMSNorm(Px) differ by at most {mean:.1e}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Gupta et al. 2024, arXiv 2409.12951",
 )
@@ -152,8 +152,8 @@ differ = [what for what in changed if (what in keeps[layer_norm]) != (what in ke
 exact(len(differ)).claim(
     "03-only-recentring-is-lost",
     "in [1, 1]",
-    "Of LayerNorm's invariances RMSNorm loses re-centring alone.",
-    found="Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the norms treat {mean:.0f} differently: {which}.",
+    "Of LayerNorm's invariances, RMSNorm lacks only re-centring.",
+    found="Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the two norms treat {mean:.0f} differently: {which}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (invariance analysis)",
     beside={"rows": len(changed), "which": ", ".join(differ)},
 )
@@ -165,8 +165,8 @@ The subtraction removes one direction out of $d$: at width 4096, on average one 
 ### Your turn
 
 **1 (in code, 10 minutes).** Write RMSNorm. Three decisions are hidden in its one line: the squares of half-precision
-numbers are summed in float32 (float64 stays float64), $\epsilon$ stands under the root, and the result is rounded
-once, at the very end. The check names what is wrong.
+numbers are summed in float32 (float64 stays float64), $\epsilon$ is added under the root, and the result is rounded
+once, at the very end. The check names your mistake.
 """
 
 
@@ -208,7 +208,7 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
-The backward pass has one step less, too. Let $y$ be the output and $g$ its gradient. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
+The backward pass is one step shorter, too. Let $y$ be the output and $g$ its gradient. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
 LayerNorm also removes the mean of $g$.
 """
 
@@ -238,7 +238,7 @@ r"""
 ### Pre-Norm models do not need the mean
 
 [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a
-Pre-Norm model *every* reader of the stream looks through a norm. If all of them are LayerNorms, the stream's
+Pre-Norm model *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
 component along $\mathbf 1$ is written, carried and never read. So take it out at the source: subtract the mean over
 channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$
 in place of $x$, always. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
@@ -270,7 +270,7 @@ for gain in [p for name, p in model.named_parameters() if "norm" in name]:
 exact((with_rms_norm(model)(text) - model(text)).abs().max(), tolerance=1e-10).claim(
     "03-pre-layer-becomes-pre-rms",
     "< 1e-10",
-    "Every Pre-Norm model whose LayerNorms have no shift is one with RMSNorm.",
+    "Every Pre-Norm model whose LayerNorms have no shift equals a model with RMSNorm.",
     found="After centring the weights, the logits differ by at most {mean:.1e}.",
     source="Jiang et al. 2023, arXiv 2305.14858",
     published="equal in exact arithmetic",
@@ -280,18 +280,18 @@ exact((with_rms_norm(model)(text) - model(text)).abs().max(), tolerance=1e-10).c
 r"""
 <details><summary>And with a shift, or with a tied head?</summary>
 
-A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads. An output head that
+A shift $\beta$, which RMSNorm usually lacks, becomes the bias $W\beta$ of the matrix $W$ after the norm. An output head that
 shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is closed for Pre-Norm: without the subtraction no function is lost. Two are open: does *training* find the function as easily, and what
-is gained?
+So one question is answered for Pre-Norm: without the subtraction no function is lost. Two are open: does *training* find the function as easily, and what
+does RMSNorm save?
 
-Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Beside a large model's matrices that is nothing. What a norm
-costs is memory traffic: read a row, write a row. A fused kernel keeps the row on the chip in between, whichever of the
+Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with a large model's matrices that is nothing. The cost of a norm
+is memory traffic: it reads a row and writes a row. A fused kernel keeps the row on the chip in between, whichever of the
 two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
-**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels. Shelf D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
+**Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
 """
 
 # %%
@@ -299,8 +299,8 @@ saved, matrices = 2 * 2 * 8192 * 80, 2 * 70.6e9  # mean and subtraction, 80 laye
 exact(100 * saved / matrices).claim(
     "03-saved-operations-are-few",
     "< 0.01",
-    "The operations that RMSNorm saves are few.",
-    found="Sum and subtraction, the shift not counted, are {mean:.4f} % of the {matrices:.0f} billion operations that a token costs Llama 3 70B.",
+    "RMSNorm saves few operations.",
+    found="The sum and the subtraction (the shift is not counted) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
     source="counted from the model's sizes; two operations a parameter and token",
     beside={"matrices": matrices / 1e9},
 )
@@ -330,26 +330,27 @@ computed(proportion([rms > layer for rms, layer in pairs]), unit="turns", tolera
 r"""
 ## Predict
 
-Between which two numbers would you bet that each answer lies? Write them down before you read on. The last three belong to the second half, on number formats. A
+For each question, give a range in which you expect the answer to lie. Write it down before you read on. The last three questions belong to the second half, on number formats. A
 *one-pass* variance is $\frac1d\sum x_i^2 - \mu^2$; bfloat16 keeps 8 significant bits.
 
 | question | axis | ours |
 | --- | --- | --- |
-| Each at its own learning rate, what is RMSNorm's loss minus LayerNorm's? <!-- 03-rms-equals-layer-on-text --> | −0.05 to 0.05 nats | <details><summary>show</summary>Each at its own learning rate, the two norms end at the same loss.</details> |
-| Add 10 to every channel. How much higher does RMSNorm end, at its own best rate? (Negative: lower.) <!-- 03-an-offset-hurts-rms --> | −0.2 to 0.2 nats | <details><summary>show</summary>Add 10 to every channel: RMSNorm ends higher, even at its own best rate.</details> |
-| Add 10 to every channel, and follow the mean through RMSNorm's stream, at its best rate. At its lowest, what share of what entered is left? <!-- 03-rms-learns-to-remove-the-mean --> | 0 to 100 % | <details><summary>show</summary>RMSNorm's blocks learn to take that mean out of the stream.</details> |
-| Add 10 to every channel. How many times as large as without it does the rest of the stream end, at one and the same rate? <!-- 03-the-offset-makes-the-stream-smaller --> | 0.1 to 10 times, log | <details><summary>show</summary>At one and the same rate, the rest of the stream ends smaller with the 10 than without.</details> |
+| With both learning rates tuned, what is RMSNorm's loss minus LayerNorm's? <!-- 03-rms-equals-layer-on-text --> | −0.05 to 0.05 nats | <details><summary>show</summary>With both learning rates tuned, the two norms reach the same loss.</details> |
+| Add 10 to every channel. With both learning rates tuned, what is RMSNorm's loss minus its loss without the 10? <!-- 03-an-offset-hurts-rms --> | −0.2 to 0.2 nats | <details><summary>show</summary>With the 10, RMSNorm's loss is higher, even at its best learning rate.</details> |
+| Add 10 to every channel, and follow the mean of the stream through RMSNorm's model, at its best learning rate. Where the mean is lowest, what share of the embedding's mean is left? <!-- 03-rms-learns-to-remove-the-mean --> | 0 to 100 % | <details><summary>show</summary>RMSNorm's blocks learn to remove that mean from the stream.</details> |
+| Split the stream into its mean and the rest. At the same learning rate, how many times as large is the rest at the end of the stream with the 10 as without it? <!-- 03-the-offset-makes-the-stream-smaller --> | 0.1 to 10 times, log | <details><summary>show</summary>At the same learning rate, the rest is smaller at the end of the stream with the 10 than without it.</details> |
 | As what power of the mean does the error of a one-pass variance grow? <!-- 03-one-pass-error-grows-as-the-square --> | 0 to 4 | <details><summary>show</summary>The error of a one-pass variance grows as the square of the mean.</details> |
-| Near a mean of 30 standard deviations, what share of one-pass variances in bfloat16 is off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | 0 to 100 % | <details><summary>show</summary>Near a mean of 30 standard deviations bfloat16 gets no one-pass variance right, and every two-pass one.</details> |
-| At an offset of 10, what does a one-pass variance in bfloat16 cost after 150 steps, against two passes? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | −0.5 to 1.5 nats | <details><summary>show</summary>One-pass variances in bfloat16 all but stop training at an offset of 10; without the offset they do nothing.</details> |
+| Near a mean of 30 standard deviations, what share of one-pass variances in bfloat16 is off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | 0 to 100 % | <details><summary>show</summary>Near a mean of 30 standard deviations no one-pass variance in bfloat16 is right, and every two-pass variance is.</details> |
+| With 10 added to every channel, how much higher is the loss after 150 steps with one-pass variances in bfloat16 than with two-pass variances? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | −0.5 to 1.5 nats | <details><summary>show</summary>With the 10, one-pass variances in bfloat16 all but stop training. Without it they do no harm.</details> |
 
 ## Does training miss the mean?
 
 ### The loss
 
-The book trains the same recipes at several sizes, the *rungs* of a *ladder*, each long enough to be compared. Rung S, the smallest, has six blocks of width 32, which read 20
-characters a parameter in 3,200 updates. Each arm tries at least seven learning rates; fresh seeds report. LayerNorm has a gain and a shift, RMSNorm a gain, so the arms differ in the shift, too; we did not separate the two.
-We call two norms equal if they differ by less than 0.009 nats, less than a quarter of the cost of a rate that is off by a factor of $\sqrt{10}$.
+The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. Size S, the smallest, has six blocks of width 32, which read 20
+characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
+We did not separate the two differences.
+We call two norms equal if their losses differ by less than 0.009 nats. That is less than a quarter of the cost of a learning rate that is off by a factor of $\sqrt{10}$.
 """
 
 # %%
@@ -380,8 +381,8 @@ plots.dots(
     },
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
-    caption="Each at its own best rate, on rung S, the smallest, alone. What we call equal lies between the outer lines. "
-    "Even a model without norms ends close by, at a rate that was found for it.",
+    caption="Test losses of models with RMSNorm and without norms, compared with LayerNorm's mean, at size S only. Each learning rate is tuned. Losses between the outer lines count as equal. "
+    "Even the model without norms comes close, at a learning rate that was tuned for it.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
 
@@ -390,7 +391,7 @@ ahead["pre"].claim(
     "03-rms-equals-layer-on-text",
     f"in [-0.009, 0.009] of {effect}",
     "Each at its own rate, RMSNorm and LayerNorm end at the same loss.",
-    found="RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats; a rate off by a factor √10 costs {effect_of_a_rate:.3f}.",
+    found="RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats. A learning rate that is off by a factor √10 costs {effect_of_a_rate:.3f} nats.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Zhuo et al. 2025, arXiv 2503.04598 v4, Table 8",
     published="2.7631 (RMS) against 2.7639 (LN) at 550M parameters",
     beside={"effect_of_a_rate": effect},
@@ -400,7 +401,7 @@ ahead["pre"].claim(
 r"""
 ### How large is the mean?
 
-RMSNorm may end a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
+RMSNorm's loss may be a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
 $\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
 for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short a
 training to rank losses.
@@ -432,7 +433,7 @@ shares["rms"].claim(
     "03-token-mean-is-small-rms",
     "< 0.05",
     "In language models the mean holds hardly any of a hidden vector's energy.",
-    found="Trained with RMSNorm, the mean holds {mean:.1%} of the stream's energy, with LayerNorm {layer:.1%}; a random "
+    found="The mean holds {mean:.1%} of the stream's energy in models with RMSNorm, and {layer:.1%} with LayerNorm; a random "
     "direction would hold {random:.1%}.",
     source="Gupta et al. 2024, arXiv 2409.12951",
     beside={
@@ -446,15 +447,15 @@ shares["rms"].claim(
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
 models. With RMSNorm the share is about that of chance, $1/32$ at this width and $1/4096$ at width 4096. With LayerNorm the share is smaller
-still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$ and are never taught to write a mean. Adam rescales each entry by
-itself, which brings a little back.
+still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$ and are never taught to write a mean. Adam rescales each entry
+separately, which brings a little of the mean back.
 
 ### When the mean is large
 
-So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. Embeddings start with size 1 per channel. So a token's RMS is now
-about 10, nearly all of it mean, and what tells tokens apart reaches the matrices ten times smaller. Matrices ten times as large would make up for
-it, and so would embeddings. But Adam moves a weight by about one learning rate a step, however small the gradient, so this
-takes ten times the steps, or ten times the rate.
+So we give tokens a mean: we add 10 to every channel of every embedding, in the six blocks of size S. Embeddings start with an RMS of 1. So a token's RMS is now
+about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would make up for
+that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient, so this
+takes ten times as many steps, or ten times the learning rate.
 """
 
 # %%
@@ -468,7 +469,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-Five other seeds report, at every rate from the plain model's best to the best with the offset. The model without an offset gets the same rates,
+Five other seeds evaluate every learning rate from the plain model's best to the best with the offset. We train the model without the offset at the same learning rates,
 so that only the offset differs:
 """
 
@@ -496,8 +497,8 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     reference=ladder.references(sizes.rung),
-    caption="The offset moves RMSNorm's curve to the right: behind at low rates, and the last to suffer from high ones. "
-    "LayerNorm's, run without the offset, would by its algebra be the same with it.",
+    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: its loss is higher at low learning rates, and it is the last to suffer from high ones. "
+    "LayerNorm was trained without the offset. By algebra its curve would be the same with it.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
@@ -526,8 +527,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 ).claim(
     "03-an-offset-hurts-rms",
     "> 0",
-    "RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
-    found="With the offset RMSNorm ends {mean:.3f} nats higher, each at its best rate ({its_rate:g} with, {plain_rate:g} without); with it at {half:g}, {at_half:.3f} higher.",
+    "On tokens that are mostly mean RMSNorm's loss is higher, even at its best learning rate.",
+    found="With the offset RMSNorm's test loss is {mean:.3f} nats higher, each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without). With the offset at {half:g} it is {at_half:.3f} nats higher.",
     source="this book: RMSNorm is not re-centring invariant",
     beside={
         "plain_rate": plain_rate,
@@ -540,14 +541,15 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 
 # %% [markdown]
 r"""
-The model does want a larger rate, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low rates the model with it ends higher; at rates that are too high it ends lower than either norm without.
-But part of the loss stays at every rate, and why we cannot say. And "its own best rate" is a range: five seeds hardly tell
-the two highest of these rates apart. So the card's interval is widened by what may be lost when one seed chooses.
+With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss with the offset is higher.
+At learning rates that are too high it is lower than that of either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
+And "its best learning rate" is a range: five seeds hardly distinguish the two highest of these learning rates. So the card's interval also contains
+the uncertainty from choosing the learning rate with one seed.
 
-### Subtract, or outgrow?
+### Do the blocks subtract the mean, or outgrow it?
 
 We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block. But
-a share can fall in two ways: the mean can shrink (*subtract*), or everything else can grow (*outgrow*). Take the stream apart: its mean, and the rest.
+a share can fall in two ways: the mean can shrink (*subtract*), or everything else can grow (*outgrow*). So we split the stream into its mean and the rest.
 """
 
 
@@ -576,8 +578,8 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"What happens to the offset's mean depends on the rate. Both lines of the rest are at the rate {its_rate:g}: "
-    "it grows in both models, with the offset far less than without.",
+    caption=f"RMS of the mean and of the rest of the stream, by block. How much of the offset's mean is removed depends on the learning rate. Both lines of the rest are at the learning rate {its_rate:g}: "
+    "the rest grows in both models, with the offset far less than without it.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
@@ -592,8 +594,8 @@ kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
 kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
     "< 0.5",
-    "RMSNorm's blocks learn to take half of the mean out of the stream, or more, at every rate.",
-    found="At its lowest the mean is {first:.0%} of what the embedding brought at the rate {low:g}, and {mean:.0%} at {high:g}.",
+    "At every learning rate RMSNorm's blocks learn to remove half of the mean from the stream, or more.",
+    found="Where it is lowest, the stream's mean is {first:.0%} of the embedding's mean at the learning rate {low:g}, and {mean:.0%} at {high:g}.",
     source="this book, a prediction",
     beside={
         "first": kept[between[0]],
@@ -606,10 +608,10 @@ kept[its_rate].tuned().claim(
 
 # %% [markdown]
 r"""
-At the plain model's own rate the first blocks do take out most of the mean. At the highest of these rates, the one that was chosen, they
-hardly touch it. Do they *outgrow* it instead?
-At each of these rates the rest ends larger than the mean. But any stream grows with its learning rate. To see what the
-offset does, compare with a model without it at the same rate:
+At the plain model's best learning rate the first blocks do remove most of the mean. At the highest of these learning rates, which is the tuned one with the offset, they
+remove hardly any of it. Do they *outgrow* the mean instead?
+At each of these learning rates the rest is larger than the mean at the end of the stream. But any stream grows with its learning rate. To isolate the effect of the
+offset, we compare with a model without it at the same learning rate:
 """
 
 # %%
@@ -635,7 +637,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
     "< 1",
     "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    found="The rest is {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; a seed's largest ratio averages {mean:.2f}.",
+    found="With the offset the rest is {first:.2f} times as large as without it at the learning rate {low:g}, and {last:.2f} times at {high:g}. The largest ratio of each seed averages {mean:.2f}.",
     source="this book, a prediction",
     beside={
         "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
@@ -650,10 +652,10 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 
 # %% [markdown]
 r"""
-**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the rate: at the same rate it ends smaller with the offset than without, by little at the lowest of these rates, by far at the highest. **How much of
-the mean they subtract depends on the rate:** the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
-stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10. The experiment shows what LayerNorm's first
-step insures against.
+**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the learning rate. At the same learning rate it is smaller at the end with the offset than without it: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
+the mean the blocks subtract depends on the learning rate.** The first blocks remove most of it at a low learning rate and hardly any at a high one, and later blocks add some back. We did not measure whether the matrices that read the
+stream learn to ignore the rest of the mean. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
+protects.
 
 *By hand.* A probe reports an RMS of 13 for a token, and a mean of 12. What share of its energy is mean? And how many times smaller do differences between tokens come out of RMSNorm than out of LayerNorm?
 
@@ -694,8 +696,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-The subtraction $x_i - \mu$, which *Transformer Anatomy*, part 7, blames, is innocent: two passes do it too, and get the variance right here. The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
-positive numbers, and such a sum cannot cancel. The statistic is safe, the output is not: at a mean of 30 deviations all outputs lie near 1, where steps of $2^{-7}$ are coarse beside differences of $1/30$.
+*Transformer Anatomy*, part 7, blames the subtraction $x_i - \mu$. But two passes perform this subtraction, too, and get the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+positive numbers, and such a sum cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
 
@@ -742,9 +744,9 @@ plots.explore(
     [0, 3, 10, 15, 20, 29.9, 30],
     "offset-and-variance",
     label="mean / standard deviation",
-    caption="Variances of 500 tokens of width 4096 in bfloat16. One pass jumps to a coarser and coarser grid. From a mean "
-    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
-    "digit of the mean. The two-pass variance and RMSNorm's mean square stay where they are.",
+    caption="Variances of 500 tokens of width 4096, computed in bfloat16. As the mean grows, one-pass variances fall on a coarser and coarser grid. From a mean "
+    "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
+    "digit of the mean. The two-pass variance and RMSNorm's mean square do not move.",
 )
 
 # %%
@@ -757,8 +759,8 @@ computed(
 ).claim(
     "03-one-pass-loses-the-variance",
     "> 0.99",
-    "Near a mean of 30 standard deviations no one-pass variance in bfloat16 is near the true one.",
-    found="At {means} means from {first:.0f} to {last:.1f} deviations {k} of {n} one-pass variances miss by 100 % or more; {least:.0%} to {most:.0%} are not positive.",
+    "Near a mean of 30 standard deviations no one-pass variance in bfloat16 is close to the true one.",
+    found="At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances are off by 100 % or more. Depending on the mean, {least:.0%} to {most:.0%} are not positive.",
     source="rounding analysis above: multiples of 4",
     beside={
         "means": len(near_30),
@@ -771,9 +773,9 @@ computed(
 
 # %% [markdown]
 r"""
-Two passes have an error of their own: they subtract a *rounded* mean. If that is off by $\delta$, the variance comes out as
-$\sigma^2 + \delta^2$. A mean of 30 is a number of the format, and $\delta$ is small; $30\tfrac1{16}$ lies half-way between two
-of them, and $\delta$ is as large as it gets.
+Two passes make a different error: they subtract a *rounded* mean. If that is off by $\delta$, the variance comes out as
+$\sigma^2 + \delta^2$. If the mean is 30, which is a number of the format, $\delta$ is small. If it is $30\tfrac1{16}$, half-way between two
+such numbers, $\delta$ is as large as it can be.
 """
 
 # %%
@@ -798,16 +800,16 @@ computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).clai
     "03-two-passes-and-rms-are-safe",
     "< 0.01",
     "Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
-    found="At five means up to {most:.0f} the relative errors of two passes and RMSNorm's mean square are at most {on_grid:.4f}; half-way between bfloat16's numbers, {mean:.4f}.",
+    found="At five means up to {most:.0f} the relative errors of two passes and of RMSNorm's mean square are at most {on_grid:.4f}; at means half-way between two numbers of bfloat16 they are at most {mean:.4f}.",
     source="rounding analysis above",
     beside={"most": max(means), "on_grid": fmean(worst(means, s) for s in draws)},
 )
 
 # %% [markdown]
 r"""
-Where is the cliff in other formats? Both terms of the difference are near $\mu^2$, and a format with $p$
+At which mean is no digit of the one-pass variance left, in any format? Call it the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
 significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
-as the *square* of the mean, and nothing is left at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
+as the *square* of the mean, and the cliff is at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
 float16, 4096 in float32.
 """
 
@@ -834,8 +836,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"nothing left": 1.0},
-    caption="One pass: three formats, three nearly parallel lines that rise as the square of the mean until nothing "
-    "is left. Two passes, up to a mean of 30, stay where they start. (Beyond 255 float16 has no squares.)",
+    caption="Relative error of the variance against the mean. With one pass the three formats give three nearly parallel lines, which rise as the square of the mean until no digit "
+    "is left. With two passes the error does not grow, up to a mean of 30. (In float16 the squares of numbers beyond 255 overflow.)",
     provenance=lab.provenance(),
 ).named("error-by-mean")
 
@@ -853,11 +855,11 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
 
 # %% [markdown]
 r"""
-Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations,
-not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
+Kernels that read a row once but accumulate in float32 move the cliff from 16 to 4096 standard deviations.
+They do not remove it. Two passes do not remove it, either: $\delta$ is at most half the distance between two numbers of the format, and beyond
 $2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a number of the format
-shows next to no error. One half-way between two shows the most: far enough out, the variance comes out about twice as large as it is. In the table
-$\sigma^2$ is that of the token as stored, which rounding has already changed.
+causes next to no error. A mean half-way between two such numbers causes the most: if it is large enough, the variance comes out about twice as large as it is. In the table,
+$\sigma^2$ is the variance of the token as stored, which rounding has already changed.
 """
 
 # %%
@@ -879,9 +881,9 @@ plots.table(rows, digits=2)
 
 # %% [markdown]
 r"""
-That far out the format can hardly hold the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
-subtracts nothing. What ends it is the range of a format. In bfloat16 and float32 that is far away. In float16 squares
-overflow from 256 on, and a norm that takes them there returns 0. Two passes square only what is left without the mean:
+At such means the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
+subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16 squares
+overflow from 256 on, and a norm that computes them in float16 returns 0. Two passes square only deviations from the mean:
 """
 
 # %%
@@ -893,7 +895,7 @@ print("two-pass variance", variance_in(token, "float16").item())
 r"""
 ### Training with a one-pass variance
 
-Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, and in bfloat16 by two passes and by one; nothing else is rounded. The offset lies short of the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are ½ apart already. A variance
+Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. A variance
 of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
 about 316 times too large.
 """
@@ -917,8 +919,8 @@ below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
-    caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide. With one pass most of them end not far below "
-    "what letter frequencies give; one gets away late, and 150 steps do not say whether the others would.",
+    caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass most runs reach a loss only a little lower than "
+    "that of letter frequencies. One run improves late, and 150 steps do not show whether the others would.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
 
@@ -932,7 +934,7 @@ price.claim(
     "03-one-pass-bf16-breaks-training",
     "> 0.2",
     "Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
-    found="With an offset of 10, the one-pass variance in bfloat16 costs {mean:.2f} nats after {steps} steps against two passes.",
+    found="With an offset of 10, the test loss after {steps} steps is {mean:.2f} nats higher with one-pass variances in bfloat16 than with two-pass ones.",
     source="Transformer Anatomy, part 7: normalization must always run in float32",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
     beside={"steps": sizes.steps},
@@ -942,7 +944,7 @@ price.claim(
 r"""
 ### No effect on ordinary activations
 
-And without the offset? The formula that has just failed, on ordinary tokens:
+And without the offset? We train with the formula that has just failed, on ordinary tokens:
 """
 
 # %%
@@ -958,36 +960,36 @@ And without the offset? The formula that has just failed, on ordinary tokens:
 
 # %% [markdown]
 r"""
-Nothing happens, and the first half says why: ordinary tokens have hardly any mean, so they stand far from a cliff at 16
-standard deviations. To keep norms in float32 is a safe rule, but what it guards against is
-one formula, on one kind of token. Accumulate in float32 and centre before squaring; then input and output of a norm may
-both be bfloat16, as fused kernels have them. Other formats, from float16 to four bits, are on shelf D:
+The loss does not change beyond our margin, and the first half of the chapter explains why: ordinary tokens have hardly any mean, so they are far from a cliff at 16
+standard deviations. Keeping norms in float32 is a safe rule, but it protects against
+one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
+its input and output may both be in bfloat16, as in fused kernels. Appendix D has other formats, from float16 to four bits:
 [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width).
 
 ### Small print: ε and the last rounding
 
-**Where ε stands.** The paper prints none. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
-[T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$;
-the authors' own torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
-maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ a thousand and a million. That matters at
-padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is a trap of its own: it means
-the machine epsilon of what it computes in, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
+**Where ε is added.** The paper prints no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
+[T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$.
+The authors' torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
+maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters at
+padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is another trap: it means
+the machine epsilon of the format in which it computes, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
 
 **ε in the gradient.** With $r = \sqrt{\mathrm{RMS}(x)^2 + \epsilon}$ and $\hat x = x/r$ the Jacobian is
 
 $$J(x) = \frac1r\Big(I - \tfrac1d\,\hat x\hat x^\top\Big).$$
 
 (LayerNorm's has one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$.) For $\epsilon = 0$ it deletes a gradient's component
-along the token: lengthening $x$ changes nothing. With ε it deletes less, because $|\hat x|^2/d$ stays below 1. What passes is
-the share $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: nothing for a healthy token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
-everything for a silent one.
+along the token: lengthening $x$ changes nothing. With ε it deletes less, because $|\hat x|^2/d$ stays below 1. The share that passes is
+$\epsilon/(\mathrm{RMS}^2 + \epsilon)$: next to nothing for an ordinary token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
+and everything for a token near zero.
 
-**The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute one function. In bfloat16 torch and Gemma multiply by the gain
-before they round; Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
-entries by a unit in the last place, gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
+**The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16 PyTorch and Gemma multiply by the gain
+before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
+entries by a unit in the last place (*ulp*), raises no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
 bit: **test ports with random gains**.
 
-**What is stored.** Gemma stores the gain as its distance from 1. Shelf D says what [that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
+**What is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
 """
 
 # %%
@@ -1016,7 +1018,7 @@ exact(
     "03-rms-jacobian",
     "< 1e-12",
     "RMSNorm's Jacobian deletes one direction, up to ε.",
-    found="Formula and autograd differ by at most {mean:.1e}; at RMS = √ε the share {share:.3f} passes along the token.",
+    found="Formula and autograd differ by at most {mean:.1e}; at RMS = √ε the share {share:.3f} of the component along the token passes.",
     source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
     beside={"share": along.norm() / faint.norm()},
 )
@@ -1027,8 +1029,8 @@ slopes = [norm(tiny, eps=1e-6).norm() / tiny.norm() for norm in (rms_norm, rms_n
 exact(slopes[1] / slopes[0]).claim(
     "03-eps-outside-is-steeper",
     "in [999, 1001]",
-    "An ε outside the root makes the norm of a silent token a thousand times steeper.",
-    found="At x → 0 and ε = 1e-6, outside is {mean:.0f} times as steep as inside.",
+    "Near x = 0 an ε outside the root makes the norm a thousand times steeper.",
+    found="At x → 0 and ε = 1e-6, the norm with ε outside the root is {mean:.0f} times as steep as with ε inside.",
     source="Zhang and Sennrich's torch code against PyTorch, Llama, T5, Gemma",
 )
 
@@ -1040,9 +1042,9 @@ ulp = 2.0 ** (unrounded.abs().log2().floor() - 7)  # how far apart bfloat16's nu
 exact(((twice - unrounded).abs() / ulp).max()).claim(
     "03-cast-first-rounds-twice",
     "in [1, 1.5]",
-    "To round before the gain is to round twice.",
-    found="Llama's order changes {share:.0%} of the entries; its largest error is {mean:.2f} units in the last place, "
-    "that of one rounding {once:.2f}.",
+    "A norm that rounds before the gain rounds twice.",
+    found="Llama's order changes {share:.0%} of the entries. Its largest error is {mean:.2f} units in the last place; "
+    "with one rounding the largest error is {once:.2f}.",
     source="transformers, pull request 29402 (Gemma against Llama)",
     beside={
         "share": (once != twice).double().mean(),
@@ -1052,7 +1054,7 @@ exact(((twice - unrounded).abs() / ulp).max()).claim(
 
 # %% [markdown]
 r"""
-*Exploring the Transformer* prints Llama's norm twice, as Hugging Face and as Meta have it, and quotes "equivalent to T5LayerNorm". The first two round at the same places. T5's rounds before the gain only where the gain itself is in half precision:
+*Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
 """
 
 
@@ -1069,8 +1071,8 @@ alike = all(torch.equal(of[0], of[1]) for of in (half, full)) and torch.equal(ha
 exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0.1).claim(
     "03-t5-keeps-float32-with-wide-gains",
     "> 0",
-    "Both versions of Llama's norm are one, and T5's is another where gains are in float32.",
-    found="Llama's two versions agree in every bit, and T5's with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
+    "The two versions of Llama's norm are the same function, and T5's differs where gains are in float32.",
+    found="Llama's two versions agree in every bit, and with gains in bfloat16 T5's agrees with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
     source="transformers, modeling_llama.py and modeling_t5.py; Meta's Llama 3, model.py",
 )
 
@@ -1078,17 +1080,17 @@ exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0
 r"""
 ## Where it goes wrong
 
-Six slips; the last two are from public code. Each returns a tensor of the right shape, and a model trained *with*
-it may well train. They bite when weights move, or when an input is unusual.
+Here are six bugs. The last two are from public code. Each returns a tensor of the right shape, and a model trained *with* it
+may well learn. They do damage when weights move to other code, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
 2. **The unbiased divisor**: `Tensor.var` and `Tensor.std` divide by $d - 1$.
 3. **The wrong axis**: `dim=1` is the feature axis of a $(N, d)$ batch and the time axis of $(B, T, d)$.
 4. **The centred denominator**: `x / x.std()` is half LayerNorm, half RMSNorm.
-5. **Squares in float16**, which overflow from 256 on ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). PyTorch's early `nn.RMSNorm` had it
+5. **Squares in float16**, which overflow from 256 on ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). PyTorch's early `nn.RMSNorm` had this bug
    ([pull request 133085](https://github.com/pytorch/pytorch/pull/133085)).
 6. **Gemma without its one**: a gain stored around 0 in a norm that expects it around 1, so that nearly every channel is
-   multiplied by nearly 0. [ExecuTorch](https://github.com/pytorch/executorch/pull/19901) shipped one path of two with it.
+   multiplied by nearly 0. [ExecuTorch](https://github.com/pytorch/executorch/pull/19901) shipped one of two code paths with this bug.
 """
 
 
@@ -1128,14 +1130,14 @@ causes = {
     name: sorted({law.cause for law in report.failed if law.cause})
     for name, report in reports.items()
 }
-plots.table([{"slip": name, "what the check says": "; ".join(why)} for name, why in causes.items()])
+plots.table([{"bug": name, "what the check says": "; ".join(why)} for name, why in causes.items()])
 
 # %%
 exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items())).claim(
     "03-checks-name-every-slip",
     "in [6, 6]",
-    "The check of exercise 1 names each of these slips.",
-    found="Of {n_slips} slips {mean:.0f} are caught with their cause.",
+    "The check of exercise 1 names each of these bugs.",
+    found="Of {n_slips} bugs the check finds {mean:.0f} and names their cause.",
     source="labkit.check.rms_norm",
     beside={"n_slips": len(reports)},
 )
@@ -1177,7 +1179,7 @@ are $256/1024 = \tfrac14$, 401 is a number of the format, and the variance is 1:
 </details>
 
 **3 (in code, 15 minutes).** One pass need not be a disaster. Write a variance of bfloat16 data that needs only
-*sums that can run together* (no second trip that waits for the mean), and survives a mean of 30. All your tensors
+*sums that can run together* (no second pass that waits for the mean), and that survives a mean of 30. All your tensors
 stay bfloat16.
 """
 
@@ -1203,7 +1205,7 @@ check_variance(shifted_variance)
 r"""
 <details><summary>Hint</summary>
 
-$\mathrm{Var}(x) = \mathrm{Var}(x - s)$ for any $s$. A good $s$ need not be the mean; it only has to be near.
+$\mathrm{Var}(x) = \mathrm{Var}(x - s)$ for any $s$. A good $s$ need not be the mean. It only has to be near it.
 
 </details>
 """
@@ -1246,28 +1248,28 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## What you now know
 
-- **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
+- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant to the length
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
-- **When the subtraction may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
-  training, too, as far as we looked: ordinary tokens have hardly any mean, and on the smallest rung, the only one with both, the two losses are level within our margin.
+- **When a norm may skip the subtraction.** Under Pre-Norm no function is lost: the weights can do the subtraction beforehand.
+  Training did not miss it, either, as far as we looked: ordinary tokens have hardly any mean, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
-- **When the subtraction is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
-  Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset does not make the blocks outgrow it: at one and the same
-  rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
-- **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
-  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of what the mean loses when
-  it is rounded. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
-  tokens have too little mean for the two cliffs; a stream can reach the end of float16 where the rate is high.
+- **When the subtraction is missed.** It is missed where tokens are mostly mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
+  Its first blocks remove most of the mean at a low learning rate and hardly any at a high one. The offset does not make the blocks outgrow the mean: at one and the same
+  learning rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+- **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
+  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
+  RMSNorm's mean square has no cliff. It has only a range, which float16 leaves at 256. Ordinary
+  tokens have too little mean for the two cliffs, but a stream can leave the range of float16 where the learning rate is high.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
-- **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None
+- **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. None
   of the three changes a shape. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
 
 ## To carry away
 
 - **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the subtraction and the shift.
 - **Use.** In Pre-Norm models, where it computes what LayerNorm without a shift would.
-- **Cost.** One vector of gains; it keeps the mean, so a large common offset makes tokens look alike.
-- **Relatives.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's.
+- **Cost.** One vector of gains. RMSNorm keeps the mean, so a large common offset makes tokens look alike.
+- **Related methods.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's.
 
 | you see | cause | try |
 | --- | --- | --- |
