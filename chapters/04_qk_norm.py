@@ -12,13 +12,13 @@ r"""
 
 **Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
 each token looks at a single other. The cure was a norm on queries and one on keys.
-But what enters attention in this Pre-Norm model *is* normalized. Why must queries and keys be normalized again, and what does that cost?
+But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and what does that cost?
 
 **In short.**
 
-- An attention logit contains a product of two trained matrices, and the softmax puts it into an exponent. Pre-Norm normalizes their input; without weight decay nothing bounds the matrices.
+- An attention logit contains a product of two trained matrices, and the softmax puts it into an exponent. Pre-Norm normalizes the input of these matrices, but without weight decay nothing bounds the matrices themselves.
 - A norm on queries and keys takes their lengths out of the logit. With RMSNorm the directions suffice to pick a key, and the logit grows only as far as trained gains let it.
-- The norm makes high learning rates usable at which a Pre-Norm model loses its attention.
+- The norm makes high learning rates usable at which the attention of a Pre-Norm model collapses.
 """
 
 # %% tags=["parameters"]
@@ -66,10 +66,10 @@ plots.attention_maps(
     maps,
     text,
     notes=notes,
-    caption="One head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
-    "Each row is a character that looks back; the darker, the more it looks there. Without the norm nearly every "
-    "row ends up at one and the same character. With it each finds its own. (One seed; of all "
-    "heads the one with the logit that is largest in absolute value.)",
+    caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
+    "Each row is a character that looks back, and a darker cell is a larger weight. Without the norm nearly every "
+    "row ends up looking at one and the same character. With the norm each row finds its own. (One seed. Of all "
+    "heads we show the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
 
@@ -80,8 +80,8 @@ r"""
 Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
 
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
-One pair stays with us: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
-$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0; the softmax chooses
+We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
+$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0, and the softmax chooses
 among the three. Now let training make the query twenty times as long.
 """
 
@@ -131,7 +131,7 @@ Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The fa
 normalization, too, but it rests on an assumption: the variance of a logit is 1 if the entries of $q$ and $k$ are independent, with
 mean 0 and variance 1. Nothing keeps that true.
 
-Adam moves each weight by up to about the learning rate $\eta$ a step, whatever its gradient. If steps point the
+Adam moves each weight by up to about the learning rate $\eta$ per step, whatever its gradient. If steps point the
 same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
 gain is trained too and enters twice: up to four powers of $\eta t$. A feed-forward layer also multiplies two matrices, but its
 output is added to a stream and normalized again. Attention puts its product into an exponent.
@@ -145,7 +145,7 @@ $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
 The Jacobian is positive semidefinite, so its largest eigenvalue is at most its trace. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
-thousandth; for the long query it is $4e^{-160}$. Random rows agree:
+thousandth. For the long query it is $4e^{-160}$. The bound holds for random rows:
 """
 
 # %%
@@ -156,7 +156,7 @@ slope = 1 - logits.softmax(-1).square().sum(-1)
 exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5).claim(
     "04-slope-dies-with-the-gap",
     "<= 1",
-    "The slope of a softmax row dies exponentially in the lead of its largest logit.",
+    "The slope of a softmax row falls exponentially with the gap between its two largest logits.",
     found="Over 10,000 rows of 64 logits the slope is at most {mean:.2f} of its bound, 2 (T − 1) exp(−gap).",
     source="algebra; 'vanishing gradients through softmax' in many texts",
 )
@@ -183,7 +183,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line ends at the bottom wherever it stands?
+slider: which line ends at the bottom at every gain?
 """
 
 
@@ -205,13 +205,13 @@ def draw_bounds(gain):
         logx=True,
         ylim=(0, 1.05),
         counted=True,
-        caption="The sharpest choice under each bound.",
+        caption="Largest weight that each bound allows.",
     )
 
 
 caption = (
-    "The sharpest choice that each bound allows (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 unit vectors cannot "
-    "choose among many keys. RMS vectors can, the better the wider the head. Gains widen every bound."
+    "Largest weight that one key can get under each bound, by number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 unit vectors cannot "
+    "choose among many keys. RMS vectors can, and wider heads choose more sharply. Larger gains widen every bound."
 )
 formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
 plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
@@ -227,9 +227,9 @@ def reach(norm):
 exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
-    "Unit vectors leave attention next to no choice.",
+    "With unit vectors attention can hardly choose among keys.",
     found="Among 2,048 keys of width 64, unit vectors with 1/√d_k give no key a weight above {mean:.5f}; "
-    "equal weights are {even:.5f}.",
+    "equal weights would be {even:.5f}.",
     source="a text that says L2-normalized queries and keys eliminate saturation",
     published="logits within ±1/√d_k",
     beside={"even": 1 / 2048},
@@ -246,12 +246,12 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-So whoever says that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation mixes two methods. Bare unit vectors eliminate
-saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom wherever the slider stands. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+So the statement that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation confuses two methods. Unit vectors without gains eliminate
+saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
-A cosine lies between −1 and 1. To let a softmax choose, somebody must multiply it. Who?
+A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by something. Three methods differ in that multiplier:
 
 | where | the multiplier | at the start |
 | --- | --- | --- |
@@ -261,11 +261,11 @@ A cosine lies between −1 and 1. To let a softmax choose, somebody must multipl
 
 Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. With every gain of $q$ and of $k$ at 3 the logit becomes
 $3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$, and
-a gain moves by about $\eta$ a step.
+a gain moves by about $\eta$ per step.
 
 ## The gradient of a matrix whose scale does not matter
 
-With a norm behind it, $W_q$ may be multiplied by any $c > 0$ and no logit changes. Differentiate
+If a norm follows $W_q$, the matrix may be multiplied by any $c > 0$ and no logit changes. Differentiate
 $\mathcal L(cW_q) = \mathcal L(W_q)$ by $c$ at 1, and by $W_q$:
 
 $$\langle W_q, \nabla_{W_q}\mathcal L\rangle = 0, \qquad\qquad \nabla\mathcal L(c\,W_q) = \tfrac1c\,\nabla\mathcal L(W_q).$$
@@ -289,7 +289,7 @@ weight, gradient = query_gradient(1.0)
 exact(((weight * gradient).sum() / weight.norm() / gradient.norm()).abs(), tolerance=1e-9).claim(
     "04-gradient-is-orthogonal-to-the-weight",
     "< 1e-9",
-    "The gradient of a matrix behind a norm is orthogonal to it.",
+    "The gradient of a matrix that a norm follows is orthogonal to the matrix.",
     found="With QK-Norm, the cosine between W_q and its gradient is {mean:.0e}.",
     source="scale invariance (Euler's theorem for homogeneous functions)",
 )
@@ -298,24 +298,24 @@ exact(((weight * gradient).sum() / weight.norm() / gradient.norm()).abs(), toler
 exact(query_gradient(10.0)[1].norm() / gradient.norm(), tolerance=1e-6).claim(
     "04-gradient-falls-with-the-weight",
     "in [0.0999, 0.1001]",
-    "It falls as the matrix grows.",
-    found="With QK-Norm, a W_q ten times as large has {mean:.4f} of the gradient.",
+    "The gradient of a matrix that a norm follows falls as the matrix grows.",
+    found="With QK-Norm, a W_q ten times as large has {mean:.4f} times the gradient.",
     source="scale invariance",
 )
 
 # %% [markdown]
 r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth.
-It keeps the growth out of the logits; the growth only makes $W_q$ turn more slowly.
+It keeps the growth out of the logits. The growth only makes $W_q$ turn more slowly.
 
-**And weight decay?** A shorter $W_q$ gives the same logits. So decay only keeps $W_q$ short, and each step still turns it. Each of the $n$ weights moves by about $\eta$ a step of AdamW without momentum, so the step has length $\eta\sqrt n$. It stands at right angles to $W$ on average, so by Pythagoras $\|W\|^2$ gains $\eta^2n$. Decay with coefficient
-$\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance when the angle of a step is
+**Weight decay** does not change the logits, either: a shorter $W_q$ gives the same ones. So decay only keeps $W_q$ short, and each step still turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
+$\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a step is
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
 
-Momentum $\beta_1$ multiplies it by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither gradient nor initialization appears in it
+Momentum $\beta_1$ multiplies this angle by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither gradient nor initialization appears in it
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-Train a matrix on noise:
+To test this we train a matrix on noise:
 """
 
 
@@ -353,8 +353,8 @@ plots.curves(
     logy=True,
     counted=True,
     reference={"√(2ηλ)": 0.1},
-    caption="With decay a matrix turns by the same angle in every step, however long it was at first. Without decay it "
-    "turns less and less. (η = 0.01, λ = 0.5, so that the balance is at 0.1; means of neighbouring steps.)",
+    caption="Angle by which a step turns a matrix, by step. With decay, matrices that were long and short at first come to turn by the same angle. Without decay the "
+    "angle becomes smaller and smaller. (η = 0.01 and λ = 0.5, so the balance is at 0.1. Points are means of neighbouring steps.)",
 ).named("angle-of-a-step")
 
 # %%
@@ -362,7 +362,7 @@ exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
     "in [0.097, 0.103]",
     "Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
-    found="Predicted 0.1 radians a step; from two lengths at first, {long:.4f} and {mean:.4f} in the last 500 steps.",
+    found="We predicted 0.1 radians per step. In the last 500 steps the angle is {long:.4f} for a matrix that was long at first and {mean:.4f} for one that was short.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
     beside={"long": np.mean(turned["decay, long at first"][-500:])},
     predicted=0.1,
@@ -370,7 +370,7 @@ exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-So behind a norm weight decay is a second learning rate in disguise. Without it the effective rate of $W_q$ and $W_k$ falls as training goes on. The runs below have none, except on one rung, W.
+So for a matrix that a norm follows, weight decay is a second learning rate in disguise. Without decay the effective learning rate of $W_q$ and $W_k$ falls as training goes on. The runs below have no weight decay, except those called W.
 
 ## Implementation: you write it
 
@@ -408,7 +408,7 @@ check_logits(my_logits)
 r"""
 <details><summary>Hint</summary>
 
-`a, b = x.chunk(2, -1)` gives the two halves of the channels; `torch.cat` puts them together again.
+`a, b = x.chunk(2, -1)` gives the two halves of the channels, and `torch.cat` puts them together again.
 
 </details>
 """
@@ -432,7 +432,7 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-Attention is three lines more. Do the runs below compute just this?
+Attention needs three more lines. Do the runs below compute just this?
 """
 
 
@@ -457,45 +457,45 @@ slow = slow_attention(x[0], dict(attention.named_parameters()), turns, heads=4)
 exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-12).claim(
     "04-attention-equals-the-formula",
     "< 1e-12",
-    "The attention that is trained below is the formula.",
-    found="Our attention with QK-Norm and the slow formula differ by at most {mean:.0e}.",
+    "The attention that we train below computes the formula.",
+    found="Our attention with QK-Norm and the slow implementation of the formula differ by at most {mean:.0e}.",
     source="Dehghani et al. 2023, arXiv 2302.05442; Su et al. 2021, arXiv 2104.09864",
 )
 
 # %% [markdown]
 r"""
-Two norms take about $8d$ operations per token and layer, the four projections $8d^2$: a share of $1/d$. Trips through memory
-weigh more; chapter 09 counts them.
+The two norms take about $8d$ operations per token and layer, and the four projections $8d^2$, so the norms add a share of $1/d$. Their memory traffic
+costs more. Chapter 09 counts it.
 """
 
 # %% [markdown]
 r"""
 ## Predict
 
-Ours follow from the derivations. For each question, give a range in which you expect the answer to lie.
+For each question, give a range in which you expect the answer to lie. Our answers follow from the derivations.
 
 | question | axis | ours |
 | --- | --- | --- |
-| At ten times its best rate, what is Pre-Norm's loss minus that of the same model with QK-Norm? <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best rate Pre-Norm ends far above the same model with QK-Norm.</details> |
-| At ten times its best rate, what share of the largest possible entropy does Pre-Norm's attention keep? <!-- 04-entropy-collapses 04-failure-is-a-plateau --> | 0.01 to 100 %, log | <details><summary>show</summary>Attention collapses to one-hot and the loss stays high; but an average cannot explode, so no NaN.</details> |
-| At ten times its best rate, by what factor does Pre-Norm's largest logit grow from a fifth of the steps to the last? <!-- 04-saturated-logits-keep-growing --> | 0.1 to 100 times, log | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
-| From the best rate to ten times it: as what power of the rate does Pre-Norm's largest logit grow? <!-- 04-logits-outgrow-the-rate 04-qk-norm-logits-lag-the-rate --> | −1 to 5 | <details><summary>show</summary>From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower.</details> |
-| At ten times the best rate, cap the logits and change nothing else. How far below Pre-Norm does the model end? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | −0.5 to 1.5 nats | <details><summary>show</summary>A cap on the logits, and on nothing else, mends the model too, but less.</details> |
-| Each at its own rate, how far below Pre-Norm does QK-Norm end? (Negative: above.) <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s --> | −0.1 to 0.1 nats | <details><summary>show</summary>With each model at its own rate hardly a difference is left; if any, QK-Norm leads.</details> |
-| Weight decay may hold the logits down by itself. How far below Pre-Norm does QK-Norm end with it, each at its own rate? (Negative: above.) <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm leads with weight decay, too.</details> |
-| Bare unit vectors for queries and keys, no gain: how far above QK-Norm does the model end? <!-- 04-bare-unit-vectors-cannot-focus --> | −0.5 to 0.5 nats | <details><summary>show</summary>Bare unit vectors cannot choose, and the loss pays.</details> |
+| At ten times its best learning rate, what is Pre-Norm's loss minus that of the same model with QK-Norm? <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best learning rate Pre-Norm's loss is far higher than that of the same model with QK-Norm.</details> |
+| At ten times its best learning rate, what share of the largest possible entropy does Pre-Norm's attention keep? <!-- 04-entropy-collapses 04-failure-is-a-plateau --> | 0.01 to 100 %, log | <details><summary>show</summary>Attention becomes one-hot and the loss stays high. But an average cannot explode, so no loss becomes NaN.</details> |
+| At ten times its best learning rate, by what factor does Pre-Norm's largest logit grow from a fifth of the steps to the last step? <!-- 04-saturated-logits-keep-growing --> | 0.1 to 100 times, log | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
+| Raise the learning rate from the best one to ten times as much. As what power of the learning rate does Pre-Norm's largest logit grow? <!-- 04-logits-outgrow-the-rate 04-qk-norm-logits-lag-the-rate --> | −1 to 5 | <details><summary>show</summary>Pre-Norm's logits grow faster than the learning rate, as a power between 1 and 4. With QK-Norm they grow more slowly than the learning rate.</details> |
+| At ten times the best learning rate, cap the logits and change nothing else. What is Pre-Norm's loss minus that of the capped model? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | −0.5 to 1.5 nats | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
+| With both learning rates tuned, what is Pre-Norm's loss minus QK-Norm's? <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s --> | −0.1 to 0.1 nats | <details><summary>show</summary>With both learning rates tuned hardly a difference is left. If there is one, QK-Norm's loss is lower.</details> |
+| Weight decay may hold the logits down by itself. With weight decay and both learning rates tuned, what is Pre-Norm's loss minus QK-Norm's? <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm's loss is lower with weight decay, too.</details> |
+| Make queries and keys unit vectors, without gains. What is the loss of that model minus QK-Norm's? <!-- 04-bare-unit-vectors-cannot-focus --> | −0.5 to 0.5 nats | <details><summary>show</summary>With unit vectors attention cannot choose, and the loss is higher.</details> |
 
 ## Measure
 
-The runs are of the book's *ladder*, on rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
-with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer; QK-Norm has two more, on queries and keys.
+The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
+10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
-Seeds that never report choose each model's rate. One such seed
-found the same rate for both; the next figures are at ten times that rate, 0.1. With three such seeds QK-Norm's best rate comes out a little higher. *Each at its own rate* uses three wherever those runs are complete. It adds two rungs: W is S with a weight decay of 0.1 on matrices, M has width 64 and 6,000 steps.
+We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
+the best learning rate is the same for both models. The next figures are at ten times that rate, 0.1. With three tuning seeds QK-Norm's best learning rate comes out a little higher. The section *Each at its own rate* uses three wherever those runs are complete. It adds two settings: W is S with a weight decay of 0.1 on matrices, and M has width 64 and 6,000 steps.
 
 ### One rate, three models
 
-The third is Pre-Norm with a soft cap on its logits (see *Soft-capping only the logits*).
+We train both models at the learning rate 0.1. The third model is Pre-Norm with a soft cap on its logits (see *Soft-capping only the logits*).
 """
 
 # %%
@@ -517,9 +517,9 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in of_arm.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="Ten times Pre-Norm's best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
-    "it, and ends worse than trigram counts, a table of how often each character follows two others. QK-Norm "
-    "learns at the same rate.",
+    caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm learns at first, unlearns some of "
+    "it, and ends at a higher loss than trigram counts give, a table of how often each character follows two others. QK-Norm "
+    "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
 
@@ -529,8 +529,8 @@ LARGE = "the same in larger models: Wortsman et al. 2024, arXiv 2309.14322"
 (test["Pre-Norm"] - test["QK-Norm"]).claim(
     "04-qk-norm-helps-at-a-high-rate",
     "> 0.1",
-    "At ten times its best rate, Pre-Norm ends far above QK-Norm.",
-    found="At rate 0.1 Pre-Norm ends {mean:.2f} nats above QK-Norm.",
+    "At ten times its best learning rate, Pre-Norm's loss is far higher than QK-Norm's.",
+    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than QK-Norm's.",
     source=f"this book's prediction; {LARGE}",
 )
 stressed = of_arm["Pre-Norm"] + climbed.where(arm="pre", rung=rung, lr=0.1)
@@ -538,23 +538,23 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
     "04-failure-is-a-plateau",
     "< 0.5",
     "In models of this size saturated attention does not make the loss diverge.",
-    found="Of {n} Pre-Norm runs at rate 0.1, {k} diverged.",
+    found="Of {n} Pre-Norm runs at the learning rate 0.1, {k} diverged.",
     source="this book: an average of values cannot explode",
 )
 
 # %% [markdown]
 r"""
-The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. Who is to blame for our high loss? There are three suspects.
+The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. What makes our loss high? There are three possible causes.
 
-1. **The rest of the network.** A rate ten times too high might ruin the feed-forward layers or the stream.
-2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
-3. **The logits themselves.** They are simply too large for a softmax to weigh anything.
+1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
+2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys no longer change.
+3. **The logits themselves.** They may be too large for a softmax to weigh anything.
 
-The first explains little of the difference: with QK-Norm the feed-forward layers have the same rate, and the model learns. Yet in both the stream grows far too much, as *Symptoms* shows. That may explain what QK-Norm still loses against its own best rate.
+The first cause explains little of the difference: with QK-Norm the feed-forward layers have the same learning rate, and the model learns. Yet in both models the stream grows far too much, as *Symptoms* shows. That may explain why QK-Norm's loss is still higher here than at its best learning rate.
 
 ### Is the softmax frozen?
 
-Follow the largest logit, in absolute value, of any layer through training.
+We follow the largest logit, in absolute value, of any layer through training.
 """
 
 
@@ -574,8 +574,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
-    caption="Ten times the best rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
-    "from a few hundred steps on. QK-Norm's exceed √d_k only by gains: the product of the two largest is at "
+    caption="Largest attention logit by step, at ten times the best learning rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
+    "from a few hundred steps on. QK-Norm's logits can exceed √d_k only through the gains: the product of the largest query gain and the largest key gain is at "
     "least logit/√d_k.",
     provenance=lab.provenance(hot),
 ).named("logits-by-step")
@@ -589,8 +589,8 @@ def measure_entropy(runs):
 measure_entropy(of_arm["Pre-Norm"]).claim(
     "04-entropy-collapses",
     "< 0.1",
-    "Without a norm, a high rate makes attention one-hot.",
-    found="At rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, QK-Norm's {normed:.0%}.",
+    "Without a norm, a high learning rate makes attention one-hot.",
+    found="At the learning rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, and QK-Norm's keeps {normed:.0%}.",
     source="this book's prediction; in larger models Zhai et al. 2023, arXiv 2303.06296",
     beside={"normed": measure_entropy(of_arm["QK-Norm"])},
 )
@@ -608,7 +608,7 @@ early = next(i for i, step in enumerate(steps) if step >= base.train.steps // 5)
     "04-saturated-logits-keep-growing",
     "> 1.5",
     "Logits go on growing after the softmax is saturated.",
-    found="After a fifth of the steps attention is saturated (slope {slope:.2f}). From then on the largest logit grows by a factor of {mean:.1f}.",
+    found="After a fifth of the steps Pre-Norm's attention is saturated (slope {slope:.2f}). From then on its largest logit grows by a factor of {mean:.1f}.",
     source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
     beside={"slope": look("slope", early)},
 )
@@ -623,8 +623,8 @@ def growth(arm):
 growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
     "> 1",
-    "Without a norm the logits grow faster than the rate.",
-    found="From rate 0.01 to 0.1 Pre-Norm's largest logit grows like the rate to the power {mean:.1f}; the derivation allows up to 4.",
+    "Without a norm the logits grow faster than the learning rate.",
+    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest logit grows as the learning rate to the power {mean:.1f}; the derivation allows up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
 )
 
@@ -632,43 +632,43 @@ growth("Pre-Norm").claim(
 growth("QK-Norm").claim(
     "04-qk-norm-logits-lag-the-rate",
     "< 1",
-    "With QK-Norm they grow slower than the rate.",
-    found="From rate 0.01 to 0.1 QK-Norm's largest logit grows like the rate to the power {mean:.2f}.",
+    "With QK-Norm the logits grow more slowly than the learning rate.",
+    found="From the learning rate 0.01 to 0.1 QK-Norm's largest logit grows as the learning rate to the power {mean:.2f}.",
     source="this book: behind the norm only the gains grow",
 )
 
 # %% [markdown]
 r"""
-The second suspect is wrong in one half: the logits go on growing, so queries and keys move. What moves them we did not test. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
-little gradient is left. Perhaps only the gain $g$ grows, which stands in the logit twice and gets a gradient through the values as well.
+One half of the second explanation is wrong: the logits go on growing, so queries and keys do change. We did not test what changes them. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
+little gradient is left. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
 
 ### Soft-capping only the logits
 
-The third suspect can be tried alone. A *soft cap* bends each logit, $\ell \leftarrow c\tanh(\ell/c)$, and touches no vector, matrix or
-gain. Gemma 2 has $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so has our third curve.
+The third explanation can be tested alone. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
+gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
 """
 
 # %%
 (test["Pre-Norm"] - test["soft cap"]).claim(
     "04-soft-cap-helps-too",
     "> 0.1",
-    "A cap on the logits alone mends much of it.",
-    found="At rate 0.1 Pre-Norm ends {mean:.2f} nats above the same model with a soft cap of 50.",
+    "At a high learning rate, a cap on the logits alone lowers Pre-Norm's loss a great deal.",
+    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than that of the same model with a soft cap of 50.",
     source="this book's prediction",
 )
 (test["soft cap"] - test["QK-Norm"]).claim(
     "04-qk-norm-beats-the-soft-cap",
     "> 0",
-    "The cap mends less than QK-Norm.",
-    found="At rate 0.1 the soft cap ends {mean:.2f} nats above QK-Norm.",
+    "At a high learning rate, a cap on the logits lowers the loss less than QK-Norm does.",
+    found="At the learning rate 0.1 the test loss with the soft cap is {mean:.2f} nats higher than with QK-Norm.",
     source="this book: a saturated cap passes no gradient",
 )
 
 # %% [markdown]
 r"""
-So the logits are to blame for a good part of the damage, but only for a part. Behind the cap
-the raw logits run away as before. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not mend all; we did not test it.
-Shelf C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), each at its own rate.
+So the logits cause a good part of the damage, but only a part. Before the cap
+the raw logits grow as they do without it. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything. We did not test it.
+Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), with tuned learning rates.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -679,8 +679,8 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-What is QK-Norm worth at rates that people choose? The ladder tuned both models, and a third
-without any norm. The first card below asks for one sign on two sizes; the third asks about W alone.
+What is QK-Norm worth at learning rates that people choose? We tuned both models, and a third
+without any norm. The first card below requires the same sign at two sizes, S and M. The second is about S alone, and the third about W alone.
 """
 
 
@@ -701,9 +701,9 @@ plots.curves(
     logx=True,
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
-    caption="Up to the best rate the three lie within hundredths of a nat. At higher rates the model without any norm "
-    "diverges first; at still higher rates Pre-Norm fails. (Five fresh seeds where there are any, else those that "
-    "tuned.)",
+    caption="Test loss against learning rate at size S. Up to the best learning rate the three losses are within hundredths of a nat of each other. At higher rates the model without any norm "
+    "diverges first, and at still higher rates Pre-Norm fails. (Five evaluation seeds where there are any, otherwise the "
+    "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
 
@@ -713,7 +713,7 @@ leads.claim(
     "04-each-tuned-qk-norm-is-ahead",
     "> 0",
     "With both models tuned, QK-Norm ends lower.",
-    found="On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm. "
+    found="At size {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. "
     "(Attention is worth {worth:.2f} nats.)",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     beside={"worth": -ladder.improvement(climbed, "no attention")[leads.largest].mean},
@@ -729,22 +729,22 @@ for name, said in strict.items():
         name,
         "> 0",
         said,
-        found="On {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm.",
+        found="On {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
         source="this book, a forecast",
     )
 
 # %% [markdown]
 r"""
-Each at its own rate, the two end close together: QK-Norm's lead is small beside what attention itself is worth.
-On W it cannot be told from zero: the uncertainty about the best rate alone is nearly as large. What the norm gives is the right half of the figure: high rates become usable, though not as good. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the value of attention itself.
+On W it cannot be distinguished from zero: the uncertainty about the best learning rate alone is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is not as good. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-On W the rates were tried only near the best, so these runs do not say what the norm does at high rates with decay.
+On W we tried only learning rates near the best, so these runs do not show the effect of the norm at high learning rates with decay.
 
 ### Unit vectors
 
-Is any bound good enough? At rate 0.01, bare unit vectors with the usual $1/\sqrt{d_k}$
-and nothing learned, against RMS vectors with gains.
+Is any bound good enough? At the learning rate 0.01 we compare unit vectors, with the usual $1/\sqrt{d_k}$
+and no learned factor, with RMS vectors and gains.
 """
 
 # %%
@@ -754,22 +754,22 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
     "04-bare-unit-vectors-cannot-focus",
     "> 0.1",
     "A bound that forbids sharp attention costs loss.",
-    found="Bare unit vectors keep an attention entropy of {entropy:.3f} and end {mean:.2f} nats above QK-Norm.",
+    found="With unit vectors and no gain the attention entropy is {entropy:.3f}, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
     source="against a text that says L2-normalized queries and keys eliminate saturation",
     beside={"entropy": measure_entropy(spheres)},
 )
 
 # %% [markdown]
 r"""
-Attention is hardly more than an average now, and the loss pays. Henry's learned number lifts that bound;
-we did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its gains.
+With unit vectors attention is hardly more than an average, and the loss is higher. Henry's learned number lifts that bound.
+We did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its gains.
 
 ## Implementation details: order, axis, caps
 
 ### Before or after the rotation
 
 Rotary positions turn pairs of channels by an angle proportional to the position ([Su et al., 2021](https://arxiv.org/abs/2104.09864)). A
-rotation $R_i$ keeps lengths, so RMSNorm or L2 without gain does not care about the order: $N(R_i q) = R_i N(q)$. (LayerNorm does: a rotation changes the mean.) A gain multiplies
+rotation $R_i$ keeps lengths, so for RMSNorm or L2 without gain the order does not matter: $N(R_i q) = R_i N(q)$. (For LayerNorm it matters: a rotation changes the mean.) A gain multiplies
 channels by different numbers, and a rotation mixes them. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 
 $$\begin{aligned}
@@ -780,8 +780,8 @@ $$\begin{aligned}
 The first depends on the distance $j - i$ alone. The second depends on *absolute* positions, unless the two channels of each pair have
 equal entries in $D$.
 
-*By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens stand at one place. Rotate, then apply the gains: what is the logit where the angle is
-0, and where it is 90°?
+*By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens be at the same position. Rotate, then apply the gains: what is the logit if the angle is
+0, and what is it if the angle is 90°?
 
 <details><summary>Answer</summary>
 
@@ -808,7 +808,7 @@ exact(shift(after=False), tolerance=1e-12).claim(
     "04-gain-before-rotation-sees-distances-only",
     "< 1e-12",
     "With the gain before the rotation, logits depend on distances only.",
-    found="Norm and gain before the rotation: moving the text by 20 places changes logits by {mean:.0e}.",
+    found="With norm and gain before the rotation, moving the text by 20 places changes logits by at most {mean:.0e}.",
     source="algebra; Gemma 3, Qwen 3",
 )
 
@@ -816,8 +816,8 @@ exact(shift(after=False), tolerance=1e-12).claim(
 exact(shift(after=True), tolerance=0.01).claim(
     "04-gain-after-rotation-sees-positions",
     "> 0.1",
-    "With the gain after it, they depend on absolute positions.",
-    found="Norm and gain after the rotation: moving the text by 20 places changes a logit by {mean:.2f}.",
+    "With the gain after the rotation, logits depend on absolute positions.",
+    found="With norm and gain after the rotation, moving the text by 20 places changes a logit by {mean:.2f}.",
     source="against 'the order is interchangeable for RMSNorm' (nanochat, issue 743, last comment)",
 )
 
@@ -831,12 +831,12 @@ that of a norm per head. In general the bound is $h\sqrt{d_k}$.
 
 ### Caps and clips
 
-The **soft cap** makes $5\tanh(8/5) \approx 4.6$ of our logit at $c = 5$, and 5 of the logit 160. It must stand before the mask: capped
+At $c = 5$ the **soft cap** turns our logit into $5\tanh(8/5) \approx 4.6$, and the logit 160 into 5. It must be applied before the mask: capped
 afterwards, $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
 head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention stores compressed keys and does not expand them in full
+$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed QK-Clip: its latent attention stores compressed keys and does not expand them in full
 at inference, so a norm has no full key to act on.
 """
 
@@ -849,20 +849,20 @@ attention(x)
 exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
     "04-clip-lands-on-the-threshold",
     "in [0.999, 1.001]",
-    "QK-Clip puts the largest logit of the batch that tripped it on the threshold.",
-    found="After the clip the largest logit of that batch is {mean:.4f} of the threshold.",
+    "QK-Clip scales the largest logit of the batch that exceeded the threshold down to the threshold.",
+    found="After the clip the largest logit of that batch is {mean:.4f} times the threshold.",
     source="Kimi Team 2025, arXiv 2507.20534",
 )
 
 # %% [markdown]
 r"""
-The page of [norms and recipes](tables.md) says which model normalizes what.
+The page of [norms and recipes](tables.md) lists what each model normalizes.
 
 ## Symptoms
 
-Five kinds of run after training, each the mean of five seeds. *Stream grows by* is
-the RMS of the stream after the last block, divided by that before the first. With a soft cap the slope has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out,
-and still no gradient passes. Shelf C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
+The table shows five kinds of run after training. Each row is the mean of five seeds. *Stream grows by* is
+the RMS of the stream after the last block, divided by its RMS before the first. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$: weights may be spread out,
+and still no gradient passes. Appendix C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
 """
 
 
@@ -882,7 +882,7 @@ def vital_signs(runs):
 patients = {
     **{f"{arm}, rate 0.1": part for arm, part in of_arm.items()},
     "unit vectors, rate 0.01": spheres,
-    "QK-Norm, rate 0.01 (healthy)": at_best["QK-Norm"],
+    "QK-Norm, rate 0.01 (the best)": at_best["QK-Norm"],
 }
 plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items()])
 
@@ -890,20 +890,20 @@ plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items
 r"""
 | what you see in training | probe | cause | fix |
 | --- | --- | --- | --- |
-| a loss that climbs, then falls late and little; no NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
+| a loss that climbs, then falls late and only a little, without NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
 | the same *with* a cap | raw logits far above $c$ | the cap is saturated: keys tie at $\pm c$, and none gets a gradient | QK-Norm, or a lower rate |
-| a loss too high from the start | entropy near 1, tiny logits | the bound forbids attention: bare unit vectors, a scale applied twice | a temperature, or RMSNorm |
-| the loss is worse than at a lower rate, the logits are fine | the stream grows fast | too high a rate elsewhere: the rest of the network has no such bound | a lower rate |
+| a loss too high from the start | entropy near 1, tiny logits | the bound forbids sharp attention: unit vectors without gains, a scale applied twice | a temperature, or RMSNorm |
+| a loss that is higher than at a lower rate, while the logits are fine | the stream grows fast | too high a rate for the rest of the network, which has no such bound | a lower rate |
 
 ## Where it goes wrong
 
-Four slips of public code, each rebuilt in the attention of a correct block. Does the book's checker, which
-compares a block with its equation, notice?
+We rebuilt four bugs of public code, each in the attention of a correct block. Does the book's checker, which
+compares a block with its equation, find them?
 
 1. **The norm runs across heads** where per head was meant: gpt-neox ([its line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
-2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped what one model names differently, and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
-3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
-4. **The cap is dropped**, by a kernel that knew none ([vllm-metal 665](https://github.com/vllm-project/vllm-metal/issues/665)).
+2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped the norms of one model that names them differently, and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
+3. **The order of norm and rotation is wrong**: queries were off by a tenth of a per cent, small enough to ship ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
+4. **The cap is dropped** by a kernel that did not implement it ([vllm-metal 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
 
 
@@ -942,8 +942,8 @@ whole = [examine(recipe).ok for recipe in ("qk", "gemma2")]
 exact(sum(found) + sum(whole), tolerance=0).claim(
     "04-check-finds-the-slips",
     "in [6, 6]",
-    "Comparing with the equation finds each of the four.",
-    found="Of six verdicts {mean:.0f} are right: {found} of the four slips found, {whole} of the two whole blocks passed.",
+    "A comparison with the equation finds each of the four bugs.",
+    found="Of six verdicts {mean:.0f} are right: the check finds {found} of the four bugs and passes {whole} of the two correct blocks.",
     source="public code, see the links above",
     beside={"found": sum(found), "whole": sum(whole)},
     predicted=6,
@@ -1023,7 +1023,7 @@ assert check_clip(solved_clip).ok
 
 # %% [markdown]
 r"""
-**4 (open).** Other cures attack the growth itself: weight decay, harder clipping, a longer warm-up; [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682)
+**4 (open).** Other remedies limit the growth itself: weight decay, stronger clipping, a longer warm-up. [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682)
 combine QK-Norm with a soft cap. Which of these helps at ten times the best rate? Predict each with a reason, then run three seeds.
 """
 
@@ -1045,8 +1045,8 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-Adam divides the gradient by its own running size, so a factor on it changes little. Decay shrinks a weight $w$ by $\eta\lambda w$ a step,
-against a step of up to $\eta$.
+Adam divides the gradient by its own running size, so a factor on it changes little. Decay shrinks a weight $w$ by $\eta\lambda w$ per step,
+compared with a step of up to $\eta$.
 
 </details>
 
@@ -1081,26 +1081,26 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing holds their product, and the softmax puts it into an exponent. <!-- derived -->
-- **What comes of it?** At rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, the one that chose the rate included: the loss climbs, falls again late and little, and ends worse than trigram counts. The
-  logits go on growing after the softmax is saturated. Why the vision transformer diverged, these runs do not show. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
-- **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
+- **What follows from that?** At rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is at the end higher than that of trigram counts. The
+  logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
+- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains. Unit vectors without gains forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does it cost?** Few operations, and nothing in loss on rung S: with both models tuned it ends a little lower there; for M see its card. With weight decay its lead could not be told from zero. At rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- A matrix with a norm behind it gets a gradient orthogonal to itself. Without decay it grows, and each step turns it less. Weight decay fixes that angle, and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- **What does the norm cost?** It costs few operations, and at size S nothing in loss: with both models tuned, QK-Norm's loss there is a little lower than Pre-Norm's. The card gives the difference at size M. With weight decay the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- A matrix that a norm follows gets a gradient orthogonal to itself. Without decay the matrix grows, and each step turns it less. Weight decay fixes the angle of a step, and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 
 - **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1, before the rotation.
 - **Bound.** $\lvert\ell\rvert \le \sqrt{d_k}$ times the two largest gains.
-- **Use.** Where rates are high; per head.
-- **Cost.** Two small norms a layer; no loss that we saw.
-- **Relatives.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
+- **Use.** Where learning rates are high. Normalize each head separately.
+- **Cost.** Two small norms per layer. We saw no increase in loss.
+- **Related methods.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the largest logit grows without end, the entropy falls to 0 | queries and keys grow with the weights | QK-Norm, a lower rate, decay |
 | attention is spread out and gets no gradient | a saturated soft cap | a higher cap, QK-Norm |
-| positions shift the logits | the gain stands behind the rotation | gain, then rotation |
+| positions shift the logits | the gain is applied after the rotation | gain, then rotation |
 | no query can choose sharply | unit vectors without a temperature | RMS in place of L2, or a temperature |
 
 ## References
