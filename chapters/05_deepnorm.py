@@ -11,15 +11,15 @@ r"""
 # DeepNorm
 
 **Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
-Post-Norm, the placement that is hard to train, plus two constants: α multiplies the skip, β draws some weights smaller. Either makes the branch small beside the skip.
-Why does DeepNorm need two constants, and is a small branch what lets 1,000 layers train?
+Post-Norm, the placement that is hard to train, plus two constants: α multiplies the skip, β draws some weights smaller. Either makes the branch small relative to the skip.
+Why does DeepNorm need two constants, and do 1,000 layers train because branches are small?
 
 **In short.**
 
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
   fourth roots is a choice.
-- The two constants meet that demand; either alone, at its published value, does not. The demand says nothing about Adam, whose first step still grows with depth.
-- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them so (α alone not from every seed), and so can ordinary small weights without any constant.
+- The two constants together meet that demand. Either of them alone, at its published value, does not. The demand says nothing about Adam, whose first step still grows with depth.
+- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (α alone fails with some seeds), and so can ordinary small weights without any constant.
 """
 
 # %% tags=["parameters"]
@@ -85,8 +85,8 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="Norms in the same places: Post-Norm, and DeepNorm with its heavier skip and smaller weights. Beside them, what models of six such blocks "
-    "reached at each learning rate that was tried. At this depth, does the second need its constants?",
+    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot has the losses that models of six such blocks "
+    "reached at each learning rate that was tried. At this depth, does DeepNorm need its constants?",
 ).named("two-blocks")
 
 
@@ -107,49 +107,6 @@ def build_stack(depth, alpha, beta, seed=seed, qk=1.0):
     return model
 
 
-# %%
-def move_by_exponent(depth, a, seed=seed):
-    """Return |ΔF| / η by kind of step, for α = (2N)^a and β = 1 / (√2 α)."""
-    alpha = (2 * depth) ** a
-    model = build_stack(depth, alpha, 1 / (2**0.5 * alpha), seed)
-    return step_response(model, batch, ("sgd", "random", "adam"))
-
-
-grid = sizes.family_depths
-exponents = {"0": 0.0, "1/8": 0.125, "1/4 (DeepNorm)": 0.25, "3/8": 0.375, "1/2": 0.5}
-grows = dict(zip(exponents, ("is 1 at every depth", "grows as the eighth root of depth", "grows as the fourth root of depth",
-    "grows as depth to the three eighths", "grows as the square root of depth"), strict=True))  # fmt: skip
-
-
-# %%
-def draw_family(name):
-    """Draw how three kinds of step grow with depth, for one exponent."""
-    moved = {n: move_by_exponent(n, exponents[name]) for n in grid}
-    kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam"}
-    return plots.curves(
-        {
-            kind: {n: [at[key] / moved[grid[0]][key]] for n, at in moved.items()}
-            for kind, key in kinds.items()
-        },
-        xlabel="depth N (blocks)",
-        ylabel="how far a step moves the output, relative",
-        logx=True,
-        logy=True,
-        ylim=(0.05, 100),
-        title=f"The weight of the skip {grows[name]}",
-        caption="One seed.",
-    )
-
-
-plots.explore(
-    draw_family,
-    list(exponents),
-    "exponent-of-alpha",
-    label="exponent a of α",
-    caption="How far one tiny step moves the output of an untrained model, beside the shallowest. A level line: depth does not matter. Three kinds of step: SGD's, Adam's first, and one as long as Adam's "
-    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a for N blocks; the gain of the weights goes along, β = 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
-)
-
 # %% [markdown]
 r"""
 ## The idea: a heavier skip
@@ -158,20 +115,20 @@ For a stack of $N$ blocks a sublayer of DeepNorm is
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
-and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm does not notice the size of its input, so
-$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. So does the second. Why fourth roots? What must not grow with depth?
+and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
+$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second makes it small, too. Why fourth roots? What must not grow with depth?
 
-A token $x = (2, 0, -2, 0)$, and a sublayer that proposes $f = (1, 1, -1, -1)$. Post-Norm adds them to $(3, 1, -3, -1)$ and divides by
-the deviation, $\sqrt5$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(5, 1, -5, -1)$, and the norm divides by
-$\sqrt{13}$. The result lies closer to what $x$ alone would give: $f$ counts $1/\alpha$ of what it did. Nothing else has happened, since the norm cannot
+Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm adds them to $(2, 0, 0, -2)$ and divides by
+the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
+$\sqrt5$. The result lies closer to what $x$ alone would give: $f$ counts $1/\alpha$ of what it did. Nothing else has happened, since the norm cannot
 tell a heavier skip from a lighter branch. They are one function of the same weights, so they train alike, too. Drawing the weights smaller, as β does, also makes the branch
-small, but it is not the same training: beside a smaller weight a step of Adam is larger.
+small, but it is not the same training: compared with a smaller weight, a step of Adam is larger.
 """
 
 # %%
 plots.turns(
     {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
-    caption="One sublayer: a token x, and a branch f as long as x and at right angles to it. Grey is their sum; the norm keeps its direction alone. "
+    caption="One sublayer turns a token x. The branch f is as long as x and at right angles to it. Their sum is grey, and the norm keeps only the direction of the sum. "
     "A skip twice as heavy and a branch half as long turn the token by the same angle.",
 ).named("one-sublayer-turns")
 
@@ -192,16 +149,16 @@ exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 We follow one model through the chapter, a decoder of 32 blocks. Its constants are easy: $\alpha = 64^{1/4} = 2\sqrt2$ and
-$\beta = 256^{-1/4} = \frac14$. And there are two suspects. Whatever DeepNorm does, which of the two constants does it?
+$\beta = 256^{-1/4} = \frac14$. Which of the two constants is responsible for the effects of DeepNorm?
 
 First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
 keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$; $2N$ sublayers keep
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
-Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1: exponential decay. A DeepNorm sublayer multiplies two matrices, each $\beta$ times smaller, so
-$s$ is at most about $\beta^2 = \frac1{16}$, and our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would do: $(1 + \frac{1}{8N})^{-N}$ is above
-$0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of what it gets.
+Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1: exponential decay. A DeepNorm sublayer multiplies two matrices, each $\beta$ times as large, so
+$s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$ our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$ the share $(1 + \frac{1}{8N})^{-N}$ is above
+$0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
 """
 
 
@@ -230,40 +187,40 @@ plots.curves(
     ylabel="cosine of embedding and output",
     logx=True,
     ylim=(-0.1, 1.1),
-    caption="How much of the embedding reaches the output of an untrained model. Post-Norm has lost nearly all of it after a dozen blocks. "
-    "β alone does most of what both do.",
+    caption="Cosine between the embedding and the output of untrained models, by depth. Post-Norm has lost nearly all of the embedding after a dozen blocks. "
+    "β alone has most of the effect of both constants.",
     provenance=lab.provenance(),
 ).named("embedding-left")  # fmt: skip
 
 # %% [markdown]
 r"""
-So DeepNorm starts small. That does not explain fourth roots: any branch with $s/\alpha$ falling at least as fast as $N^{-1/2}$ would do.
+So DeepNorm starts near the identity. That does not explain the fourth roots: any branch whose ratio $s/\alpha$ falls at least as fast as $N^{-1/2}$ would do the same.
 
 ## Derivation
 
 ### The demand
 
-Wang et al. look at Post-Norm models that fail, and see the *function* jump in the first steps. So they bound that. Let $F(x, \theta)$ be what the
-stack computes; a step of gradient descent with rate $\eta$ changes the weights by $\Delta\theta = -\eta\,\partial\mathcal L/\partial\theta$ and
+Wang et al. look at Post-Norm models that fail, and see the *function* jump in the first steps. So they bound this jump. Let $F(x, \theta)$ be the output of the
+stack. A step of gradient descent with learning rate $\eta$ changes the weights by $\Delta\theta = -\eta\,\partial\mathcal L/\partial\theta$ and
 the function by
 
 $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 
-**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** It is modest: it concerns one step of gradient descent, at the start.
+**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** The demand is modest: it concerns one step of gradient descent, at the start.
 
 ### Step 1: a sublayer has two matrices that matter
 
 A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, with weights $p_t \ge 0$ that sum to one. Queries and keys decide which
-average is taken; they cannot make it larger than the largest value that enters. So for sizes a sublayer is $f(x) \approx v\,w\,x$: two
-numbers stand for (value, output) or for $(W_1, W_2)$. Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
+average is taken. They cannot make it larger than the largest value. So, as far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
+numbers represent (value, output) or $(W_1, W_2)$. Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
 $\sqrt{v^2 + w^2}\,\|x\|$, and $\|x\|$ is fixed, as $x$ has left a norm. This is why **β goes to the value, the output and the
 feed-forward matrices, and not to queries and keys.**
 
 ### Step 2: the norm divides by α
 
-The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers blow that change up? A later sublayer
+The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers amplify that change? A later sublayer
 multiplies it by $\alpha I + J_f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ changes a vector by about $s$ times its length, in a direction that has nothing to do with
-the vector's own, the two factors are equal, and the change passes at its own size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
+the vector's own, the two factors are equal, and the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
 So sublayer $i$ moves the output by
 
 $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
@@ -271,8 +228,8 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 ### Step 3: the same factor once more
 
 By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears
-squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. Each $J_iJ_i^\top$ is positive
-semidefinite: no sublayer moves the output uphill, so the $2N$ shares do not cancel. So we add their lengths; unrelated shares would add in squares. With $v = w = \beta$
+squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
+The bound is a fair estimate because each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel. (Of unrelated shares only the squares would add.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -280,20 +237,26 @@ $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
 The demand is met when this sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. *One* equation for *two* constants: they can share the work in many ways. $\alpha = 1$
 would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits evenly, so that each carries a fourth root:
-$\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. Our model has $64\cdot2\cdot\frac1{16}/8 = 1$.
+$\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. For our model the sum is $64\cdot2\cdot\frac1{16}/8 = 1$.
 
 *By hand.* What is the sum for our 32 blocks with α alone, at its published value? With β alone?
 
 <details><summary>Answer</summary>
 
-With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$; with $\alpha = 1$ and $\beta^2 = \frac1{16}$ it is $64\cdot2/16 = 8$.
+With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ and $\beta^2 = \frac1{16}$ it is $64\cdot2/16 = 8$.
 
 </details>
 
 ### Encoder and decoder
 
-The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. $(2\cdot1000)^{1/4}$ is none of them. Shelf C [derives all four](C_zoo.ipynb#deepnorms-four-constants).
-For a decoder alone, and for the decoder of a pair, the constants meet the demand exactly:
+The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
+
+| stack | $\alpha$ | $\beta$ |
+| --- | --- | --- |
+| encoder | $0.81\,(N^4M)^{1/16}$ | $0.87\,(N^4M)^{-1/16}$ |
+| decoder | $(3M)^{1/4}$ | $(12M)^{-1/4}$ |
+
+Appendix C [derives all four](C_zoo.ipynb#deepnorms-four-constants). For a decoder alone, and for the decoder of a pair, the constants meet the demand exactly:
 """
 
 # %%
@@ -305,7 +268,7 @@ exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
     "< 1e-12",
     "DeepNorm's constants make the sum of the bound exactly one at every depth.",
-    found="From 6 to 1,000 blocks, alone and in the decoder of a pair, the sum of the bound is 1 up to {mean:.0e}.",
+    found="From 6 to 1,000 blocks, for a decoder alone and for the decoder of a pair, the sum of the bound differs from 1 by at most {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
 )
 # %% [markdown]
@@ -335,7 +298,7 @@ check_step(my_step)
 r"""
 <details><summary>Hint</summary>
 
-$\alpha$ counts two sublayers a block and takes the fourth root. It stands on the skip.
+$\alpha$ counts two sublayers per block and takes the fourth root. It multiplies the skip.
 
 </details>
 """
@@ -351,8 +314,8 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-**2 (in code, 5 minutes).** The other half is the first weights. Write the gain, over Xavier's rule, of one matrix in a decoder alone. Names are `labkit`'s: `q k v out`
-in attention, `up down` in the feed-forward.
+**2 (in code, 5 minutes).** The other half of DeepNorm is its initial weights. Write the gain, relative to Xavier's rule, of one matrix in a decoder alone. The matrices have `labkit`'s names: `q k v out`
+in attention, `up down` in the feed-forward layer.
 """
 
 
@@ -408,14 +371,14 @@ assert check_gain(solved_gain).ok
 exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance=0.02).claim(
     "05-which-weights",
     "< 0.05",
-    "β scales the values, the output and the feed-forward; queries and keys keep their gain.",
-    found="In labkit's model the gains of the six kinds of matrix are off by {mean:.3f} at most.",
+    "β scales the value, output and feed-forward matrices; queries and keys keep their gain.",
+    found="In labkit's model the gains of the six kinds of matrix differ from this rule by at most {mean:.3f}.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 2 (pseudo-code)",
 )
 
 # %% [markdown]
 r"""
-labkit's own step; its constants are in `labkit.placements.scaled`:
+This is labkit's step. Its constants are in `labkit.placements.scaled`:
 """
 
 # %%
@@ -427,14 +390,63 @@ show(DeepNorm.step)
 r"""
 ## Predict
 
-The derivation is a small machine for predictions. Give it constants that go like $\alpha \sim N^a$ and $\beta \sim N^{-b}$, and a kind of step.
+The derivation is a small machine for predictions: from constants $\alpha \sim N^a$ and $\beta \sim N^{-b}$ and a kind of step, it predicts how far the step moves the model.
 
-- **SGD**: the factor $\beta/\alpha$ comes twice, and the shares add: $N\cdot N^{-2a-2b}$.
-- **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size knows nothing of the gradient's. The factor comes *once*, and the shares still all point
+- **SGD**: the factor $\beta/\alpha$ enters twice, and the shares add: $N\cdot N^{-2a-2b}$.
+- **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all shares still point
   downhill: $N\cdot N^{-a-b}$.
-- **Random signs**: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm that is a variance like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
-- **Gains and shifts of the norms** stand behind the division by $\alpha$. So $\alpha$ makes neither the gradient of a gain smaller nor what a change of it does. There are $2N$ norms, each
-  with a share of the order of one: $N$, whatever $\alpha$ and $\beta$ are.
+- **Random signs**: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means a variance that grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
+- **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
+  has a share of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
+"""
+
+
+# %%
+def move_by_exponent(depth, a, seed=seed):
+    """Return |ΔF| / η by kind of step, for α = (2N)^a and β = 1 / (√2 α)."""
+    alpha = (2 * depth) ** a
+    model = build_stack(depth, alpha, 1 / (2**0.5 * alpha), seed)
+    return step_response(model, batch, ("sgd", "random", "adam"))
+
+
+grid = sizes.family_depths
+exponents = {"0": 0.0, "1/8": 0.125, "1/4 (DeepNorm)": 0.25, "3/8": 0.375, "1/2": 0.5}
+grows = dict(zip(exponents, ("is 1 at every depth", "grows as the eighth root of depth", "grows as the fourth root of depth",
+    "grows as depth to the three eighths", "grows as the square root of depth"), strict=True))  # fmt: skip
+
+
+# %%
+def draw_family(name):
+    """Draw how three kinds of step grow with depth, for one exponent."""
+    moved = {n: move_by_exponent(n, exponents[name]) for n in grid}
+    kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam"}
+    return plots.curves(
+        {
+            kind: {n: [at[key] / moved[grid[0]][key]] for n, at in moved.items()}
+            for kind, key in kinds.items()
+        },
+        xlabel="depth N (blocks)",
+        ylabel="how far a step moves the output, relative",
+        logx=True,
+        logy=True,
+        ylim=(0.05, 100),
+        title=f"The weight of the skip {grows[name]}",
+        caption="One seed.",
+    )
+
+
+plots.explore(
+    draw_family,
+    list(exponents),
+    "exponent-of-alpha",
+    label="exponent a of α",
+    caption="How far one tiny step moves the output of an untrained model of N blocks, relative to the shallowest model. On a level line depth does not matter. The three kinds of step are SGD's, Adam's first, and one as long as Adam's "
+    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a. The gain of the weights changes with it, β = 1/(√2 α). Which line is level at which exponent, and is there an exponent at which all are level?",
+)
+
+# %% [markdown]
+r"""
+The rules above give these powers of depth:
 
 | step | Post-Norm (0, 0) | α alone (¼, 0) | β alone (0, ¼) | DeepNorm (¼, ¼) |
 | --- | --- | --- | --- | --- |
@@ -443,28 +455,23 @@ The derivation is a small machine for predictions. Give it constants that go lik
 | random signs, matrices | ½ | ¼ | ¼ | 0 |
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
-Each entry is a power of depth: read ½ as "grows like $\sqrt N$". The derivation assumes small branches. Those of Post-Norm and of α alone start as large as Xavier's rule makes them, so their
-two columns may come out steeper than printed. Now yours. For each question, give a range in which you expect the answer to lie.
+Read ½ as "grows like $\sqrt N$". The derivation assumes small branches. Those of Post-Norm and of α alone start as large as Xavier's rule makes them, so their
+two columns may come out steeper than printed. For each question, give a range in which you expect the answer to lie.
 
 | question | axis | ours |
 | --- | --- | --- |
-| How far does one SGD step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-update-is-bounded 05-post-update-is-larger --> | −1 to 2 | <details><summary>show</summary>One SGD step moves a DeepNorm model equally far at any depth, and a deep Post-Norm model far further.</details> |
-| With one of the constants alone, how far does an SGD step move the model: as what power of depth, at least? <!-- 05-one-constant-is-not-enough --> | −1 to 2 | <details><summary>show</summary>With one of the constants alone a step moves the model the further the deeper the model is.</details> |
-| How far does Adam's first step on the matrices move a DeepNorm model: as what power of depth? <!-- 05-step-adam --> | −1 to 2 | <details><summary>show</summary>On the matrices, Adam's first step grows like the root of depth.</details> |
-| With square roots in place of fourth roots, how far does Adam's first step move the model: as what power of depth? <!-- 05-square-roots-level-adam --> | −1 to 2 | <details><summary>show</summary>With square roots in place of fourth roots Adam's first step is level.</details> |
-| Thirty-two blocks, 150 steps, each at its own rate: how far above DeepNorm does Post-Norm from Xavier's weights end? <!-- 05-deepnorm-beats-post-from-xavier --> | −0.5 to 1.5 nats | <details><summary>show</summary>Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm.</details> |
-| Thirty-two blocks of Post-Norm from Xavier's weights, four times as many steps: how far below the loss of letter frequencies do they end? <!-- 05-post-from-xavier-stays-stuck --> | −0.5 to 1.5 nats | <details><summary>show</summary>Post-Norm from Xavier's weights does not start in four times as many steps, either.</details> |
-| Thirty-two blocks of Post-Norm from small first weights, 150 steps, neither α nor β: how far below letter frequencies do they end? <!-- 05-small-weights-start-alone --> | −0.5 to 1.5 nats | <details><summary>show</summary>Small first weights start Post-Norm, without α and β.</details> |
-| Leave out α and keep β. What does that cost, as a share of what leaving out both costs? <!-- 05-alpha-is-not-needed-here --> | 0 to 100 % | <details><summary>show</summary>Without α, DeepNorm loses less than a tenth of what it loses without both.</details> |
-| Thirty-two blocks: how far below Pre-Norm with its usual weights does DeepNorm end? (Negative: above.) <!-- 05-deepnorm-beats-pre-each-tuned --> | −0.2 to 0.2 nats | <details><summary>show</summary>Pre-Norm with its usual weights ends above DeepNorm.</details> |
-| Six blocks and a long training: how far below Post-Norm from small weights does DeepNorm end? (Negative: above.) <!-- 05-ladder-against-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.</details> |
-| A thousand blocks, first step: by how many powers of ten do DeepNorm's first and last gradient differ? <!-- 05-thousand-blocks-level-gradients --> | 0 to 3 powers of ten | <details><summary>show</summary>A thousand blocks, first step: DeepNorm's gradients are level from end to end.</details> |
+| One SGD step on the matrices moves a DeepNorm model. As what power of depth does the distance grow? <!-- 05-update-is-bounded 05-post-update-is-larger --> | −1 to 2 | <details><summary>show</summary>One SGD step moves a DeepNorm model equally far at any depth, and a deep Post-Norm model far further.</details> |
+| With either constant alone, as what power of depth does the distance of an SGD step grow? Give the smaller of the two powers. <!-- 05-one-constant-is-not-enough --> | −1 to 2 | <details><summary>show</summary>With either constant alone a step moves deeper models further.</details> |
+| Adam's first step on the matrices moves a DeepNorm model. As what power of depth does the distance grow? <!-- 05-step-adam --> | −1 to 2 | <details><summary>show</summary>On the matrices, the distance of Adam's first step grows like the root of depth.</details> |
+| Train thirty-two blocks of Post-Norm from small initial weights for 150 steps, with neither α nor β. What is the loss of letter frequencies minus theirs? <!-- 05-small-weights-start-alone --> | −0.5 to 1.5 nats | <details><summary>show</summary>With small initial weights Post-Norm starts to learn without α and β.</details> |
+| Train six blocks for long. What is the loss of Post-Norm from small weights minus DeepNorm's? <!-- 05-ladder-against-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>DeepNorm's loss is higher than that of Post-Norm from small weights.</details> |
+| At the first step of a thousand blocks, by how many powers of ten do DeepNorm's first and last gradients differ? <!-- 05-thousand-blocks-level-gradients --> | 0 to 3 powers of ten | <details><summary>show</summary>DeepNorm's gradients have the same size from end to end.</details> |
 
 ## Measure
 
 ### The bounded update
 
-Width 32, four heads, a decoder on text. The probe `step-response` takes the gradient on eight windows, moves a copy of the model by a tiny
+The model is a decoder on text, of width 32 and with four heads. The probe `step-response` takes the gradient on eight windows, moves a copy of the model by a tiny
 step ($\eta = 10^{-6}$, in double precision) and reads $\|\Delta F\|/\eta$ per token.
 """
 
@@ -510,8 +517,8 @@ plots.curves(
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
     logy=True,
-    caption="One SGD step on the matrices. It moves a DeepNorm model equally far at every depth. With one of the constants alone the line "
-    "climbs; Post-Norm's lies powers of ten higher, and scatters. (Pre-Norm here has Xavier's weights.)",
+    caption="Distance by which one SGD step on the matrices moves an untrained model, by depth. For DeepNorm it is the same at every depth. With one of the constants alone it "
+    "grows. For Post-Norm it is powers of ten larger and varies widely. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 ).named("one-sgd-step")
 
@@ -522,7 +529,7 @@ fit_power("DeepNorm", "sgd").claim(
     "05-update-is-bounded",
     "in [-0.2, 0.2]",
     "An SGD step on the matrices moves a DeepNorm model equally far at every depth.",
-    found="One SGD step on the matrices moves a DeepNorm model by depth to the power {mean:+.2f}.",
+    found="The distance by which one SGD step on the matrices moves a DeepNorm model grows as depth to the power {mean:+.2f}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4 and Figure 5 (tiny models, 6 to 100 layers)",
     published="of the order of η at every depth",
     predicted=0.0,
@@ -546,8 +553,8 @@ alone = {arm: fit_power(arm, "sgd") for arm in halves}
 combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
     "> 0.25",
-    "With either constant alone, at its published value, an SGD step moves the model the further the deeper it is.",
-    found="The step grows by depth to the power {alpha:.2f} with α alone and {beta:.2f} with β alone; the smaller of the two is {mean:.2f}.",
+    "With either constant alone, at its published value, an SGD step moves deeper models further.",
+    found="The distance of the step grows as depth to the power {alpha:.2f} with α alone and {beta:.2f} with β alone; the smaller of the two is {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
@@ -555,14 +562,14 @@ combine(min, *alone.values()).claim(
 
 # %% [markdown]
 r"""
-No. With β alone the growth is close to the predicted ½. With α alone it is faster: these are the large branches for which the table of powers promised
-nothing. So at the published fourth roots both constants are needed: either alone makes the ratio fall like $N^{-1/4}$ only. By step 4 one could do it
-alone, with a square root. The older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
+No. With β alone the growth is close to the predicted ½. With α alone it is faster: its branches are large, and for large branches the table of powers promised
+nothing. So at the published fourth roots both constants are needed: either alone makes the ratio $\beta/\alpha$ fall only like $N^{-1/4}$. By step 4 one constant would be enough
+if it were a square root. An older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
 which starts at the size that Pre-Norm's stream would have at that depth.
 
 ### Steps that the promise does not cover
 
-The bound is for SGD on the matrices. The first slider, at $a = \frac14$, has DeepNorm under two other kinds of step; the card adds steps on the norms' own gains.
+The bound is for SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows DeepNorm under two other kinds of step. The card adds steps on the gains of the norms.
 """
 
 # %%
@@ -574,8 +581,8 @@ levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in fi
 grown["Adam"].claim(
     "05-step-adam",
     "in [0.35, 0.65]",
-    "On the matrices, Adam's first step moves a DeepNorm model like the root of its depth.",
-    found="Adam's first step moves a DeepNorm model by depth to the power {mean:+.2f}, random signs by {random:+.2f}, SGD on the gains too by {gains:+.2f}.",
+    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows like the root of depth.",
+    found="For a DeepNorm model the distance of Adam's first step grows as depth to the power {mean:+.2f}, that of random signs to {random:+.2f}, and that of SGD on matrices and gains to {gains:+.2f}.",
     source="this chapter's prediction; outside what Wang et al. 2022 promise",
     published="predicted: 0.5",
     beside={"random": grown["random signs"], "gains": grown["SGD with gains"]},
@@ -584,8 +591,8 @@ grown["Adam"].claim(
 computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
     "05-square-roots-level-adam",
     "in [-0.2, 0.2]",
-    "With square roots in place of fourth roots, Adam's first step on the matrices is the same at every depth.",
-    found=f"With square roots, Adam's first step moves the model by depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
+    "With square roots in place of fourth roots, Adam's first step on the matrices moves the model equally far at every depth.",
+    found=f"With square roots, the distance of Adam's first step grows as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
     predicted=0.0,
@@ -593,24 +600,23 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
 
 # %% [markdown]
 r"""
-So "DeepNorm bounds the model update" comes with small print: *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for its
-first step on the matrices needs $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in place of fourth roots**: the right end of the first slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
-does that: what it calls DeepNorm has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines. Along the slider, where $b = a$, SGD's step grows with the power $1 - 4a$ of depth, Adam's with $1 - 2a$, a random one with $\frac12 - 2a$: they are level at ¼, ½ and ¼.
-And no choice of α and β levels a step on the gains. How branches must shrink so that Adam's rate carries
-over to other depths is the question of depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620); [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
-CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)); [chapter 10](10_choosing_a_norm.ipynb) measures both.
+So "DeepNorm bounds the model update" comes with small print: the bound is for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
+first step on the matrices needs $\beta/\alpha \sim 1/N$. Split evenly, this means **square roots in place of fourth roots**, the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
+uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
+constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance of SGD's step grows as depth to the power $1 - 4a$, that of Adam's to $1 - 2a$, and that of a random step to $\frac12 - 2a$. The lines are level at ¼, ½ and ¼.
+And no choice of α and β levels a step on the gains. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
+CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
-Is the bounded step what makes a deep model learn? Train our 32 blocks with all four combinations of the constants: Adam, no warm-up, 150 steps of eight windows
-of 32 characters. Three arms more: Post-Norm with its classical rescue, a warm-up over the first third; Pre-Norm with the weights that it usually gets; and Post-Norm with
-these same weights and neither constant. *Megatron's* rule draws them all small, and divides what writes to the stream by $\sqrt{2N}$. If it is enough that branches are small,
-that arm must learn, too.
+Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants. They use Adam without warm-up, for 150 steps of eight windows
+of 32 characters. We add three models: Post-Norm with its classical remedy, a warm-up over the first third of the steps, Pre-Norm with its usual weights, and Post-Norm with
+these same weights and neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
+this last model must learn, too.
 
-Each arm has seven rates over two decades, and one seed tries them all. Four arms get two more seeds, at the best of the seven rates and its neighbours: Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm. Their rate is
-the lowest point of a parabola through the three means, so a single lucky run beside a failing rate cannot choose it. Post-Norm from Xavier's weights and α alone keep the choice of the one seed.
-Five other seeds report.
+We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned rate is
+the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and α alone we use the best rate of the one seed.
+We evaluate with five other seeds.
 """
 
 # %%
@@ -677,8 +683,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Seven ways to train 32 blocks, at seven rates: one seed, and three around the best rate of four arms. At the lowest rates the arms that learn lie close together; they part at the highest rate "
-    "that each still stands. Post-Norm from Xavier's weights never gets below letter frequencies, with a warm-up or without: its two lines lie on one another.",
+    caption="Test loss of seven models of 32 blocks, at seven learning rates, with one seed, and with three seeds around the best rate of four models. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
+    "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, and its two lines coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
 
@@ -688,7 +694,7 @@ plots.dots(
     {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
-    caption="Each arm at its own rate, with five seeds that chose nothing; β alone also at the two rates of the grid beside its own. The higher one is close to where it fails.",
+    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. β alone is shown also at the two neighbouring rates of the grid. The higher one is close to the rate at which it fails.",
     provenance=lab.provenance(final),
 ).named("thirty-two-blocks")
 
@@ -700,7 +706,7 @@ below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim
     "05-small-weights-start-alone",
     "> 0.2",
     "With small first weights thirty-two blocks of Post-Norm start without either constant.",
-    found="From Megatron's weights, at rate {rate:g}, Post-Norm without α and β is {mean:.2f} nats below letter frequencies after {steps} steps.",
+    found="From Megatron's weights, at the learning rate {rate:g}, the test loss of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies after {steps} steps.",
     source="this book",
     beside={
         "rate": chosen["Post-Norm, small weights"],
@@ -723,7 +729,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
     "05-post-from-xavier-stays-stuck",
     "< 0.2",
     "From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
-    found="After {steps} steps, at the best of {rates} rates, {rate:g}, its loss is {loss:.3f} nats; letter frequencies alone reach {letters:.3f}.",
+    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of Post-Norm from Xavier's weights is {loss:.3f} nats; letter frequencies alone give {letters:.3f}.",
     source="this book",
     beside={
         "steps": patient.train.steps,
@@ -738,11 +744,11 @@ below.after(slow.measure("test.loss")).tuned().claim(
 
 # %% [markdown]
 r"""
-So small branches are enough for a start, and DeepNorm's two constants are one way of several to have them. Not all ways are equally safe: with α alone the dots of the five seeds lie far apart, and one of
-them beyond letter frequencies. There $s$ does not shrink with depth, so $s/\alpha$ falls like $N^{-1/4}$ only; a start near the identity needs $N^{-1/2}$. That may be why.
+So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone the losses of the five seeds lie far apart, and one of
+them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
-How good are these starts? Not good enough to rank anything. 150 steps carry the best of these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
-trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So the cards show numbers and decide nothing.
+These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. That needs no attention. We
+also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers and decide nothing.
 """
 
 # %%
@@ -770,8 +776,8 @@ of_both = test["Post-Norm"] - test["DeepNorm"]
 of_both.tuned(tell_lacks("Post-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-post-from-xavier",
     "> 0.2",
-    "A deep Post-Norm from Xavier's weights ends far above DeepNorm.",
-    found="After {steps} steps, each at its own rate, Post-Norm from Xavier's weights ends {mean:.2f} nats above DeepNorm.",
+    "The loss of a deep Post-Norm from Xavier's weights is far higher than DeepNorm's.",
+    found="After {steps} steps, with tuned learning rates, the test loss of Post-Norm from Xavier's weights is {mean:.2f} nats higher than DeepNorm's.",
     source="this book; for translation, 10 to 100 layers, Wang et al. 2022, arXiv 2203.00555, Figure 6",
     beside={"steps": base.train.steps},
 )
@@ -780,7 +786,7 @@ of_alpha = test["β alone"] - test["DeepNorm"]
     "05-alpha-is-not-needed-here",
     "< 0.1",
     "At thirty-two blocks α can be left out if β stays: that costs less than a tenth of leaving out both.",
-    found="Thirty-two blocks, each at its own rate: leaving out α and keeping β costs {nats:.3f} nats, {mean:.1%} of what leaving out both costs.",
+    found="At thirty-two blocks, with tuned learning rates, leaving out α and keeping β costs {nats:.3f} nats, {mean:.1%} of the cost of leaving out both.",
     source="this book",
     beside={"nats": of_alpha},
 )
@@ -788,8 +794,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 (test["Pre-Norm"] - test["DeepNorm"]).tuned(tell_lacks("Pre-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-pre-each-tuned",
     "> 0",
-    "With each tuned, DeepNorm ends below Pre-Norm.",
-    found="After {steps} steps, each at its own rate, Pre-Norm's loss, from its usual weights, minus DeepNorm's is {mean:+.3f} nats.",
+    "With both learning rates tuned, DeepNorm's loss is lower than Pre-Norm's.",
+    found="After {steps} steps, with tuned learning rates, the test loss of Pre-Norm from its usual weights minus DeepNorm's is {mean:+.3f} nats.",
     source="Wang et al. 2022, arXiv 2203.00555 (WMT17 En–De, 100 + 100 layers: 28.9 BLEU)",
     published="the good performance of Post-LN with the stable training of Pre-LN (abstract)",
     beside={"steps": base.train.steps},
@@ -802,8 +808,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 
 # %% [markdown]
 r"""
-What these starts do show is which rates a model can stand. Is it the length of the first step that decides this? The table has both, at 32 blocks and at 12. A model counts as learning if it ends at least
-0.1, 0.2 or 0.4 nats below letter frequencies; the last three columns give the highest rate at which it does.
+These short runs do show which learning rates a model tolerates. Does the length of the first step decide this? The table has both, at 32 blocks and at 12. A model counts as learning if its loss is at least
+0.1, 0.2 or 0.4 nats lower than that of letter frequencies. The last three columns give the highest learning rate at which it learns.
 """
 
 # %%
@@ -842,40 +848,51 @@ plots.table(
 r"""
 Read only the rows of the four combinations, Post-Norm, α alone, β alone and DeepNorm: the first step gets shorter, and the highest rate never falls. That looks like a rule, and the other two rows break it.
 Pre-Norm and Post-Norm from the same small weights have first steps of about one length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks Post-Norm from small weights
-moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model can stand. No arm has a short first step and large branches, so whether a short step alone would do is open. (One seed a rate, and neighbours of the grid differ by a factor of about two.)
+moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step alone would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
 
-**And the promise?** It is kept, and it is about one step. Our deep Post-Norm needed less than that to start: branches that are small.
+**DeepNorm's promise is kept, but it is about one step.** Our deep Post-Norm needed less than that to start: small branches.
 
 ### Six blocks, trained long
 
-The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. The learning rate of each method was chosen with seeds other than those reported. There all arms have
+The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. In this grid all methods have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
+
+The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval, and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the best.
 """
 
 # %%
-asked = climbed.where(arm=["pre", "post", "post, xavier", "deepnorm"])
-plots.table(ladder.table(asked), digits=4)
+first = next(iter(climbed.by("rung")))
+asked = climbed.where(arm=["pre", "post", "post, xavier", "deepnorm"], rung=first)
+columns = {
+    "arm": "method",
+    f"{first}: n": "runs",
+    f"{first}: test": "test loss",
+    f"{first}: lead": "Pre-Norm's test loss minus its own",
+    f"{first}: lost": "sensitivity",
+}
+rows = [{to: row.get(key, "") for key, to in columns.items()} for row in ladder.table(asked)]
+plots.table(rows, digits=4)
 
 # %%
 ladder.improvement(climbed, "deepnorm", "post").claim(
     "05-ladder-against-post",
     "< 0",
     "Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
-    found="On rung {rung} Post-Norm's loss, from small weights, minus DeepNorm's is {mean:+.4f} nats.",
+    found="At size {rung} the test loss of Post-Norm from small weights minus DeepNorm's is {mean:+.4f} nats.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
-*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. Rung M has width 64; D and D24 are S with twelve and 24 blocks. The card compares two whole methods: DeepNorm has heavier skips *and* other
-first weights than `post`, and no arm of this table differs in α alone. What first weights do by themselves, the rows `post` and `post, xavier` show. At six blocks Post-Norm trains without
-constants. So this table says what DeepNorm costs or gives where it is not needed, and nothing about the depths for which it was made.
+The card compares two whole methods: DeepNorm has heavier skips *and* other
+initial weights than `post`, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights by themselves. At six blocks Post-Norm trains without
+constants. So this table shows what DeepNorm costs or gains where it is not needed, and nothing about the depths for which it was made.
 [Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks
 that long.
 
 ### A thousand blocks at their first step
 
-A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million parameters. One step takes seconds. What does the gradient look like from end to end?
+A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million parameters. One step takes seconds. How large is the gradient from end to end?
 """
 
 # %%
@@ -886,8 +903,8 @@ plots.by_depth(
     {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
     ylabel="gradient norm of W²",
     logy=True,
-    caption="A thousand blocks, first step, the gradient of each feed-forward output matrix, one seed. DeepNorm's are level. Post-Norm's fall by powers of ten from the "
-    "output downwards, and wander. (Pre-Norm here has Xavier's weights.)",
+    caption="Norm of the gradient of each feed-forward output matrix at the first step of a thousand blocks, one seed. DeepNorm's gradients are level. Post-Norm's fall by powers of ten from the "
+    "output downwards, and fluctuate. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
 
@@ -903,7 +920,7 @@ ends = {arm: of.measure(compare_ends) for arm, of in thousand.by("arm").items()}
 ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",
-    "At a thousand blocks DeepNorm's first and last gradients have one size.",
+    "At a thousand blocks DeepNorm's first and last gradients are of the same size.",
     found="At 1,000 blocks DeepNorm's first and last gradients differ by {mean:.2f} powers of ten, Pre-Norm's by {pre:.1f}, Post-Norm's by {least:.1f} to {most:.1f}.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
     beside={
@@ -915,28 +932,28 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-[Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients can get lost: by how much differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
-after $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. So no gradient is lost at the first step. That
-does not say that it trains better, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
+In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
+after $S$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's are level, so none of them is lost at the first step. That
+does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU more
 than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
 
-DeepNorm is two lines, and public copies get both wrong.
+DeepNorm takes two lines of code, and public copies get each of them wrong.
 
-**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). It was
-[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022; the fix changed a different line. By scale invariance that is DeepNorm with $1/\alpha$ in place
+**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). The bug was
+[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022, but the fix changed a different line. By scale invariance that is DeepNorm with $1/\alpha$ in place
 of $\alpha$.
 
 **β upside down.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
 ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([as typed in](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
-(Admin and KEEL, relatives of DeepNorm, at their own rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
+(Appendix C trains Admin and KEEL, relatives of DeepNorm, at tuned learning rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
-**Other slips.** β on all matrices in one loop; a pair's constants in a decoder alone; and the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
-quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*; since $8N = 4L$, it should be $(4L)^{-1/4}$.
+**Other bugs.** One loop sets β on all matrices. A decoder alone gets the constants of a pair. And the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
+quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
-None of these raises an error. Here is what they do to our 32 blocks. Two columns have the loss after 150 steps, at a low rate and at the tried rate closest to DeepNorm's own; the last ones say which check of the exercises notices. *Cosine* is that of the embedding and the output, as above:
+None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns have the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is that of the embedding and the output, as above:
 """
 
 # %%
@@ -979,7 +996,7 @@ plots.table(rows)
 exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
     "<= 0",
-    "Step and first weights, held against the method's equations, give every wrong copy away.",
+    "A comparison of the step and the initial weights with the method's equations reveals every wrong copy.",
     found="Of {slips:.0f} wrong copies the checks pass {mean:.0f}.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
     beside={"slips": len(rows) - 1},
@@ -987,9 +1004,9 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
 
 # %% [markdown]
 r"""
-The first two move a hundred times too far and more, and whoever measures one step sees it. Whoever looks at the loss may not: at the low rate α on the branch ends no worse than the right
-model. At the rate next to DeepNorm's own it ends at letter frequencies. With β upside down the model gets below letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. The other three end close to the right
-model at either rate (two seeds each); β on queries and keys changes next to nothing, as step 1 says. So compare the block with its equation, and the weights with the rule.
+With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the model with α on the branch has no higher loss than the right
+model. At the rate next to DeepNorm's tuned one it has the loss of letter frequencies. With β upside down the loss is lower than that of letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
+model at either rate (two seeds each). β on queries and keys changes next to nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
 
 ## Exercises
 
@@ -1031,7 +1048,7 @@ For (b), write both bounds with $r = \beta/\alpha$ alone.
 
 (a) $\|\Delta\theta_i\| = \eta\sqrt m$ and $\sqrt2\,\beta/\alpha = \alpha^{-2} = (2N)^{-1/2}$, so the sum is $2N(2N)^{-1/2}\eta\sqrt m$.
 
-(b) The bounds are $4Nr^2\,\eta$ for SGD and $2\sqrt2\,Nr\,\eta\sqrt m$ for Adam. The first equals $\eta$ only for $r = \frac12N^{-1/2}$; then the second is $\sqrt{2N}\,\eta\sqrt m$.
+(b) The bounds are $4Nr^2\,\eta$ for SGD and $2\sqrt2\,Nr\,\eta\sqrt m$ for Adam. The first equals $\eta$ only for $r = \frac12N^{-1/2}$. Then the second is $\sqrt{2N}\,\eta\sqrt m$.
 
 (c) $r \le C/N$: square roots, if shared evenly. SGD's bound is then at most $4C^2\eta/N$. Under SGD such a deep model hardly moves.
 
@@ -1054,31 +1071,31 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- **Which quantity must not grow?** The distance by which one step of gradient descent moves what the model computes. <!-- 05-update-is-bounded 05-post-update-is-larger -->
-- **Why two constants?** That demand fixes only their ratio. At the published fourth roots both are needed; one alone would need a square root.
+- **Which quantity must not grow with depth?** It is the distance by which one step of gradient descent moves the model's output. <!-- 05-update-is-bounded 05-post-update-is-larger -->
+- **Why two constants?** That demand fixes only their ratio. At the published fourth roots both are needed. One constant alone would have to be a square root.
   <!-- 05-bound-is-one 05-one-constant-is-not-enough -->
-- **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam, of which only the first step was measured, it would have to fall like $1/N$: square
+- **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
   roots, as in GLM-130B. <!-- 05-step-adam 05-square-roots-level-adam -->
-- **Is that what lets a deep model train?** To start, small branches are enough, and DeepNorm's constants are one way to have them: our 32 blocks of Post-Norm also start from small weights without
-  any constant. From Xavier's weights they did not, in 600 steps. How such models end after a long training, no run here says.
+- **Does a deep model train because of that?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
+  any constant. From Xavier's weights they did not start in 600 steps. None of our runs shows the loss of such models after a long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
-- β goes to value, output and feed-forward, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with constants of their own.
+- β scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
   <!-- 05-which-weights C-thousand-layers-are-2500-sublayers -->
 - A constant in the wrong place runs without complaint. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
 
 ## To carry away
 
-- **Equation.** $x \leftarrow N(\alpha x + f(x))$; values, output and feed-forward matrices times $\beta$.
+- **Equation.** $x \leftarrow N(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
-- **Use.** Post-Norm of many blocks. On average no comparison here has it ahead of a tuned Pre-Norm; its case rests on the authors' translations.
-- **Cost.** Nothing at run time; a rate of its own must be found.
-- **Relatives.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
+- **Use.** Post-Norm of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
+- **Cost.** Nothing at run time, but its learning rate must be tuned.
+- **Related methods.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ upside down | compare the block with its equation, the weights with the rule |
-| deep Post-Norm learns nothing | branches too large: Xavier's weights, without constants or with $\alpha$ alone | $\beta$ or small first weights; $\alpha$ besides for a higher rate |
-| the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks; see the table of the paper |
+| deep Post-Norm learns nothing | branches too large: Xavier's weights, without constants or with $\alpha$ alone | $\beta$ or small initial weights, and $\alpha$ as well for a higher rate |
+| the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks, and see *Encoder and decoder* |
 
 ## References
 
