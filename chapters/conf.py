@@ -18,8 +18,8 @@ author = "the lab book's authors"
 language = "en"
 extensions = [
     "myst_nb",
+    "press.site.formulas",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_togglebutton",
@@ -40,11 +40,7 @@ myst_links_external_new_tab = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ |In \[\d*\]: "
 copybutton_prompt_is_regexp = True
 
-# -- math: MathJax 3 with its fonts, staged beside the pages --------------------------------------
-mathjax_path = "mathjax/tex-chtml-full.js"
-# MathJax's own context menu would fetch files that the site does not carry.
-mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"mtextInheritFont": True}}
-
+html_math_renderer = "typeset"
 
 # -- citations: links to the works, whose full names a pointer shows ------------------------------
 bibtex_bibfiles = ["references.bib"]

@@ -9,8 +9,7 @@ function reachWideBoxes() {
   }
 }
 
-window.addEventListener("load", async () => {
-  await window.MathJax?.startup?.promise;
+window.addEventListener("load", () => {
   reachWideBoxes();
   new ResizeObserver(reachWideBoxes).observe(document.body);
 });

