@@ -9,10 +9,14 @@ module asks at each call whether the kernel takes its tensors, and uses its form
 the CPU, in float64, for distributed tensors, past a norm that has hooks, and under autocast for
 torch's own modules. So a fused model may be moved about. Kernels have no second derivative.
 
+Under torch.compile a fused model is the plain one. The compiler joins norms and sums with what is
+around them, and cannot see into a kernel of ours: it would only lose by it.
+
 What has a kernel: labkit's `layer`, `rms`, `rms-llama`, `rms-gemma`, `dyt` and `derf`; torch's
 LayerNorm and RMSNorm; the sums of most placements with the norm that reads them, DeepNorm, nGPT;
-rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`. Other packages' norms
-(transformers' LlamaRMSNorm) first become labkit's: `labkit.convert`. Modules whose class was
+rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`; norms, rotations and
+sums in transformers' Llama, Qwen 3, Gemma 2 and 3 and OLMo 2 (`labkit.fused.hub`). Norms of
+other models of transformers first become labkit's: `labkit.convert`. Modules whose class was
 changed after fusing, as by a parametrization, stay as they are.
 """
 
@@ -24,7 +28,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from labkit.fused import attention, norms, seam, steps
+from labkit.fused import attention, hub, norms, seam, steps
+from labkit.fused.hub_blocks import link_blocks
 from labkit.model import Transformer
 from labkit.model.block import Block
 from labkit.model.space import SPHERE
@@ -62,22 +67,27 @@ def fuse(model: nn.Module) -> Fused:
         warnings.warn(f"no kernels here: {reason}; formulas do the work", stacklevel=2)
         return Fused("formulas", {}, reason)
     for module in model.modules():
-        if type(module) in _FUSED:
-            module.__class__ = _FUSED[type(module)]
+        if fused := _FUSED.get(type(module)) or hub.make_fused(type(module)):
+            module.__class__ = fused
     for module in model.modules():
         if isinstance(module, Block):
             steps.link_steps([_list_steps(module)], None)
     for module in model.modules():
         if isinstance(module, Transformer):
             _link_model(module)
-    count = Counter(_PLAIN[type(module)].__name__ for module in model.modules() if _has_use(module))
+        link_blocks(module)
+    plain = (_find_plain(module) for module in model.modules() if _has_use(module))
+    count = Counter(kind.__name__ for kind in plain if kind)
     return Fused(seam.describe_kernels() if count else "formulas", dict(count))
+
+
+def _find_plain(module: nn.Module) -> type[nn.Module] | None:
+    """Return the class that a fused module was of; None for one that is not fused."""
+    return _PLAIN.get(type(module)) or hub.PLAIN.get(type(module))
 
 
 def _has_use(module: nn.Module) -> bool:
     """Return whether a fused module has anything to do for its kernel."""
-    if type(module) not in _PLAIN:  # a class of somebody's own stays what it is
-        return False
     if isinstance(module, Transformer):
         return module.space is SPHERE
     if isinstance(module, steps._Adding):
@@ -93,19 +103,19 @@ def unfuse(model: nn.Module) -> None:
 
 def is_fused(model: nn.Module) -> bool:
     """Return whether any module of the model is fused."""
-    return any(type(module) in _PLAIN for module in model.modules())
+    return any(_find_plain(module) for module in model.modules())
 
 
 def _unfuse_module(module: nn.Module) -> None:
-    if type(module) in _PLAIN:
+    if plain := _find_plain(module):
         module.__dict__.pop("follower", None)
-        module.__class__ = _PLAIN[type(module)]
+        module.__class__ = plain
 
 
 @contextmanager
 def fuse_temporarily(model: nn.Module) -> Iterator[Fused]:
     """Fuse a model for a while; what was fused before stays so afterwards."""
-    before = {module for module in model.modules() if type(module) in _PLAIN}
+    before = {module for module in model.modules() if _find_plain(module)}
     done = fuse(model)
     try:
         yield done

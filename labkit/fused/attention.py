@@ -17,8 +17,8 @@ from labkit.attention import Attention
 from labkit.attention.parts import OwnGains, apply_temperature
 from labkit.attention.sphere import SphereAttention
 from labkit.context import Context
-from labkit.fused.norms import FusedGemmaRMSNorm, FusedRMSNorm, is_plain
-from labkit.fused.seam import accepts_tensors, get_kernels
+from labkit.fused.norms import FusedGemmaRMSNorm, FusedRMSNorm
+from labkit.fused.seam import accepts_tensors, get_kernels, is_plain
 
 
 class FusedAttention(Attention):

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from labkit import norms
 from labkit.fused.seam import accepts_tensors, get_kernels
+from labkit.fused.sums import KERNELS, take_made
 
 
 class FusedRMSNorm(norms.RMSNorm):
@@ -22,6 +22,9 @@ class FusedRMSNorm(norms.RMSNorm):
         shape, weight = self.normalized_shape, self.weight
         if x.shape[-len(shape) :] != shape or not accepts_tensors(x.flatten(-len(shape)), weight):
             return super().forward(x)
+        made = take_made(self, x)
+        if made is not None:
+            return made
         weight = None if weight is None else weight.flatten()
         return get_kernels().rms_norm(x.flatten(-len(shape)), weight, self.eps).view(x.shape)
 
@@ -64,8 +67,19 @@ def _layer_norm(module: nn.LayerNorm, x: Tensor, formula: Any) -> Tensor:
     fits = x.shape[-len(shape) :] == shape and module.eps >= 0
     if not fits or not accepts_tensors(x.flatten(-len(shape)), weight, bias):
         return formula(x)
+    made = take_made(module, x)
+    if made is not None:
+        return made
     weight, bias = (p if p is None else p.flatten() for p in (weight, bias))
     return get_kernels().layer_norm(x.flatten(-len(shape)), weight, bias, module.eps).view(x.shape)
+
+
+def call_kernel(name: str, norm: Any, x: Tensor, formula: Any) -> Tensor:
+    """Normalize the last axis by a kernel, unless the sum before it did; else by the formula."""
+    if x.shape[-1:] != norm.weight.shape or not accepts_tensors(x, norm.weight):
+        return formula(x)
+    made = take_made(norm, x)
+    return getattr(get_kernels(), name)(x, norm.weight, norm.eps) if made is None else made
 
 
 class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
@@ -73,10 +87,7 @@ class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
-        if not accepts_tensors(x, self.weight):
-            return super().forward(x)
-        self.check_width(x)
-        return get_kernels().rms_norm_llama(x, self.weight, self.eps)
+        return call_kernel("rms_norm_llama", self, x, super().forward)
 
 
 class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
@@ -84,10 +95,7 @@ class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
-        if not accepts_tensors(x, self.weight):
-            return super().forward(x)
-        self.check_width(x)
-        return get_kernels().rms_norm_gemma(x, self.weight, self.eps)
+        return call_kernel("rms_norm_gemma", self, x, super().forward)
 
 
 class FusedDynamicTanh(norms.DynamicTanh):
@@ -122,32 +130,11 @@ FUSED: dict[type[nn.Module], type[nn.Module]] = {
     nn.LayerNorm: FusedTorchLayerNorm,
     nn.RMSNorm: FusedTorchRMSNorm,
 }
-
-
-def is_plain(module: nn.Module) -> bool:
-    """Return whether its class alone decides what a module does: no hook, no forward of its own.
-
-    What a kernel computes past a module, the module's hooks would not see.
-    """
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    own = "forward" in module.__dict__ or any(getattr(module, kind) for kind in hooks)
-    return not (own or _has_any_global_hook())
-
-
-def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return norm(stream + write) and the sum itself in one kernel; None where there is none."""
-    centred = type(norm) is FusedLayerNorm
-    if not (centred or type(norm) is FusedRMSNorm) or not is_plain(norm):
-        return None
-    weight, bias = norm.weight, getattr(norm, "bias", None)  # pyright: ignore
-    shape, dim = norm.normalized_shape, write.shape[-1:]  # pyright: ignore
-    freed = weight is not None and weight.shape != dim  # as sharded training does between steps
-    fits = tuple(shape) == dim and write.shape == stream.shape and not freed
-    if not fits or not accepts_tensors(write, stream, weight, bias):
-        return None
-    eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps  # pyright: ignore
-    # After `centred`: round the sum first; a result as wide as the sum, as autocast has it, whose
-    # writes are narrower than the stream; add 0 to the gain; do not round before it.
-    return get_kernels().add_norm.sum_norm(
-        write, stream, weight, bias, eps, 1.0, centred, True, True, 0.0, False
-    )
+KERNELS.update(
+    {
+        FusedRMSNorm: "rms_norm",
+        FusedLayerNorm: "layer_norm",
+        FusedLlamaRMSNorm: "rms_norm_llama",
+        FusedGemmaRMSNorm: "rms_norm_gemma",
+    }
+)

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 _PLAIN = (Tensor, nn.Parameter)
 _package: ModuleType | None = None
@@ -41,9 +42,11 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """Return whether the kernels take these tensors; where they do not, the formula does the work.
 
     They take plain tensors, all on their device, not float64, rows not too long; none that is
-    distributed, and nothing where Triton is missing.
+    distributed, and nothing where Triton is missing. Nor under torch.compile, which joins a norm
+    with what is before and after it, and cannot see into a kernel of ours: a fused model compiles
+    to what it would without kernels, which was faster at each width that was measured.
     """
-    if _package is None and explain_missing():
+    if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False
     devices, dtypes, longest = _limits
     if x.shape[-1] > longest or x.device.type not in devices:
@@ -52,8 +55,18 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     return all(type(t) in _PLAIN and t.device == x.device and t.dtype in dtypes for t in given)
 
 
+def is_plain(module: nn.Module) -> bool:
+    """Return whether its class alone decides what a module does: no hook, no forward of its own.
+
+    What a kernel computes past a module, the module's hooks would not see.
+    """
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    own = "forward" in module.__dict__ or any(getattr(module, kind) for kind in hooks)
+    return not (own or _has_any_global_hook())
+
+
 def _import_kernels() -> frozenset[str]:
-    """Import the kernels, once: plain globals, since torch.compile looks through any cache."""
+    """Import the kernels, once; return the types of the devices that they run on."""
     global _package, _limits
     launch, checks, rows = (
         importlib.import_module(f"normkernels.{name}") for name in ("launch", "checks", "rows")

@@ -48,7 +48,7 @@ NORMS = {
     "labkit gemma2": "rms-gemma",
 }
 CONFIGS = {"llama": "Llama", "qwen3": "Qwen3", "gemma2": "Gemma2", "olmo2": "Olmo2"}
-PROVIDERS = ("shipped", "torch", "normkernels", "liger", "quack")
+PROVIDERS = ("shipped", "torch", "norms alone", "normkernels", "liger", "quack")
 MODES = ("eager", "compile")
 FIRST = 5  # steps whose losses are compared
 TURNS, TURN = 6, 5  # turns of each provider, and steps in one
@@ -117,15 +117,19 @@ def build_model(case: StepCase, device: Device) -> nn.Module:
 def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
     """Put a provider's norms into a model, in place; `shipped` leaves it as it is.
 
+    `normkernels` are its rotations and sums too, `norms alone` are its kernels for norms only.
+
     Raises:
         ImportError: the provider is not installed.
     """
     norm = NORMS[case.model]
-    if provider == "normkernels":
+    if provider in ("normkernels", "norms alone"):
         if case.model in CONFIGS:
             convert(model, {"*RMSNorm": norm})
-        if not (done := fuse(model)).modules:
-            raise ImportError(str(done))
+        every = [m for m in model.modules() if "RMSNorm" in type(m).__name__]
+        for part in every if provider == "norms alone" else [model]:
+            if not (done := fuse(part)).modules:
+                raise ImportError(str(done))
     elif provider != "shipped":
         convert(model, {"*RMSNorm": lambda old: make_norm(provider, norm, old)})
 
@@ -140,7 +144,8 @@ def make_norm(provider: str, norm: str, old: Any) -> nn.Module:
         kind = import_module("liger_kernel.transformers.rms_norm").LigerRMSNorm
         new = kind(size, eps, offset, order, in_place=False)  # in place destroys dY
     else:
-        kind = import_module("quack").QuackRMSNorm if provider == "quack" else nn.RMSNorm
+        quack = provider == "quack"
+        kind = import_module("quack.rmsnorm").QuackRMSNorm if quack else nn.RMSNorm
         new, gain = kind(size, eps=eps), gain + offset
     new.weight = nn.Parameter(gain.clone())
     return new

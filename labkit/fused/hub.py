@@ -1,0 +1,75 @@
+"""Classes of transformers' Llama, Qwen 3, Gemma 2, Gemma 3 and OLMo 2 with kernels under them.
+
+    norm         each RMSNorm is one kernel, in its own rounding order
+    attention    norm and rotation of q and k are one: `labkit.fused.hub_attention`
+    block        a sum and the norm that reads it are one: `labkit.fused.hub_blocks`
+
+They are subclasses, made when a model brings transformers' classes along: labkit does not import
+transformers.
+"""
+
+import importlib
+import inspect
+from functools import cache
+from typing import Any
+
+from torch import Tensor, nn
+
+from labkit.fused import hub_attention, hub_blocks
+from labkit.fused.norms import call_kernel
+from labkit.fused.sums import KERNELS
+
+_NORMS = {  # of each model, the kernel that is its RMSNorm
+    "llama": "rms_norm_llama",
+    "qwen3": "rms_norm_llama",
+    "gemma2": "rms_norm_gemma",
+    "gemma3": "rms_norm_gemma",
+    "olmo2": "rms_norm",
+}
+_MODULES = {f"transformers.models.{name}.modeling_{name}": name for name in _NORMS}
+PLAIN: dict[type[nn.Module], type[nn.Module]] = {}  # the class that a fused one was made of
+
+
+class FusedNorm(nn.Module):
+    """A model's RMSNorm by its kernel."""
+
+    weight: Tensor
+
+    @property
+    def eps(self) -> float:
+        """Return what is added to the mean square: some call it `variance_epsilon`."""
+        return self.__dict__["eps" if "eps" in self.__dict__ else "variance_epsilon"]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize each vector on the last axis."""
+        return call_kernel(KERNELS[type(self)], self, x, super().forward)
+
+
+@cache
+def make_fused(plain: type[nn.Module]) -> type[nn.Module] | None:
+    """Make the fused class of one of transformers'; None where there is none."""
+    model = _MODULES.get(plain.__module__)
+    if model is None:
+        return None
+    names = frozenset(inspect.unwrap(plain.forward).__code__.co_names)
+    if plain.__name__.endswith("RMSNorm"):
+        kind = FusedNorm
+    elif plain.__name__.endswith("Attention") and hub_attention.ROTATION in names:
+        kind = hub_attention.FusedAttention
+    elif (kind := hub_blocks.BLOCKS.get(names)) is None:
+        return None
+    fused = type(f"Fused{plain.__name__}", (kind, plain), {"__module__": __name__})
+    PLAIN[fused] = plain
+    if kind is FusedNorm:
+        KERNELS[fused] = _NORMS[model]
+    return fused
+
+
+def __getattr__(name: str) -> Any:
+    """Make the class that a pickled model asks for."""
+    for module, model in _MODULES.items():
+        if name.startswith(f"Fused{model.capitalize()}"):
+            plain = getattr(importlib.import_module(module), name.removeprefix("Fused"), None)
+            if plain is not None and (fused := make_fused(plain)):
+                return fused
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,80 @@
+"""Blocks of transformers whose sums are made with the norm that reads them.
+
+    Llama, Qwen 3       x + A(N(x)),  then  x + F(M(x))
+    Gemma 2, Gemma 3    x + N'(A(N(x))),  then  x + M'(F(M(x)))
+
+The first sum is made with M, the second one with the N of the next block, or the model's last
+norm. OLMo 2's blocks, x + N(A(x)), have no norm that reads a sum, and stay as they are.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.fused.sums import add
+
+
+class Block(nn.Module):
+    """What both kinds of block have."""
+
+    follower: tuple[nn.Module, str] | None = None  # the owner of the norm that comes next, its name
+    input_layernorm: Any
+    post_attention_layernorm: Any
+    self_attn: Any
+    mlp: Any
+
+    def attend(self, x: Tensor, attention_mask: Any = None, **kwargs: Any) -> Tensor:
+        """Return what attention makes of the normalized stream."""
+        x = self.input_layernorm(x)
+        return self.self_attn(hidden_states=x, attention_mask=attention_mask, **kwargs)[0]
+
+    def end(self, stream: Tensor, write: Tensor) -> Tensor:
+        """Return the stream for the next block."""
+        return add(stream, write, self.follower and getattr(*self.follower))
+
+
+class PreNormBlock(Block):
+    """x + A(N(x)), then x + F(M(x))."""
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Move the stream through both sublayers."""
+        if args or torch.compiler.is_compiling():
+            return super().forward(hidden_states, *args, **kwargs)
+        write = self.attend(hidden_states, **kwargs)
+        stream = add(hidden_states, write, self.post_attention_layernorm)
+        return self.end(stream, self.mlp(self.post_attention_layernorm(stream)))
+
+
+class SandwichNormBlock(Block):
+    """x + N'(A(N(x))), then x + M'(F(M(x)))."""
+
+    pre_feedforward_layernorm: Any
+    post_feedforward_layernorm: Any
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Move the stream through both sublayers."""
+        if args or torch.compiler.is_compiling():
+            return super().forward(hidden_states, *args, **kwargs)
+        write = self.post_attention_layernorm(self.attend(hidden_states, **kwargs))
+        stream = add(hidden_states, write, self.pre_feedforward_layernorm)
+        write = self.mlp(self.pre_feedforward_layernorm(stream))
+        return self.end(stream, self.post_feedforward_layernorm(write))
+
+
+# By all the names in the code of transformers' block: one that does more, in another version, is
+# left as it is.
+_PARTS = {"self_attn", "input_layernorm", "post_attention_layernorm", "mlp"}
+_MORE = {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
+BLOCKS = {frozenset(_PARTS): PreNormBlock, frozenset(_PARTS | _MORE): SandwichNormBlock}
+
+
+def link_blocks(model: nn.Module) -> None:
+    """Link each block of a model to the norm that comes next; the last one to the model's own."""
+    layers = getattr(model, "layers", None)
+    if not isinstance(layers, nn.ModuleList):
+        return
+    nexts = [(layer, "input_layernorm") for layer in layers[1:]] + [(model, "norm")]
+    for layer, (owner, name) in zip(layers, nexts, strict=True):
+        if isinstance(layer, Block):
+            layer.follower = (owner, name) if hasattr(owner, name) else None
