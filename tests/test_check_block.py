@@ -130,7 +130,7 @@ def test_two_parts_that_differ_are_both_named():
     rotate_first(given)
     given.feed_forward.sublayer.activation = torch.relu
     cause = causes(block(given, "qk", config("qk")))[-1]
-    assert "normalized after the rotation" in cause and "activation is relu" in cause
+    assert "after_rope is True, not False" in cause and "activation is relu" in cause
 
 
 def test_ngpts_faults_of_chapter_08_are_named():

@@ -78,7 +78,6 @@ SHIFTS = {
 }
 WIDTHS = {
     "half statistics": (lambda x: x, "half precision"),
-    "always float32": (lambda x: None if x is None else x.float(), "float64 is converted"),
 }
 INSIDE = {"root": ROOTS, "eps": DEFAULTS, "widen": WIDTHS}
 
@@ -190,9 +189,6 @@ CORRUPTIONS = {  # name -> how, part of the cause to be named
     "gradient five per cent too large": (_after(_wrong_backward), ""),
     "parameters' gradient lost": (_parameter_gradient_lost, "graph is cut"),
     "noise": (_after(lambda y, x: y * (1 + 1e-3 * torch.randn_like(y))), "random"),
-    "always float32": (
-        _corruption(lambda right, x, a, k: right(x.float(), *a, **k).to(x.dtype)),
-        "float64 is converted"),
     "rounded to bfloat16": (_after(lambda y, x: y.bfloat16().to(x.dtype)), ""),
     "float32 comes back": (
         _after(lambda y, x: y.float() if x.dtype != torch.float64 else y), "not converted back"),

@@ -254,19 +254,19 @@ class EtaForEach(nn.Module):
 
 
 SKIPS = {
-    "no skip": (lambda y, x, eta: y, "eta · x is missing"),
-    "eta ignored": (lambda y, x, eta: y + x, "eta is ignored"),
-    "subtracted": (lambda y, x, eta: y - eta * x, "eta · x is subtracted"),
-    "eta on both": (lambda y, x, eta: eta * (y + x), "eta multiplies the norm as well"),
-    "mixed": (lambda y, x, eta: (1 - eta) * y + eta * x, "multiplied by 1 − eta"),
+    "no skip": (lambda y, x, eta: y, ""),
+    "eta ignored": (lambda y, x, eta: y + x, ""),
+    "subtracted": (lambda y, x, eta: y - eta * x, ""),
+    "eta on both": (lambda y, x, eta: eta * (y + x), ""),
+    "mixed": (lambda y, x, eta: (1 - eta) * y + eta * x, ""),
     "detached eta": (lambda y, x, eta: y + float(eta) * x, "graph is cut"),
     "detached skip": (lambda y, x, eta: y + eta * x.detach(), ""),
 }
 REP_WRONG = {
     **vary(rep, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, join=SKIPS, root=ROOTS,
            eps=DEFAULTS),
-    "skip before gain and shift": (skip_first, "before gain and shift"),
-    "no skip in evaluation": (not_in_evaluation, "eta · x is missing (in evaluation)"),
+    "skip before gain and shift": (skip_first, ""),
+    "no skip in evaluation": (not_in_evaluation, ""),
     "eta for each channel": (EtaForEach, "one number for all features"),
 }  # fmt: skip
 REP_RIGHT = {

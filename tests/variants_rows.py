@@ -155,7 +155,6 @@ LAYER_WRONG = {
     "keepdim": (drops_the_axis, ""),
     "returns nothing": (as_layer(lambda *_: None), ""),
     "returns a list": (as_layer(lambda x, *_: x.tolist()), ""),
-    "a further parameter": (Extra, ""),
     "module, eps forgotten": (EpsForgotten, "eps is 0.001 here"),
     "no shift": (lambda x, weight=None, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps),
                  "missing parameter"),
@@ -198,7 +197,8 @@ class ByHand(nn.Module):
 LAYER_RIGHT = {
     "torch's own function": F.layer_norm,
     "two passes": two_passes,
-    "own backward": as_layer(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b)),
+    "a further parameter": Extra,
+    "own backward": as_layer(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b).to(x)),
     "from pieces": layer(),
     "torch module": nn.LayerNorm(24),
     "torch module, two axes": nn.LayerNorm((3, 4)),
@@ -301,17 +301,18 @@ class Llama(nn.Module):
         return llama(hidden_states, self.weight, self.variance_epsilon)
 
 
+RMS_WRONG |= {
+    "llama's order": (llama, "gain promotes the result"),
+    "llama's class": (Llama, "gain promotes the result"),
+}
 RMS_RIGHT = {
     "torch": by_torch(lambda x: x),
-    "llama's order": llama,
     "by length": by_length,
     "in float64": rms(widen=double),
     "from pieces": rms(),
     "torch module": nn.RMSNorm(16),
     "torch module, bare": nn.RMSNorm(16, elementwise_affine=False),
     "torch class": nn.RMSNorm,
-    "llama's module": Llama(12),
-    "llama's class": Llama,
 }
 
 
@@ -350,11 +351,11 @@ TORCH_WRONG = orders(rms) | {"llama's order": (llama, "cast back to x's dtype be
 TORCH_RIGHT = {"torch": by_torch(lambda x: x), "from pieces": rms(), "torch class": nn.RMSNorm,
                "torch module": nn.RMSNorm(32)}  # fmt: skip
 LLAMA_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
-               "t5": (t5, "not cast back")}  # fmt: skip
+               "t5": (t5, "beside a float32 gain is: one rounding")}  # fmt: skip
 LLAMA_RIGHT = {"from pieces": llama, "a class": Llama, "made": Llama(64),
                "float64 inside": llama_order(widen=double)}  # fmt: skip
 T5_WRONG = {**orders(llama_order), "llama": (llama, "cast back"),
-            "llama's class": (Llama, "cast back before a float32 gain")}  # fmt: skip
+            "llama's class": (Llama, "beside a float32 gain is: cast back")}  # fmt: skip
 T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
             "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
 GEMMA_WRONG = {
@@ -412,8 +413,6 @@ PARTIAL_WRONG = {
     **vary(partial_rms, affine=GAINS, **INSIDE),
     "all features": (partial_rms(head(lambda n, p: n)), "all features are counted"),
     "last features": (partial_rms(head(pick=lambda x, k: x[..., -k:])), "the last features"),
-    "every n-th": (partial_rms(head(pick=lambda x, k: x[..., :: max(1, x.shape[-1] // k)])),
-                   "every n-th"),
     "rounded up": (partial_rms(head(lambda n, p: max(1, math.ceil(n * p)))), "rounded up"),
     "rounded": (partial_rms(head(lambda n, p: max(1, round(n * p)))), "rounded to the nearest"),
     "none when few": (partial_rms(head(lambda n, p: int(n * p))), ""),

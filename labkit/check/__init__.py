@@ -6,21 +6,21 @@
 Each law is a general property, held against a float64 formula that is written apart from
 labkit.norms. A law that fails says which input was used, what came, what was expected, and the
 likely cause. A check never raises because of what was handed in, leaves arguments, modules and
-random states as they were, and ends: a law may take 8 seconds, all together 40.
+random states as they were, and ends: a law may take 8 seconds, all together 40. A note says what
+breaks no law: that float64 is computed in float32, say.
 
 Every check takes a function, a module or a module's class; `eps` (or `p`, `bound`) names the
 value to expect where it cannot be passed: without it the default must be the documented one, or
-a module's own attribute. `seed` draws other inputs. `CHECKS` has them by the keys of
+what a class or module says itself. `seed` draws other inputs. `CHECKS` has them by the keys of
 labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, … A norm that has
 no laws of its own there is held to those of every norm: check.any_norm.
 
 To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
 turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
-laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them, in
-bounded time. any_norm.py needs no formula. block.py checks the block of a recipe: a step, a block
-of functions, or a module under the parameter names of labkit.model.Block. answer.py and function.py
-check what an exercise asks; compare.py and calls.py, which they stand on, run in the site's pages
-too, on the cases that tasks.py makes of a norm or a block.
+laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them.
+any_norm.py needs no formula. block.py checks the block of a recipe: a step, a block of functions,
+or a module under the parameter names of labkit.model.Block. answer.py and function.py check what an
+exercise asks; compare.py and calls.py also run in the site's pages, on the cases of tasks.py.
 """
 
 from collections.abc import Callable
@@ -62,9 +62,10 @@ def rms_norm(
 ) -> Report:
     """Check an RMS norm: (x, weight=None, eps=1e-6); torch's None, the machine epsilon, is fine.
 
-    Without a variant the gain may multiply before or after the rounding to half precision. With
-    one, that order is a law: "torch", "llama", "t5", "gemma" (1 + weight) or "outside" (eps 1e-8
-    is added to the root mean square).
+    Without a variant the gain may multiply before or after the rounding to half precision, and a
+    float32 gain must leave x's dtype. With one, that order is a law: "torch", "llama" and "t5"
+    (which hand a float32 gain's dtype on), "gemma" (1 + weight) or "outside" (eps 1e-8 is added
+    to the root mean square).
     """
     spec = specs.RMS if variant is None else specs.RMS_VARIANTS.get(variant)
     if spec is None:

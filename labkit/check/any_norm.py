@@ -21,8 +21,9 @@ from torch import Generator, Tensor, nn
 
 from labkit.check import run
 from labkit.check.case import Broken
+from labkit.check.precision import LOST, PROMOTES
 from labkit.check.report import Law, Report
-from labkit.check.subject import is_module
+from labkit.check.subject import is_module, takes_size
 from labkit.norms import make_norm
 
 DIM = 12
@@ -77,12 +78,16 @@ def _read_maker(given: AnyNorm) -> Make:
     if isinstance(given, nn.Module) or not callable(given):
         raise Broken(
             "a norm's class is wanted, or a key of NORMS, so that it can be made for another dim; "
-            f"got {type(given).__name__}"
+            f"got {type(given).__name__}: a module that takes any dim can be passed as a function, "
+            "lambda x: module(x)"
         )
     try:
         factory = isinstance(given, type) or isinstance(given(DIM), nn.Module)
     except Exception:
         factory = False
+    if isinstance(given, type) and is_module(given) and not takes_size(given):
+        name = given.__name__
+        raise Broken(f"{name} takes no size: pass a function of x, lambda x: {name}()(x)")
     if factory:
         return given
     if (came := given(torch.ones(2, DIM))) is None or came is ...:
@@ -168,12 +173,13 @@ def _check_gradients(make: Make, generator: Generator) -> None:
     for p in weights:
         p.data += 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
     try:
-        torch.autograd.gradcheck(lambda *_: norm(x), (x, *weights), eps=1e-6, atol=1e-5, rtol=1e-4)
+        # Steps so wide that float32 on the way, which half the norms in use have, does no harm.
+        torch.autograd.gradcheck(lambda *_: norm(x), (x, *weights), eps=1e-3, atol=1e-3, rtol=1e-2)
     except Exception as error:
         text = " ".join(str(error).split())[:160]
         raise Broken(
             f"autograd and finite differences disagree: {text}",
-            "a part is cut off (detach, no_grad, .item()) or computed in float32",
+            "a part is cut off (detach, no_grad, .item())",
         ) from error
 
 
@@ -198,13 +204,16 @@ def _stay_finite(make: Make, generator: Generator) -> None:
 
 
 def _compare_half_precision(make: Make, generator: Generator) -> None:
-    norm, x = make(DIM), _draw_rows(generator, 64, DIM, dtype=torch.bfloat16)
-    y, wide = norm(x), norm(x.float())
-    if y.dtype != x.dtype:
-        raise Broken(f"bfloat16 became {y.dtype}: return y.to(x.dtype)")
-    off = ((y.float() - wide).abs() / wide.abs().amax(dim=-1, keepdim=True)).max().item()
-    if not off < 2**-6:
-        raise Broken(f"off by {off:.2g} of the largest value", "statistics in bfloat16")
+    norm, rows = make(DIM), _draw_rows(generator, 64, DIM)
+    eps = "an eps of the input's dtype, or statistics in bfloat16"
+    for scale, cause in ((1.0, "statistics in bfloat16"), (1 / 64, eps)):
+        x = (scale * rows).bfloat16()
+        y, wide = norm(x), norm(x.float())
+        if y.dtype != x.dtype:
+            raise Broken(f"bfloat16 became {y.dtype}: return y.to(x.dtype)", PROMOTES)
+        off = ((y.float() - wide).abs() / wide.abs().amax(dim=-1, keepdim=True)).max().item()
+        if not off < 2**-6:
+            raise Broken(f"off by {off:.2g} of the largest value, on rows times {scale:g}", cause)
 
 
 def _learn_something(make: Make, generator: Generator) -> None:
@@ -236,8 +245,26 @@ def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
     x = _draw_rows(generator, 5, DIM, dtype=torch.float64)
     actual, wanted = make(DIM).double()(x), formula(x)
     off = ((actual - wanted).abs() / wanted.abs().max()).max().item()
-    if not off < 1e-9:
-        raise Broken(f"the formula gives something else, by {off:.2g} of its largest")
+    if not off < (1e-6 if _loses_float64(make) else 1e-9):
+        own, wanted = (_count_reach(f, x) for f in (make(DIM).double(), formula))
+        said = f"the statistics run over {own} features of a row; the formula's run over {wanted}"
+        raise Broken(
+            f"the formula gives something else, by {off:.2g} of its largest",
+            said if own != wanted else "",
+        )
+
+
+def _count_reach(function: Formula, x: Tensor) -> int:
+    """Count the features of a row that move with its first one: those that share statistics."""
+    other = x.clone()
+    other[:, 0] += 1.0
+    return int(((function(x) - function(other)).abs() > 1e-6).any(0).sum())
+
+
+def _loses_float64(make: Make) -> bool:
+    """Return whether float64 rows come out exactly as if they were rounded to float32."""
+    x = _draw_rows(torch.Generator().manual_seed(2), 5, DIM, dtype=torch.float64)
+    return torch.equal(make(DIM).double()(x), make(DIM)(x.float()).double())
 
 
 LAWS: dict[str, Callable[[Make, Generator], None]] = {
@@ -264,9 +291,11 @@ def _list_properties(make: Make) -> tuple[str, ...]:
             scale = torch.allclose(norm(100 * x), y, rtol=1e-3, atol=1e-4)
             shift = torch.allclose(norm(x + 5), y, rtol=1e-3, atol=1e-4)
             far = norm(1e6 * x).abs().max().item()
+            lost = _loses_float64(make)
     except Exception:  # a law has said it
         return ()
     return (
+        *([LOST] if lost else []),
         f"{'blind' if scale else 'not blind'} to scale",
         f"{'blind' if shift else 'not blind'} to a constant",
         f"a stream a million times as large leaves it with {far:.3g} at most",

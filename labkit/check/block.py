@@ -297,22 +297,18 @@ def hold_value(trial: Trial) -> None:
         trial.compare(subject, case)
 
 
-def hold_attention_half(trial: Trial) -> None:
-    """Match the equations when the feed-forward writes nothing."""
-    _hold_half(trial, 0)
-
-
-def hold_feed_forward_half(trial: Trial) -> None:
-    """Match the equations when the attention writes nothing."""
-    _hold_half(trial, 1)
-
-
-def _hold_half(trial: Trial, half: int) -> None:
-    if trial.subject.row.sphere or trial.subject.sides != SIDES:
-        raise Untested()
+def make_half_law(half: int) -> Callable[[Trial], None]:
+    """Make the law of one half, beside another that writes nothing."""
     silent = SIDES[1 - half]
-    case = trial.subject.draw_case(f"the {silent} writes nothing")
-    trial.compare(trial.subject.silence(1 - half), case)
+
+    def law(trial: Trial) -> None:
+        if trial.subject.row.sphere or trial.subject.sides != SIDES:
+            raise Untested()
+        case = trial.subject.draw_case(f"the {silent} writes nothing")
+        trial.compare(trial.subject.silence(1 - half), case)
+
+    law.__doc__ = f"Match the equations when the {silent} writes nothing."
+    return law
 
 
 def hold_gradient(trial: Trial) -> None:
@@ -366,8 +362,8 @@ LAWS: dict[str, Callable[[Trial], None]] = {
     "runs": Trial.begin,
     "parameters": hold_parameters,
     "value": hold_value,
-    "attention half": hold_attention_half,
-    "feed-forward half": hold_feed_forward_half,
+    "attention half": make_half_law(0),
+    "feed-forward half": make_half_law(1),
     "gradient of x": hold_gradient,
     "inputs kept": hold_inputs_kept,
     "constants": hold_constants,

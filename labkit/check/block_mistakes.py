@@ -4,8 +4,9 @@ A mistake is a wrong equation of a step s, its stream x, its sublayer f and its 
 explain a failure and decide nothing: one is named only where it gives what came.
 """
 
+import copy
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any
@@ -141,6 +142,8 @@ def move_by(equation: Equation, step: Any, norms: list[Any] | None = None) -> Mo
 def list_changes(subject: Subject) -> Iterator[Change]:
     """Yield what may be wrong, the likeliest first: mistakes in steps, then other recipes."""
     steps = subject.steps
+    if isinstance(subject, ModuleSubject):
+        yield from _turn_rotation(subject)
     mistakes = [list_mistakes(step) for step in steps]
     if len(steps) == 2 and type(steps[0]) is type(steps[1]):
         for (why, one), other in zip(mistakes[0].items(), mistakes[1].values(), strict=True):
@@ -153,6 +156,16 @@ def list_changes(subject: Subject) -> Iterator[Change]:
     yield from _list_other_steps(subject)
     if isinstance(subject, FunctionSubject):
         yield from _list_other_recipes(subject)
+
+
+def _turn_rotation(subject: ModuleSubject) -> Iterator[Change]:
+    """Yield the block whose q and k are normalized on the other side of the rotation."""
+    steps: list[Any] = copy.deepcopy(subject.steps)
+    sublayer = steps[0].sublayer
+    if (norms := getattr(sublayer, "norms", None)) is not None and norms.tensors.startswith("qk"):
+        came, wanted = ("before", "after") if norms.after_rope else ("after", "before")
+        sublayer.norms = replace(norms, after_rope=not norms.after_rope)
+        yield f"q and k are normalized {came} the rotation instead of {wanted}", steps
 
 
 @cache
@@ -207,11 +220,6 @@ def _list_other_recipes(subject: FunctionSubject) -> Iterator[Change]:
 
 # --- what the parts of a module declare ---
 
-ROTATED = {
-    True: "q and k are normalized after the rotation instead of before",
-    False: "q and k are normalized before the rotation instead of after",
-}
-
 
 def list_declared(subject: Subject) -> Iterator[str]:
     """Yield in what the parts of a module say that they differ from the recipe's."""
@@ -237,8 +245,6 @@ def _list_settings(path: str, came: dict[str, Any], wanted: dict[str, Any]) -> I
         if is_dataclass(right) and is_dataclass(value):
             both = ({f.name: getattr(one, f.name) for f in fields(one)} for one in (value, right))
             yield from _list_settings(f"{path}.{name}", *both)
-        elif name == "after_rope" and value != right:
-            yield ROTATED[bool(value)]
         elif value != right:
             shown = [getattr(one, "__name__", one) for one in (value, right)]
             yield f"{path}.{name} is {shown[0]}, not {shown[1]}"

@@ -1,11 +1,10 @@
 """Draw inputs, run one implementation on them, compare it with the formula, and say it in words."""
 
-import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from labkit.check.case import Broken, Case, describe, same_layout_copy, told
 from labkit.check.formula import Formula
-from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes
+from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes, list_places
 from labkit.check.probes import ROUNDED, Probes, describe_statistics
 from labkit.check.specs import Shape
 from labkit.check.subject import Runner, Subject
@@ -43,7 +42,9 @@ class Exam:
         self.unanswered = False  # the code returns None or ...
         self.searched = False  # a cause was looked for, since somebody last set this
         self.unexplained: list[str] = []  # names of laws for which none was found
+        self.notes: list[str] = []  # what breaks no law, and is said
         self._state: str | None = None  # what describe_statistics said, once it was asked
+        self._axis: str | None = None  # what _find_axis said, once it was asked
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
 
     # --- inputs ---
@@ -82,15 +83,6 @@ class Exam:
         if "num_groups" in self.norm.roles:
             given["num_groups"] = self.groups
         return Case((x * scale + offset).to(dtype), about, given)
-
-    def draw_large(self, draw: torch.Generator, dtype: torch.dtype = torch.float32) -> Case:
-        """Draw more values than a fast path for small inputs takes, each unit well spread."""
-        first, *rest = self.shapes[0] if len(self.shapes[0]) > 1 else (1, *self.shapes[0])
-        shape = (-(-40_000 * first // math.prod(self.shapes[0])), *rest)
-        plain = self.draw_case(draw, shape, "many values", learned=self.learned, dtype=dtype)
-        signs = sum(torch.meshgrid(*(torch.arange(n) for n in shape), indexing="ij")) % 2 * 2 - 1
-        x = 0.3 * torch.randn(shape, generator=draw, dtype=torch.float64) + signs
-        return replace(plain, x=x.to(dtype))
 
     def add_mask(self, draw: torch.Generator, case: Case, share: float = 0.6) -> Case:
         """Add a mask to a case, True for the tokens that are real."""
@@ -151,7 +143,7 @@ class Exam:
         except Exception as error:
             # The first message again, so that the report says it once.
             said = self._raised.setdefault(told(error), f"on {case} your code raised {told(error)}")
-            raise Broken(said) from error
+            raise Broken(said, self._find_axis()) from error
         except (SystemExit, KeyboardInterrupt) as error:
             raise Broken(f"on {case} your code raised {type(error).__name__}") from error
         if y is None or y is ...:
@@ -167,6 +159,16 @@ class Exam:
                 "a mean or variance without keepdim=True, or parameters on the wrong axis",
             )
         return y
+
+    def _find_axis(self) -> str:
+        """Name the cause where all axes are alike, so that a wrong one raises nothing."""
+        if self._axis is None:
+            self._axis = ""
+            try:
+                self.compare([self.draw_case(self.make_generator("axes"), (self.dim,) * 3)])
+            except Broken as broken:
+                self._axis = broken.cause
+        return self._axis
 
     # --- the truth ---
 
@@ -205,7 +207,7 @@ class Exam:
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
             expected = self.find_truth(case)
-            if self._is_close(case, y, expected, rtol, atol):
+            if self.is_close(case, y, expected, rtol, atol):
                 continue
             pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
@@ -272,16 +274,11 @@ class Exam:
         formula = self.norm.formula
         for role in self.norm.settings:
             asked = [self.find_setting(role, case) for case in cases]
-            for value in USUAL.get(role, ()):
-                other = next((one for one in asked if one != value), None)
-                if other is not None:
-                    said = f"{role} is {value:g} here, where {other:g} was asked for"
-                    fixed = replace(formula, fixed=((role, value),))
-                    listed.append((said, fixed))
-                    if role == "eps" and formula.eps_at == "inside":
-                        told = f"eps is {value:g} here, where {other:g} was asked for, and it "
-                        told += "stands outside the root"
-                        listed.append((told, replace(fixed, eps_at="outside")))
+            for value, at in product(USUAL.get(role, ()), list_places(formula, role)):
+                if (other := next((one for one in asked if one != value), None)) is not None:
+                    where = "" if at == formula.eps_at else ", and it stands outside the root"
+                    said = f"{role} is {value:g} here, where {other:g} was asked for{where}"
+                    listed.append((said, replace(formula, eps_at=at, fixed=((role, value),))))
         role = formula.slope
         if role in self.norm.learned:
             one = self.norm.learned[role]
@@ -292,7 +289,8 @@ class Exam:
                 listed.append((said, replace(formula, fixed=((role, value),))))
         return listed
 
-    def _is_close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
+    def is_close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
+        """Compare an outcome with what is expected of it."""
         # The result is no larger than its parts: what is this close needs no further room.
         least = rtol * expected.abs() + atol * expected.abs().max()
         exact = not self.norm.formula.pool and not self.norm.formula.f

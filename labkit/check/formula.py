@@ -49,6 +49,8 @@ GAINS = {
     "times": lambda w: w,
     "none": lambda w: 1.0,
     "one plus": lambda w: 1.0 + w,
+    "two plus": lambda w: 2.0 + w,
+    "minus one": lambda w: w - 1.0,
     "divide": lambda w: 1.0 / w,
     "absolute": lambda w: w.abs(),
     "squared": lambda w: w.square(),
@@ -72,14 +74,6 @@ SLOPES = {  # what alpha, or BHyT's lambda, does to the argument of the squash
     "squared": lambda u, a: u * a**2,
     "absolute": lambda u, a: u * abs(a),
 }
-SKIPS = {  # RepBN: what is added to the norm y
-    "eta x": lambda y, x, eta: y + eta * x,
-    "none": lambda y, x, eta: y,
-    "x": lambda y, x, eta: y + x,
-    "minus": lambda y, x, eta: y - eta * x,
-    "eta all": lambda y, x, eta: eta * (y + x),
-    "mixed": lambda y, x, eta: (1 - eta) * y + eta * x,
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ class Formula:
     summed: bool = False  # the sum of squares instead of their mean
     eps_at: str = "inside"  # a key of ROOTS
     cut: tuple[str, ...] = ()  # statistics that the gradient does not see: mean, spread
-    part: str = "all"  # | first | last | strided: the features that the moment is taken of
+    part: str = "all"  # | first | last: the features that the moment is taken of
     count: str = "floor"  # | ceil | round: how p · d becomes a number of features
     twice: bool = False  # what is normalized is normalized once more
     only_part: bool = False  # the features outside the part stay as they are
@@ -110,10 +104,10 @@ class Formula:
     # gain and shift
     features: int = -1  # the axis of parameters that hold one number for each feature
     gain: str = "times"  # a key of GAINS | unset: as if none were given | added
-    unset_gain: str = "one"  # | root of d: what multiplies where no gain is given
+    unset_gain: str = "one"  # | root of d | two: what multiplies where no gain is given
     shift: str = "after"  # | none | before | minus
     swapped: bool = False
-    skip: str = ""  # a key of SKIPS | inside the gain
+    skip: bool = False  # eta · x is added: RepBN
     fixed: tuple[tuple[str, Any], ...] = ()  # settings that are used, whatever is given
 
     def __call__(self, x: Tensor, given: Given) -> Tensor:
@@ -125,9 +119,7 @@ class Formula:
         if not self.skip:
             return self.affine(y, given)
         eta = self.spread(1.0 if given.get("eta") is None else given["eta"], x)
-        if self.skip == "inside the gain":
-            return self.affine(y + eta * x, given)
-        return SKIPS[self.skip](self.affine(y, given), x, eta)
+        return self.affine(y, given) + eta * x
 
     def standardize(self, x: Tensor, given: Given) -> Tensor:
         """Divide what is left after centring by the denominator."""
@@ -162,7 +154,8 @@ class Formula:
         """Apply gain and shift."""
         weight, bias = given.get("weight"), given.get("bias")
         weight, bias = (bias, weight) if self.swapped else (weight, bias)
-        gain: Any = y.shape[self.features] ** 0.5 if self.unset_gain == "root of d" else 1.0
+        root: Any = y.shape[self.features] ** 0.5
+        gain = {"one": 1.0, "two": 2.0, "root of d": root}[self.unset_gain]
         if weight is not None and self.gain == "added":
             y = y + self.spread(weight, y)
         elif weight is not None and self.gain != "unset":
@@ -263,6 +256,4 @@ class Formula:
     def _count_part(self, x: Tensor, given: Given) -> Tensor:
         wanted = x.shape[-1] * given["p"]
         k = max(1, {"floor": floor, "ceil": ceil, "round": round}[self.count](wanted))
-        if self.part == "strided":
-            return x[..., :: max(1, x.shape[-1] // k)]
         return x[..., -k:] if self.part == "last" else x[..., :k]

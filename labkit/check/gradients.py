@@ -90,7 +90,6 @@ def _draw_cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
         shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
         narrow = [exam.draw_case(draw, s, learned=every, dtype=dtype) for s in shapes]
         cases += [case for case in narrow if _well_posed(exam, case)]
-    cases += [exam.draw_large(draw), exam.draw_large(draw, wide)]
     turned = exam.draw_case(draw, exam.shapes[0][::-1], "a transposed view", dtype=wide).x
     plain = exam.draw_case(draw, about="a transposed view", learned=every, dtype=wide)
     return [*cases, replace(plain, x=transpose_all(turned))]

@@ -7,14 +7,15 @@ inputs and compare what comes with the formula; what a failure means is decided 
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Generator
 
 from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy
 from labkit.check.exam import Exam
-from labkit.check.mistakes import USUAL
-from labkit.check.subject import names_of
+from labkit.check.mistakes import USUAL, Explanation, list_places
+from labkit.check.precision import list_eps_of_the_dtype
 
 Law = Callable[[Exam, Generator], None]
 
@@ -33,20 +34,6 @@ CANCELS = (
 def hold_value(exam: Exam, draw: Generator) -> None:
     """Match the formula on ordinary numbers, without gain and shift."""
     exam.compare([exam.draw_case(draw), exam.draw_case(draw, scale=3.0, offset=1.0)])
-
-
-def hold_parameters_known(exam: Exam, draw: Generator) -> None:
-    """Have no parameter beside those of the norm."""
-    if not exam.subject.unknown:
-        raise Untested()
-    names = "; ".join(
-        f"{one.name}: {', '.join(dict.fromkeys(names_of(role, exam.norm)))}"
-        for role, one in exam.norm.learned.items()
-    )
-    raise Broken(
-        f"what the parameter {exam.subject.unknown[0]} does is not known, so it was not tested; "
-        f"known are {names}",
-    )
 
 
 def hold_inputs_kept(exam: Exam, draw: Generator) -> None:
@@ -156,36 +143,37 @@ def make_default_law(role: str) -> Law:
         if role not in exam.subject.sets or role in exam.subject.given:
             raise Untested()
         about = f"{role} not passed" + (", numbers so small that it matters" * (role == "eps"))
-        size = exam.find_eps_size()
+        documented = exam.subject.expected(role, None, torch.float32)
+        size = exam.find_eps_size(asked=documented) or 1e-3
         # At two sizes, since one alone could be met by another eps and another place of it.
         scales = (size, size / 3) if role == "eps" else (1.0, 0.1)
         cases = [exam.draw_case(draw, about=about, scale=s).but(**{role: None}) for s in scales]
         if role == "p" and exam.subject.dim is None:  # on few features many shares are the same
             wide = [exam.draw_case(draw, (2, size), about) for size in (1030, 4099)]
             cases += [case.but(p=None) for case in wide]
-        actual = [exam.run(case) for case in cases]
-        documented, *also = exam.norm.settings[role]
         formula = exam.norm.formula
-        for other in also:
-            fixed = replace(formula, fixed=((role, other),))
-            pairs = zip(actual, (exam.find_truth(case, fixed) for case in cases), strict=True)
-            if all(torch.allclose(y.double(), truth, 1e-4, 1e-4) for y, truth in pairs):
-                return
-        settings = [
-            (
-                f"the default {role} is {used:g}, documented is {documented:g}",
-                replace(formula, fixed=((role, used),)),
-            )
-            for used in USUAL[role]
-        ]
-        if role == "eps" and formula.eps_at == "inside":
-            for used in USUAL[role]:
-                told = f"the default eps is {used:g} and stands outside the root; documented is "
-                told += f"{documented:g} inside it"
-                settings.append((told, replace(formula, eps_at="outside", fixed=((role, used),))))
-        exam.judge(cases, actual, 1e-4, 1e-4, settings=settings)
 
-    law.__doc__ = f"Use the documented {role} when none is passed."
+        def judge(cases: list[Case], rtol: float, wrong: list[Explanation]) -> None:
+            actual = [exam.run(case) for case in cases]
+            for other in exam.norm.settings[role][1:]:
+                fixed = replace(formula, fixed=((role, other),))
+                pairs = zip(actual, (exam.find_truth(case, fixed) for case in cases), strict=True)
+                if all(torch.allclose(y.double(), truth, rtol, rtol) for y, truth in pairs):
+                    return
+            exam.judge(cases, actual, rtol, rtol, settings=wrong)
+
+        settings = []
+        for at, used in product(list_places(formula, role), USUAL[role]):
+            where = "" if at == formula.eps_at else " and stands outside the root"
+            told = f"the default {role} is {used:g}{where}, documented is {documented:g}"
+            settings.append((told, replace(formula, eps_at=at, fixed=((role, used),))))
+        judge(cases, 1e-4, settings)
+        if role == "eps" and exam.norm.rounds != "statistics too":
+            half = exam.draw_case(draw, about=about, scale=size, dtype=torch.bfloat16)
+            wrong = list_eps_of_the_dtype(exam, torch.bfloat16)
+            judge([half.but(eps=None)], 0.02, wrong)
+
+    law.__doc__ = f"Use the documented {role} when none is passed: a class documents its own."
     return law
 
 
@@ -232,7 +220,7 @@ def hold_shapes(exam: Exam, draw: Generator) -> None:
         if any(len(s) == 2 for s in exam.shapes):
             one = exam.draw_case(draw, (3, exam.dim), f"each of {exam.dim} channels a group")
             cases.append(one.but(num_groups=exam.dim))
-    for case in (*cases, exam.draw_large(draw), exam.draw_large(draw, torch.float64)):
+    for case in cases:
         # One by one: the mistake may show on one shape only.
         exam.compare([case], cause="this shape is treated in another way than the plain one")
 

@@ -52,8 +52,6 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
         ]
     if right.f:
         rows += _vary_squash(right)
-    if right.skip:
-        rows += _SKIP
     rows += _vary_affine(right, has_shift)
     if right.pool:
         rows += [*_vary_statistics(right), *_vary_centre(right)]
@@ -66,6 +64,11 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
         rows += _NOT_ONCE if not right.f and not right.skip else []
     wrong = [(sentence, replace(right, **change)) for sentence, change in rows]
     return tuple((sentence, formula) for sentence, formula in wrong if formula != right)
+
+
+def list_places(right: Formula, role: str) -> tuple[str, ...]:
+    """List where another value of a setting may stand: eps outside the root as well."""
+    return ("inside", "outside") if (role, right.eps_at) == ("eps", "inside") else (right.eps_at,)
 
 
 def explain(
@@ -175,6 +178,12 @@ def _vary_affine(right: Formula, has_shift: bool) -> Rows:
             {"gain": "times"},
         ),
         ("1 + gain multiplies instead of the gain itself", {"gain": "one plus"}),
+        ("1 + gain multiplies a gain that starts at 1, so that twice as much comes out",
+         {"unset_gain": "two"}),
+        ("2 + gain multiplies: 1 is added twice, as where a file holds 1 + w already",
+         {"gain": "two plus"}),
+        ("gain − 1 multiplies: 1 is subtracted, as where a file is taken to hold 1 + w",
+         {"gain": "minus one"}),
         ("the gain divides instead of multiplying", {"gain": "divide"}),
         ("the gain is added instead of multiplying", {"gain": "added"}),
         ("the sign of the gain is lost", {"gain": "absolute"}),
@@ -182,7 +191,7 @@ def _vary_affine(right: Formula, has_shift: bool) -> Rows:
         ("the mean of the gains multiplies, not each its own feature", {"gain": "mean"}),
         ("gain and shift run along the wrong axis", {"features": -1 - right.features}),
         ("gain and shift run along the wrong axis", {"features": 0}),
-    ]
+    ]  # fmt: skip
     return (_SHIFT if has_shift else []) + rows
 
 
@@ -216,18 +225,9 @@ def _vary_squash(right: Formula) -> Rows:
     ]
 
 
-_SKIP: Rows = [
-    ("eta · x is missing", {"skip": "none"}),
-    ("eta is ignored: x itself is added", {"skip": "x"}),
-    ("eta · x is subtracted", {"skip": "minus"}),
-    ("eta · x is added before gain and shift", {"skip": "inside the gain"}),
-    ("eta multiplies the norm as well, not x alone", {"skip": "eta all"}),
-    ("the norm is multiplied by 1 − eta", {"skip": "mixed"}),
-]
 _PART: Rows = [
     ("all features are counted, not the first p · d", {"part": "all"}),
     ("the last features are taken, not the first", {"part": "last"}),
-    ("every n-th feature is taken, not the first ones", {"part": "strided"}),
     ("p · d is rounded up; the floor is wanted", {"count": "ceil"}),
     ("p · d is rounded to the nearest; the floor is wanted", {"count": "round"}),
     ("only the first p · d features are normalized; all are divided", {"only_part": True}),

@@ -6,12 +6,14 @@ outside        its authors' code computes in the input's dtype, so that no order
 """
 
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Generator, Tensor
 
 from labkit.check.case import Broken, Case, Untested
 from labkit.check.exam import Exam
+from labkit.check.mistakes import Explanation
 
 CANCELLATION = (
     "the variance is E[x²] − E[x]², the difference of two large numbers: subtract the mean "
@@ -23,6 +25,20 @@ IN_HALF = (
 )
 HALF = (torch.bfloat16, torch.float16)
 MAGNITUDES = (1e-15, 1e-9, 1e-4, 1e3, 1e6, 1e11, 1e17)
+NOT_BACK = "the result is not converted back after the statistics in float32"
+FIXED = "a conversion to a fixed dtype"
+PROMOTES = (
+    "the float32 gain promotes the result: cast back to x's dtype after the gain has multiplied, "
+    "not before"
+)
+OF_THE_DTYPE = (
+    "eps is {:.2g}, the machine epsilon of the input's dtype; the statistics are computed in "
+    "float32, so float32's is wanted"
+)
+LOST = (
+    "float64 comes out right to seven digits: it is converted to float32 on the way (promote half "
+    "precision only)"
+)
 ONCE, TWICE = "one rounding, after the gain", "cast back to x's dtype before the gain"
 _ORDER = {"torch": ONCE, "gemma": ONCE, "llama": TWICE, "t5": TWICE}
 
@@ -39,7 +55,7 @@ def hold_large_offset(exam: Exam, draw: Generator) -> None:
 
 
 def hold_magnitudes(exam: Exam, draw: Generator) -> None:
-    """Match the formula on tiny and on huge numbers, in float32 and bfloat16."""
+    """Match the formula on tiny and on huge numbers."""
     for scale in MAGNITUDES:
         about = f"numbers near {scale:g}"
         for shape in exam.shapes[:3]:
@@ -47,52 +63,48 @@ def hold_magnitudes(exam: Exam, draw: Generator) -> None:
             if "alpha" in exam.learned:
                 case = case.but(alpha=torch.tensor(0.5 / scale))
             exam.compare([case], 1e-4, 1e-4, "large or small numbers are treated in another way")
-        if exam.norm.formula.pool:
-            case = exam.draw_case(draw, about=about, scale=scale, dtype=torch.bfloat16)
-            exam.compare([case], 0.02, 0.02, IN_HALF)
 
 
 def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
-    """Return the input's dtype."""
+    """Return the input's dtype, beside parameters in float32 too."""
     # Beside a float32 eta the sum is float32; a module that is half all through stays half.
     half_module = exam.subject.is_module and "eta" in exam.learned
     with exam.use_parameters(mixed=exam.mixed and not half_module):
         for dtype in (torch.float32, torch.float64, *HALF):
             for learned in ((), exam.learned):
                 case = exam.draw_case(draw, learned=learned, dtype=dtype)
-                if (y := exam.run(case)).dtype != dtype:
-                    raise Broken(
-                        f"on {case} the result is {y.dtype}; a norm returns the dtype of x",
-                        "the result is not converted back after the statistics in float32"
-                        if dtype in HALF
-                        else "a conversion to a fixed dtype",
-                    )
+                _need_dtype(case, exam.run(case), NOT_BACK if dtype in HALF else FIXED)
+    if "weight" not in exam.learned or "eta" in exam.learned:
+        return
+    with exam.use_parameters(mixed=True):
+        about = {"about": "beside a float32 gain", "learned": exam.learned}
+        case = exam.draw_case(draw, **about, dtype=torch.bfloat16)
+        try:
+            y = exam.run(case)
+        except Broken:  # code that refuses two dtypes hands none on
+            return
+    if exam.norm.rounds in ("once", "as torch") and exam.variant not in ("llama", "t5"):
+        _need_dtype(case, y, PROMOTES)
+    elif y.dtype != case.x.dtype:
+        exam.notes.append("bfloat16 beside a float32 gain comes back float32, as in authors' code")
+
+
+def _need_dtype(case: Case, y: Tensor, cause: str) -> None:
+    if y.dtype != case.x.dtype:
+        raise Broken(f"on {case} the result is {y.dtype}; a norm returns the dtype of x", cause)
 
 
 def hold_float64_kept(exam: Exam, draw: Generator) -> None:
     """Compute float64 inputs in float64, so that gradients can be checked numerically."""
     about = {"about": "sixteen digits", "learned": exam.learned, "dtype": torch.float64}
     cases = [exam.draw_case(draw, shape, **about) for shape in exam.shapes]
-    if "num_groups" in exam.norm.roles and exam.subject.groups is None:
-        for groups in (1, 2, exam.dim):
-            cases += [
-                exam.draw_case(draw, s, **about).but(num_groups=groups) for s in exam.shapes[:2]
-            ]
     for case in cases:
         y = exam.run(case)
-        exam.judge([case], [y], 1e-4, 1e-4)
-        try:
-            exam.judge([case], [y], 1e-9, 1e-9)
-        except Broken as broken:
-            # A float32 step leaves errors of single values; a wrong formula is found by now.
-            expected = exam.find_truth(case)
-            largest = (y - expected).abs().max().item() / expected.abs().max().item()
-            if not broken.cause and largest < 1e-6:
-                broken.cause = (
-                    "float64 is converted to float32 on the way: promote half precision only"
-                )
-                broken.message += "; right to seven digits only"
-            raise
+        exam.judge([case], [y], 1e-6, 1e-6)
+        if not exam.is_close(case, y, exam.find_truth(case), 1e-9, 1e-9):
+            # Half the norms in use do so, and work: no law is broken.
+            exam.notes.append(LOST)
+            raise Untested()
 
 
 # --- half precision ---
@@ -146,58 +158,37 @@ def _compare_half_precision(exam: Exam, draw: Generator, bare: bool) -> None:
         for dtype in HALF if size > 1e-4 else HALF[:1]:
             eps = torch.finfo(dtype).eps
             case = exam.draw_case(draw, about=about, scale=size, dtype=dtype)
-            exam.compare([case], units * eps, eps, IN_HALF)
-    if bare or exam.norm.rounds == "statistics too":
-        return
-    for dtype in HALF:
-        if exam.norm.rounds != "freely":
-            _hold_roundings(exam, *_run_many(exam, draw, dtype))
-        elif exam.norm.formula.pool:
-            _hold_rows(exam, *_run_many(exam, draw, dtype))
+            y, wrong = exam.run(case), list_eps_of_the_dtype(exam, dtype)
+            exam.judge([case], [y], units * eps, eps, IN_HALF, settings=wrong)
+    for dtype in HALF if not bare and exam.norm.rounds in ("once", "as torch") else ():
+        _hold_roundings(exam, draw, dtype)
 
 
-def _run_many(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor, Tensor]:
-    """Run on many values with parameters that change nothing."""
+def list_eps_of_the_dtype(exam: Exam, dtype: torch.dtype) -> list[Explanation]:
+    """List the mistake of taking the machine epsilon of the input's dtype for eps."""
+    eps = torch.finfo(dtype).eps
+    return [(OF_THE_DTYPE.format(eps), replace(exam.norm.formula, fixed=(("eps", eps),)))]
+
+
+def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
+    """Compare with the formula rounded once: a rounded statistic moves many of the values."""
     axes = 3 if any(len(s) == 3 for s in exam.shapes) else len(exam.shapes[0])
     axes = 2 if exam.norm.unit_name == "row" else axes
     free = exam.subject.dim is None and exam.norm.formula.features == -1
     shape = exam.norm.long_shape(256 if free else exam.dim, axes)
-    case = exam.draw_case(
-        draw, shape, "many half-precision numbers", learned=exam.learned, dtype=dtype
-    )
+    case = exam.draw_case(draw, shape, "many numbers", learned=exam.learned, dtype=dtype)
+    # Parameters that change nothing.
     start = {"weight": 0.0 if exam.norm.formula.gain == "one plus" else 1.0, "eta": 0.0}
     neutral = {r: torch.full_like(case.given[r], v) for r, v in start.items() if r in case.given}
-    kept = {r: neutral.get(r) for r in exam.learned}
-    x = torch.randn(shape, generator=draw) + 0.3
-    case = replace(case.but(**kept), x=x.to(dtype))
-    return case, exam.run(case).to(dtype), exam.find_truth(case)
-
-
-def _hold_roundings(exam: Exam, case: Case, y: Tensor, expected: Tensor) -> None:
-    """Compare with the formula rounded once: a rounded statistic moves many of the values."""
-    rounded = expected.to(y.dtype)
+    case = case.but(**{r: neutral.get(r) for r in exam.learned})
+    case = replace(case, x=(torch.randn(shape, generator=draw) + 0.3).to(dtype))
+    y, expected = exam.run(case).to(dtype), exam.find_truth(case)
     # float32 statistics put one value in some thousands on the other side of a rounding.
     least = 1e-4 * expected.square().mean().sqrt()
-    other = (y != rounded) & ((y.double() - expected).abs() > least)
+    other = (y != expected.to(dtype)) & ((y.double() - expected).abs() > least)
     if not (share := other.double().mean().item()) < 0.02:
-        where = tuple((y != rounded).nonzero()[0].tolist())
-        kind = str(y.dtype).removeprefix("torch.")
         raise Broken(
-            f"on {case} {share:.0%} of the results are not the formula's value rounded to {kind}; "
-            f"at position {where} came {y[where].item():.6g}, expected {rounded[where].item():.6g}",
-            exam.offer_cause(IN_HALF, case),
-        )
-
-
-def _hold_rows(exam: Exam, case: Case, y: Tensor, expected: Tensor) -> None:
-    """Compare whole rows: roundings of single values average out, those of a statistic do not."""
-    slope = (y.double() * expected).sum(-1) / expected.square().sum(-1)
-    off = slope.std().item()
-    # A rounded statistic is off by 0.29 eps on average; two roundings of each value of a row of d
-    # leave about 0.6/√d.
-    if not off < torch.finfo(y.dtype).eps * (0.125 + 0.35 * y.shape[-1] ** -0.5):
-        raise Broken(
-            f"on {case} whole rows are too large or too small by about {off:.2g} of themselves",
+            f"on {case} {share:.0%} of the results are not the formula's value rounded to {dtype}",
             exam.offer_cause(IN_HALF, case),
         )
 
@@ -209,54 +200,30 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
     """Round where the variant rounds: before the gain multiplies, or once at the end."""
     if exam.variant not in _ORDER or "weight" not in exam.learned:
         raise Untested()
-    wanted = _ORDER[exam.variant]
-    for dtype in HALF:
+    # What T5 does beside a float32 gain tells it from Llama.
+    gains = (False, True) if exam.variant in ("llama", "t5") else (False,)
+    for dtype, mixed in product(HALF, gains):
         # Random gains: with gain 1 both orders round alike.
-        case, standard = _normalize_rows(exam, draw, dtype)
-        y = exam.run(case)
+        with exam.use_parameters(mixed):
+            shape = (32, exam.subject.dim or 256)
+            case = exam.draw_case(draw, shape, "many numbers", learned=exam.learned, dtype=dtype)
+            case = replace(case, x=(torch.randn(shape, generator=draw) + 0.3).to(dtype))
+            y = exam.run(case)
+        standard = exam.norm.formula(case.x, {**exam.fill_settings(case), "weight": None})
         affine, gain = exam.norm.formula.affine, {"weight": case.given["weight"]}
         orders = {ONCE: affine(standard, gain), TWICE: affine(standard.to(dtype).double(), gain)}
-        share = {order: _measure_share(y, exact.to(dtype)) for order, exact in orders.items()}
+        share = {order: _measure_share(y, exact) for order, exact in orders.items()}
+        wanted = ONCE if mixed and exam.variant == "t5" else _ORDER[exam.variant]
         if not share[wanted] > 0.98:
             best = max(share, key=lambda order: share[order])
+            beside = " beside a float32 gain" * mixed
             raise Broken(
                 f"on {case}, random gains, {share[wanted]:.0%} of the results are those of the "
-                f"order of {exam.variant}: {wanted}",
-                f"the rounding order is: {best}" if share[best] > 0.98 else "",
+                f"order of {exam.variant}{beside}: {wanted}",
+                f"the rounding order{beside} is: {best}" if share[best] > 0.98 else "",
             )
 
 
-def hold_wide_gain(exam: Exam, draw: Generator) -> None:
-    """Leave the product with a float32 gain as the variant has it."""
-    if exam.variant not in ("llama", "t5") or "weight" not in exam.learned:
-        raise Untested()
-    llama = exam.variant == "llama"
-    with exam.use_parameters(mixed=True):  # a module in float32, and an input in half precision
-        case, standard = _normalize_rows(exam, draw, torch.bfloat16)
-        y = exam.run(case)
-    standard = standard.bfloat16().double() if llama else standard
-    product = case.given["weight"].double() * standard
-    share = _measure_share(y, product.to(y.dtype))
-    if y.dtype == torch.float32:
-        share = torch.isclose(y.double(), product, rtol=1e-5, atol=1e-5).double().mean().item()
-    if not share > 0.98:
-        rounds = "rounds x/rms to bfloat16 first" if llama else "rounds nothing"
-        raise Broken(
-            f"on {case}, a float32 gain: {exam.variant} {rounds}",
-            "the normalized value is "
-            + ("not cast back to x's dtype" if llama else "cast back")
-            + " before a float32 gain multiplies",
-        )
-
-
-def _normalize_rows(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor]:
-    """Draw many rows with random gains, and normalize them without."""
-    dim = exam.subject.dim or 256
-    about = "many half-precision numbers"
-    case = exam.draw_case(draw, (32, dim), about, learned=exam.learned, dtype=dtype)
-    case = replace(case, x=(torch.randn(32, dim, generator=draw) + 0.3).to(dtype))
-    return case, exam.norm.formula(case.x, {**exam.fill_settings(case), "weight": None})
-
-
-def _measure_share(y: Tensor, rounded: Tensor) -> float:
-    return (y.double() == rounded.double()).double().mean().item()
+def _measure_share(y: Tensor, exact: Tensor) -> float:
+    close = torch.isclose(y.double(), exact, rtol=1e-5, atol=1e-5)
+    return (close if y.dtype == torch.float32 else y == exact.to(y.dtype)).double().mean().item()

@@ -174,7 +174,7 @@ BATCH = Norm(
 REP = replace(
     BATCH,
     name="rep_batch_norm",
-    formula=Formula(pool="all but the channel", features=1, skip="eta x"),
+    formula=Formula(pool="all but the channel", features=1, skip=True),
     roles=(*_RUNNING, "weight", "bias", "eta", "training", "momentum", "eps", "mask"),
     learned={**_BOTH, "eta": Learned("eta", "eta", each=False)},
     aliases={"eta": ("alpha", "skip")},

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.check.case import Broken
+from labkit.check.case import Broken, told
 from labkit.check.specs import FIX_EMBEDDING, Norm, Shape
 
 ALIASES = {
@@ -202,7 +202,7 @@ class FunctionRunner:
 def _wrap_embedding(handed: Any, given: Mapping[str, float]) -> Function:
     """Use an embedding as a function of its table, whose rows are normalized at each lookup."""
     is_class = isinstance(handed, type)
-    takes = constructor_names(handed) if is_class else []
+    takes = list_arguments(handed) if is_class else {}
     name = next((n for n in names_of("eps", FIX_EMBEDDING) if n in takes), "")
 
     def look_up(x: Tensor, **settings: Any) -> Any:
@@ -230,11 +230,11 @@ class Module:
         self.norm, self.handed, self.given = norm, given, named
         self.sets = frozenset()
         if isinstance(given, type):
-            self.is_class, self.constructor = True, constructor_names(given)
+            self.is_class, self.constructor = True, list_arguments(given)
             self.sets = frozenset(r for r in norm.settings if self._find_argument(r))
-            sample = self._make_module(norm.dim, {"num_groups": 2, "weight": True})
+            self.sample = sample = self._make_sample(given)
         else:
-            sample = given
+            self.sample = sample = given
             self.dim = find_size(given, norm)
             groups = getattr(given, "num_groups", None)
             self.groups = groups if isinstance(groups, int) else None
@@ -248,6 +248,13 @@ class Module:
         # While this is decided the module must be called as it stands.
         self.channels_last = False
         self.channels_last = norm.formula.features == 1 and self._has_channels_last(sample)
+        more = [p for p in inspect.signature(sample.forward).parameters if p != "mask"][1:]
+        dim = self.dim or norm.dim
+        if more and not any(self._runs_on(shape, dim) for shape in norm.shapes(dim)):
+            raise Broken(
+                f"its forward takes more than x ({', '.join(more)}) and raises on x alone: check a "
+                "class of your own whose forward(x) calls it with them"
+            )
 
     def takes(self, shape: Shape, dim: int) -> bool:
         """Take the shapes that do not raise; torch's instance norms read some as no batch."""
@@ -267,12 +274,14 @@ class Module:
             return asked
         if role in self.given:
             return self.given[role]
-        for name in names_of(role, self.norm):
-            own = None if self.is_class else getattr(self.handed, name, None)
+        # A class documents its own: the constructor's default, else what a new module holds.
+        argument = self._find_argument(role) if self.is_class else ""
+        held = self.constructor[argument].default if argument else None
+        for own in (held, *(getattr(self.sample, n, None) for n in names_of(role, self.norm))):
             if isinstance(own, int | float):
                 return float(own)
         # torch's None is the epsilon of the dtype that it computes in.
-        if isinstance(self.handed, nn.RMSNorm) and self.handed.eps is None:
+        if isinstance(self.sample, nn.RMSNorm) and self.sample.eps is None:
             return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         return self.norm.settings[role][0]
 
@@ -282,6 +291,16 @@ class Module:
         module = self._make_module(dim, given) if self.is_class else copy.deepcopy(self.handed)
         assert isinstance(module, nn.Module)
         return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
+
+    def _make_sample(self, kind: type[nn.Module]) -> nn.Module:
+        """Make a module of the usual size, or say that an instance is wanted."""
+        refused = "takes no size"
+        if takes_size(kind):
+            try:
+                return self._make_module(self.norm.dim, {"num_groups": 2, "weight": True})
+            except Exception as error:
+                refused = f"cannot be made of a size alone ({told(error)})"
+        raise Broken(f"{kind.__name__} {refused}: pass an instance, made as your model makes it")
 
     def _make_module(self, dim: int, given: Mapping[str, Any]) -> nn.Module:
         assert isinstance(self.handed, type)
@@ -443,12 +462,17 @@ def find_size(module: nn.Module, norm: Norm) -> int | None:
     return None
 
 
-def constructor_names(kind: type[nn.Module]) -> list[str]:
+def takes_size(kind: type[nn.Module]) -> bool:
+    """Return whether a class is made of a size first, and not of an eps, or of nothing."""
+    return next(iter([*list_arguments(kind)][1:]), "eps") not in ALIASES["eps"]
+
+
+def list_arguments(kind: type[nn.Module]) -> dict[str, inspect.Parameter]:
     """List the constructor's parameters, those that it hands on to its parents included."""
-    names: list[str] = []
+    listed: dict[str, inspect.Parameter] = {}
     for parent in kind.__mro__:
-        parameters = inspect.signature(parent.__init__).parameters.values()
-        names += [p.name for p in parameters]
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        own = inspect.signature(parent.__init__).parameters
+        listed = {**own, **listed}
+        if not any(p.kind is p.VAR_KEYWORD for p in own.values()):
             break
-    return names
+    return listed

@@ -1,0 +1,322 @@
+"""Bugs as users reported them, each rewritten small: what the product must say of it, and not say.
+
+The names are those of the projects in whose trackers the reports stand.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import ModelConfig, check
+from labkit.attention import Attention
+from labkit.norms import NORMS, facts, make_norm
+
+
+def rms(x, eps=1e-6):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+
+
+def gained(change):
+    """Make an RMS norm whose gain is changed before it multiplies."""
+
+    def norm(x, weight=None, eps=1e-6):
+        y = rms(x, eps)
+        return (y if weight is None else y * change(weight.to(y.dtype))).to(x.dtype)
+
+    return norm
+
+
+class Gain(nn.Module):
+    """A gain, an eps, and one line that uses them."""
+
+    start = 1.0
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.full((dim,), self.start)), eps
+
+
+class CastTooEarly(Gain):
+    def forward(self, x):
+        return self.weight * rms(x.float(), self.eps).to(x.dtype)
+
+
+class EpsOfTheDtype(nn.Module):
+    def __init__(self, dim, eps=None):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
+
+    def forward(self, x):
+        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
+        return (rms(x, eps) * self.weight).to(x.dtype)
+
+
+class OnlyFloat32(Gain):
+    def forward(self, x):
+        return (rms(x.float(), self.eps) * self.weight.float()).to(x.dtype)
+
+
+class EpsRewritten(Gain):
+    def forward(self, x):
+        return (rms(x, 1e-5) * self.weight).to(x.dtype)
+
+
+class FusedOrder(Gain):
+    def forward(self, x):
+        return (self.weight * rms(x, self.eps)).to(x.dtype)
+
+
+class OnePlusOne(nn.LayerNorm):
+    """1 + w, in a module whose gain starts at 1."""
+
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, 1 + self.weight, self.bias, self.eps)
+
+
+class AxisOne(nn.LayerNorm):
+    def forward(self, input):
+        if input.ndim < 3:
+            return super().forward(input)
+        return super().forward(input.transpose(1, -1)).transpose(1, -1)
+
+
+class Twice(nn.BatchNorm1d):
+    """What a block under activation checkpointing amounts to."""
+
+    def forward(self, input):
+        if self.training:
+            super().forward(input)
+        return super().forward(input)
+
+
+def in_place(x, weight=None, eps=1e-6):
+    wide = x.float()
+    wide.mul_(torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps))
+    return (wide if weight is None else wide * weight).to(x.dtype)
+
+
+def all_but_first(x, weight=None, bias=None, eps=1e-5):
+    y = F.layer_norm(x, x.shape[1:], eps=eps)
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(x.dtype)
+
+
+def deviation(x, weight=None, bias=None, eps=1e-6):
+    y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
+    y = y if weight is None else weight * y
+    return y if bias is None else y + bias
+
+
+def every_edge_in_half(x, weight=None, bias=None, eps=1e-5):
+    middle = x - x.mean(-1, keepdim=True)
+    y = middle / (middle.square().mean(-1, keepdim=True) + eps).sqrt()
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(x.dtype)
+
+
+def skip_from_copy(x, attention, feed_forward, norm1, norm2):
+    z = norm1(x)
+    h = z + attention(z)
+    return h + feed_forward(norm2(h))
+
+
+def normed_once_more(x, attention, feed_forward, norm1, norm2):
+    h = norm1(x + attention(x))
+    return norm2(norm2(h + feed_forward(h)))
+
+
+class LateNorms(Attention):
+    """Norms q and k behind the rotation; its settings say that it does so before."""
+
+    def project(self, x, context):
+        declared, self.norms = self.norms, replace(self.norms, after_rope=True)
+        try:
+            return super().project(x, context)
+        finally:
+            self.norms = declared
+
+
+def grouped(x, groups=3, eps=1e-5):
+    z = x.unflatten(-1, (groups, -1))
+    return (z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)).flatten(-2)
+
+
+class WholeWidth(Gain):
+    def forward(self, x):
+        return (self.weight * rms(x, 1e-5)).to(x.dtype)
+
+
+NAMED = {  # the report -> what is asked, what is said of it
+    "nano-vllm#170": (lambda: check.rms_norm(in_place), "in-place operation"),
+    "transformers#30236": (lambda: check.rms_norm(CastTooEarly), "gain promotes the result"),
+    "transformers#30236, any norm": (lambda: check.any_norm(CastTooEarly), "promotes the result"),
+    "pytorch#189581": (lambda: check.rms_norm(EpsOfTheDtype), "machine epsilon of the input's"),
+    "pytorch#189581, an instance": (lambda: check.rms_norm(EpsOfTheDtype(16)), "machine epsilon"),
+    "pytorch#189581, any norm": (lambda: check.any_norm(EpsOfTheDtype), "eps of the input's dtype"),
+    "faster-trajectory-transformer#3": (
+        lambda: check.block(skip_from_copy, "pre"), "the skip is taken from the normalized copy"),
+    "geometric-algebra-transformer#8": (
+        lambda: check.layer_norm(all_but_first), "over all axes but the first"),
+    "espnet#3183": (lambda: check.layer_norm(AxisOne), "over the channel axis"),
+    "mold#1074": (
+        lambda: check.rms_norm(gained(lambda w: 2 + w), variant="gemma"), "1 is added twice"),
+    "llama.cpp's files": (
+        lambda: check.rms_norm(gained(lambda w: w), variant="gemma"), "the gain itself multiplies"),
+    "a loader that takes 1 away": (
+        lambda: check.rms_norm(gained(lambda w: w - 1)), "gain − 1 multiplies"),
+    "Nemotron's class": (lambda: check.layer_norm(OnePlusOne), "twice as much comes out"),
+    "pytorch#96136": (lambda: check.batch_norm(Twice), "the statistics move twice in one call"),
+    "ConvNeXt#80": (lambda: check.layer_norm(deviation, eps=1e-6), "d − 1 instead of d"),
+    "onnxruntime#31626": (lambda: check.layer_norm(every_edge_in_half), "half precision"),
+    "mamba#910": (
+        lambda: check.any_norm(WholeWidth, grouped), "run over 12 features of a row; the formula"),
+    "snowfall#184": (
+        lambda: check.block(normed_once_more, "post"), "a norm too many stands on the stream"),
+    "QuaRot#34": (
+        lambda: check.rms_norm(FusedOrder, variant="llama"), "one rounding, after the gain"),
+    "llama.cpp#9310": (
+        lambda: check.rms_norm(EpsRewritten, eps=1e-6), "eps is 1e-05 here"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_cause_of_a_report_is_named(name):
+    ask, said = NAMED[name]
+    report = ask()
+    assert not report.ok and any(said in law.cause for law in report.failed), report
+
+
+def test_a_norm_of_q_and_k_behind_the_rotation_is_named_where_nothing_declares_it():
+    config = ModelConfig("qk", dim=32, depth=2, heads=4)
+    block = config.build().blocks[1]
+    block.attention.sublayer.__class__ = LateNorms
+    causes = {law.cause for law in check.block(block, "qk", config).failed}
+    assert causes == {"q and k are normalized after the rotation instead of before"}
+
+
+# --- right code, of which nothing false is said ---
+
+
+def widened(function):
+    """Compute in float32 whatever comes in."""
+
+    def norm(x, *given, **named):
+        wide = {k: v.float() if isinstance(v, torch.Tensor) else v for k, v in named.items()}
+        return function(x.float(), *given, **wide).to(x.dtype)
+
+    return norm
+
+
+class LayerNormFp32(nn.LayerNorm):
+    def forward(self, input):
+        gain, shift = self.weight.float(), self.bias.float()
+        return F.layer_norm(input.float(), self.normalized_shape, gain, shift, self.eps).to(input)
+
+
+def layer(x, weight=None, bias=None, eps=1e-5):
+    return widened(F.layer_norm)(x, x.shape[-1:], weight=weight, bias=bias, eps=eps)
+
+
+def group(x, num_groups, weight=None, bias=None, eps=1e-5):
+    return widened(F.group_norm)(x, num_groups, weight=weight, bias=bias, eps=eps)
+
+
+def instance(x, weight=None, bias=None, eps=1e-5):
+    return widened(F.instance_norm)(x, weight=weight, bias=bias, eps=eps)
+
+
+ONLY_FLOAT32 = {
+    "open_clip's LayerNormFp32": lambda: check.layer_norm(LayerNormFp32),
+    "a layer norm": lambda: check.layer_norm(layer),
+    "a group norm": lambda: check.group_norm(group),
+    "an instance norm": lambda: check.instance_norm(instance),
+    "Llama's": lambda: check.rms_llama(CastTooEarly),
+    "any norm": lambda: check.any_norm(OnlyFloat32),
+    "any norm with a formula": lambda: check.any_norm(OnlyFloat32, rms),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_FLOAT32)
+def test_that_float64_is_lost_is_a_note_and_no_fault(name):
+    report = ONLY_FLOAT32[name]()
+    assert report.ok, report
+    assert any("float64 comes out right to seven digits" in note for note in report.notes)
+
+
+def test_llamas_norm_is_said_to_hand_float32_on():
+    assert any("comes back float32" in note for note in check.rms_llama(CastTooEarly).notes)
+
+
+class OwnEps(nn.LayerNorm):
+    """A class documents its own default, as ConvNeXt's and Llama 4's do."""
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__(dim, eps)
+
+
+class OtherEps(OwnEps):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__(dim, 1e-3 if eps == 1e-6 else eps)
+
+
+def test_a_default_eps_is_held_against_what_the_class_says():
+    assert check.layer_norm(OwnEps).ok
+    assert "the default eps is 0.001, documented is 1e-06" in str(check.layer_norm(OtherEps))
+
+
+# --- what cannot be made or called so gets one sentence, with what works ---
+
+
+class NoSize(nn.Module):
+    def __init__(self, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x):
+        return rms(x, self.eps).to(x.dtype)
+
+
+class TwoSizes(Gain):
+    def __init__(self, dim, group_size, eps=1e-6):
+        super().__init__(dim, eps)
+
+    def forward(self, x):
+        return (rms(x, self.eps) * self.weight).to(x.dtype)
+
+
+class Gated(Gain):
+    def forward(self, x, gate):
+        return (rms(x, self.eps) * self.weight * F.silu(gate)).to(x.dtype)
+
+
+REFUSED = {
+    "no size": (lambda: check.rms_norm(NoSize), "takes no size: pass an instance"),
+    "no size, any norm": (lambda: check.any_norm(NoSize), "pass a function of x"),
+    "two sizes": (lambda: check.rms_norm(TwoSizes), "pass an instance"),
+    "a gate": (lambda: check.rms_norm(Gated), "takes more than x (gate)"),
+    "a gate, an instance": (lambda: check.rms_norm(Gated(8)), "a class of your own"),
+    "an instance for any norm": (lambda: check.any_norm(NoSize()), "passed as a function"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_checked_so_is_told_the_way_out_once(name):
+    ask, said = REFUSED[name]
+    report = ask()
+    assert len(report.laws) == 1 and said in report.laws[0].message, report
+
+
+def test_the_ways_out_work():
+    assert check.rms_norm(NoSize()).ok and check.rms_norm(TwoSizes(8, 4)).ok
+    assert check.any_norm(lambda x: NoSize()(x)).ok
+
+
+def test_under_autocast_labkits_norms_of_a_token_return_bfloat16():
+    x = torch.randn(2, 6, 8).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for key in (key for key in NORMS if facts(key).scope == "token"):
+            assert make_norm(key, 8).bfloat16()(x).dtype == torch.bfloat16, key
