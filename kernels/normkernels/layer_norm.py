@@ -60,13 +60,13 @@ def _forward(
     rstd = finish(squares, missed, eps, N)
     store_moments(moments_ptr + 3 * rows, rstd, mean, missed, rows < M)
     # missed · rstd is one number a row: what is left is one multiply-add a value.
-    y = apply_affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    y = apply_affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N, 0.0)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
         there = (rows < M) & within(start + columns, N, BLOCK)
         more = tl.load(x_ptr + rows * x_stride + start + columns, mask=there, other=0)
         standard = (more.to(tl.float32) - mean) * rstd - missed * rstd
-        y = apply_affine(standard, weight_ptr, bias_ptr, start + columns, N)
+        y = apply_affine(standard, weight_ptr, bias_ptr, start + columns, N, 0.0)
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
 
 
@@ -97,7 +97,7 @@ def store_moments(moments_ptr, rstd, mean, missed, valid):
 
 
 @triton.jit
-def apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET: tl.constexpr = 0.0):
+def apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET: tl.constexpr):
     """Apply gain (weight + OFFSET) and shift, where given, in float32."""
     if weight_ptr is not None:
         gain = tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
