@@ -19,6 +19,7 @@ INTERPRETED = bool(knobs.runtime.interpret)
 DEVICE_TYPES = {"cuda", "cpu"} if INTERPRETED else {"cuda"}
 # Few enough that programs of small tests go round their loops more than once.
 _INTERPRETED_PROCESSORS = 3
+_INTERPRETED_SHARED_BYTES = 232448  # of an H100
 _compiled: dict[tuple, Any] = {}
 
 
@@ -28,6 +29,14 @@ def count_processors(device: torch.device) -> int:
     if device.type != "cuda":
         return _INTERPRETED_PROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@cache
+def count_shared_bytes(device: torch.device) -> int:
+    """Count the bytes of shared memory that one program may have."""
+    if device.type != "cuda":
+        return _INTERPRETED_SHARED_BYTES
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def is_fake(x: Tensor) -> bool:

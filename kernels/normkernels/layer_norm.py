@@ -29,7 +29,7 @@ from normkernels.rows import (
     allocate_moments,
     allocate_rows,
     as_rows,
-    forward_tile,
+    centred_tile,
     pack_parameter,
     within,
 )
@@ -114,7 +114,7 @@ def _launch_forward(
     if not is_fake(x):
         rows, m, stride = as_rows(x)
         n = x.shape[-1]
-        tile = forward_tile(n)
+        tile = centred_tile(n)
         launch(
             _forward,
             (-(-m // tile.rows),),

@@ -178,6 +178,10 @@ def qk_norm_rope_backward(
     (dq_out, dq_strides), (dk_out, dk_strides) = see_heads(dq_out), see_heads(dk_out)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
     given = list_constants(q, k, q_weight, k_weight, cos)
+    # One head a program: with its gain and sums of one row, more of them are at work at a time
+    # than with the heads of a token together, though each then reads the cosines for itself.
+    rows = max(1, 512 // given["BLOCK"])
+    given |= {"HEADS": 1, "GROUPS": q.shape[2] + k.shape[2], "ROWS": rows, "warps": 2}
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
     programs = max(1, count_processors(q.device) * _PER_PROCESSOR // given["GROUPS"])
     programs = min(tiles, programs)
@@ -212,8 +216,7 @@ def qk_norm_rope_backward(
         NORM=norm,
         AFTER=after_rope,
         OFFSET=offset,
-        STAGES=3 if q.element_size() == 2 else 2,
-        registers=65536 // (128 * _PER_PROCESSOR),
+        STAGES=4 if q.element_size() == 2 else 3,
     )
     for partials, dweight in ((q_partials, dq_weight), (k_partials, dk_weight)):
         if partials is not None:

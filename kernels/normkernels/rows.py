@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from normkernels.launch import count_shared_bytes
 from normkernels.sizes import next_power_of_2
 
 MAX_N = 65536  # values of a row that the kernels take
@@ -51,6 +52,15 @@ def forward_tile(n: int) -> Tile:
 
 
 @cache
+def centred_tile(n: int) -> Tile:
+    """Choose LayerNorm's tile: up to 16384 values in two chunks, so that two programs fit.
+
+    A whole row of 16384, centred, takes the registers of a multiprocessor for itself.
+    """
+    return Tile(1, 8192, 8) if 8192 < n <= 16384 else forward_tile(n)
+
+
+@cache
 def backward_tile(n: int) -> Tile:
     """Choose the tile of a persistent backward kernel, whose gradients stay in registers."""
     block = next_power_of_2(n)
@@ -59,6 +69,18 @@ def backward_tile(n: int) -> Tile:
     if block <= 8192:
         return Tile(1, block, max(4, block // 512), max(1, 8192 // block))
     return Tile(1, 4096, 8, 2)  # columns in chunks of 4096, after the sums of each row
+
+
+def whole_tile(n: int, device: torch.device, *read: Tensor | None) -> Tile | None:
+    """Choose the tile of a backward kernel that reads a long row once; None where it does not fit.
+
+    The next row of all tensors, and a gain that is read again with each row, lie in shared memory,
+    two rows of each: 192 KB in half precision.
+    """
+    size = 2 * 16384 * sum(t.element_size() for t in read if t is not None)
+    if 8192 < n <= 16384 and size < count_shared_bytes(device):
+        return Tile(1, 16384, 16)
+    return None
 
 
 def is_long(n: int) -> bool:

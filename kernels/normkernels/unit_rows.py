@@ -21,7 +21,7 @@ from normkernels.rows import forward_tile
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of
 
-_ROWS, _COLUMNS = 32, 128  # what a program reads at once across vectors
+_ROWS, _COLUMNS = 64, 64  # what a program reads at once across vectors
 
 
 @triton.jit
@@ -121,7 +121,7 @@ def _launch_kernels(weight: Tensor, dim: int) -> None:
             vector_stride,
             ROWS=_ROWS,
             COLUMNS=_COLUMNS,
-            warps=8,
+            warps=4,
         )
 
 
