@@ -101,7 +101,9 @@ def apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET: tl.constexp
     """Apply gain (weight + OFFSET) and shift, where given, in float32."""
     if weight_ptr is not None:
         gain = tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
-        standard *= gain + OFFSET
+        if OFFSET != 0:
+            gain += OFFSET
+        standard *= gain
     if bias_ptr is not None:
         standard += tl.load(bias_ptr + columns, mask=columns < N, other=0).to(tl.float32)
     return standard

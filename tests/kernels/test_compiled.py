@@ -40,7 +40,10 @@ REGISTERS = {
     "qk_norm_rope_backward._backward": 128,
 }
 # Eight values of a thread's 32 wait in local memory: less than reading half of the row again.
-SPILLS = {("layer_norm._forward", 32768, "float32"): {"local": 10, "stack": 32}}
+SPILLS = {
+    ("layer_norm._forward", 32768, "float32"): {"local": 10, "stack": 32},
+    ("add_norm._forward", 32768, "float32"): {"local": 4, "stack": 8},  # two registers
+}
 BYTES_OF_SHARED_MEMORY = 227 * 1024
 THREADS = 2048
 
