@@ -124,8 +124,6 @@ def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
     """
     norm = NORMS[case.model]
     if provider in ("normkernels", "norms alone"):
-        if case.model in CONFIGS:
-            convert(model, {"*RMSNorm": norm})
         every = [m for m in model.modules() if "RMSNorm" in type(m).__name__]
         for part in every if provider == "norms alone" else [model]:
             if not (done := fuse(part)).modules:
