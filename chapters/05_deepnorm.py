@@ -419,7 +419,7 @@ grows = dict(zip(exponents, ("is 1 at every depth", "grows as the eighth root of
 def draw_family(name):
     """Draw how three kinds of step grow with depth, for one exponent."""
     moved = {n: move_by_exponent(n, exponents[name]) for n in grid}
-    kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam"}
+    kinds = {"SGD": "sgd", "a random step": "random", "Adam": "adam"}
     return plots.curves(
         {
             kind: {n: [at[key] / moved[grid[0]][key]] for n, at in moved.items()}
