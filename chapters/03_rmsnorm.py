@@ -452,7 +452,7 @@ separately, which brings a little of the mean back.
 
 ### When the mean is large
 
-So we give tokens a mean: we add 10 to every channel of every embedding, in the six blocks of size S. Embeddings start with an RMS of 1. So a token's RMS is now
+So we give tokens a mean: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
 about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would make up for
 that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient, so this
 takes ten times as many steps, or ten times the learning rate.
@@ -469,7 +469,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-Five other seeds evaluate every learning rate from the plain model's best to the best with the offset. We train the model without the offset at the same learning rates,
+With five other seeds we evaluate every learning rate from the plain model's best to the best with the offset. We train the model without the offset at the same learning rates,
 so that only the offset differs:
 """
 

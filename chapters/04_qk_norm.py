@@ -487,7 +487,7 @@ For each question, give a range in which you expect the answer to lie. Our answe
 
 ## Measure
 
-The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
+The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S, which one card below calls rung S, has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
 10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
@@ -518,7 +518,7 @@ plots.loss_curves(
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
     caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm learns at first, unlearns some of "
-    "it, and ends at a higher loss than trigram counts give, a table of how often each character follows two others. QK-Norm "
+    "it, and ends at a higher loss than that of trigram counts, a table of how often each character follows two others. QK-Norm "
     "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")

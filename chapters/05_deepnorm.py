@@ -229,7 +229,7 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears
 squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
-The bound is a fair estimate because each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel. (Of unrelated shares only the squares would add.) With $v = w = \beta$
+In addition, each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel, and we take the bound as an estimate. (Unrelated shares would add in squares.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -419,7 +419,7 @@ grows = dict(zip(exponents, ("is 1 at every depth", "grows as the eighth root of
 def draw_family(name):
     """Draw how three kinds of step grow with depth, for one exponent."""
     moved = {n: move_by_exponent(n, exponents[name]) for n in grid}
-    kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam"}
+    kinds = {"SGD": "sgd", "a random step": "random", "Adam": "adam"}
     return plots.curves(
         {
             kind: {n: [at[key] / moved[grid[0]][key]] for n, at in moved.items()}
@@ -1076,7 +1076,7 @@ r"""
   <!-- 05-bound-is-one 05-one-constant-is-not-enough -->
 - **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
   roots, as in GLM-130B. <!-- 05-step-adam 05-square-roots-level-adam -->
-- **Does a deep model train because of that?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
+- **Does a deep model train because its first step is bounded?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
   any constant. From Xavier's weights they did not start in 600 steps. None of our runs shows the loss of such models after a long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
 - β scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.

@@ -857,7 +857,8 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 
 - **Take** RMSNorm on every branch and before the output: Pre-Norm. RMSNorm on queries and keys, per head, its gain before the
   rotation.
-- **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay.
+- **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
+  float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input; cast their result back.)
 - **Tune** the rate, for we can name none, on a narrow, shallow model; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
 - **Leave out** the norm on values, the second norm after each branch, the sphere, and DyT, until one of them beats *this* baseline with

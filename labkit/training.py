@@ -125,6 +125,13 @@ class Record:
     at: str = field(default="", compare=False)  # when it was stored (UTC)
 
 
+def name_weights(model: nn.Module) -> str:
+    """Name the coarsest dtype that parameters of one dimension have: gains and shifts."""
+    dtypes = {p.dtype for p in model.parameters() if p.ndim < 2 and p.is_floating_point()}
+    coarsest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
+    return str(coarsest).removeprefix("torch.")
+
+
 def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
     """Mean cross-entropy of the model's logits, in nats per prediction.
 
@@ -324,6 +331,7 @@ def train(
             "gives them: corpus.train(seed)"
         )
     check_device(config, model)
+    gains = name_weights(model)
     fused = fuse_temporarily(model) if kernels and on_gpu(model) else nullcontext("formulas")
     with fused as norms:
         (record,) = train_models(
@@ -332,7 +340,7 @@ def train(
             [batches],
             [config],
             [observers],
-            {"norms": str(norms)},
+            {"norms": str(norms)} | ({} if gains == "float32" else {"gains": gains}),
             progress,
         )
     return record

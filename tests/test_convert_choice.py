@@ -46,6 +46,23 @@ def failing():
     return norm
 
 
+class NormAct(nn.BatchNorm2d):
+    """A norm and what follows it in one module, as timm's BatchNormAct2d."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.act = nn.ReLU()
+        nn.init.zeros_(self.weight)
+
+    def forward(self, input):
+        return self.act(super().forward(input))
+
+
+class Doubled(nn.LayerNorm):
+    def forward(self, input):
+        return 2 * super().forward(input).sin()
+
+
 # what stays, to what, and why
 STUBBORN = {
     "gate": (Gated, "rms", "more than one input \\(gate\\)"),
@@ -57,6 +74,8 @@ STUBBORN = {
     "own heads": (lambda: hf("cohere").CohereLayerNorm((2, 4)), "layer", "weight \\(2, 4\\)"),
     "no width": (lambda: hf("llama4").Llama4TextL2Norm(), "rms", "does not say its width"),
     "frozen": (lambda: hf("detr").DetrFrozenBatchNorm2d(4), "batch", "keeps state of its own"),
+    "an activation behind it": (lambda: NormAct(4), "batch", "computes more in the same module"),
+    "another forward": (lambda: Doubled(4), "layer", "a LayerNorm that computes something else"),
     "lazy": (nn.LazyBatchNorm1d, "batch", "is lazy"),
     "meta": (lambda: hf("gemma").GemmaRMSNorm(4).to("meta"), "rms", "meta device"),
 }

@@ -119,6 +119,38 @@ def test_reading_a_norm_leaves_it_and_the_random_state_alone():
     assert torch.equal(norm.weight, weight) and torch.equal(torch.get_rng_state(), state)
 
 
+class OneGroup(nn.GroupNorm):
+    """As poolformer's: a constructor of its own, and its parent's formula written again."""
+
+    def __init__(self, channels):
+        super().__init__(1, channels)
+
+    def forward(self, input):
+        return nn.functional.group_norm(input, 1, self.weight, self.bias, self.eps)
+
+
+class OneGroupPlain(nn.GroupNorm):
+    def __init__(self, channels):
+        super().__init__(1, channels)
+
+
+@pytest.mark.parametrize("kind", [OneGroup, OneGroupPlain])
+def test_a_subclass_that_does_what_its_parent_does_has_its_parents_formula(kind):
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), kind(8))
+    model[1].weight.data.uniform_(0.5, 2)
+    x = torch.randn(2, 3, 5, 4)
+    y = model(x)
+    (row,) = convert(model, {kind: "group"}).swapped
+    assert (row.kept, row.same) == (("weight", "bias", "eps 1e-05"), "same")
+    assert torch.equal(model(x), y)
+
+
+def test_two_eps_of_one_model_are_seen_in_the_table():
+    model = nn.Sequential(nn.RMSNorm(4, eps=1e-3), nn.RMSNorm(4, eps=1e-6))
+    told = str(convert(model, {"RMSNorm": "rms-llama"}))
+    assert "eps 0.001" in told and "eps 1e-06" in told
+
+
 def test_two_axes_fit_a_target_that_knows_them():
     model, x = nn.Sequential(nn.LayerNorm((3, 4))), torch.randn(2, 3, 4)
     nn.init.normal_(model[0].weight)

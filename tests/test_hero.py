@@ -24,10 +24,12 @@ def top(*cells) -> list[dict]:
     return build_top(build_page("04_toy", fake_book.notebook(*cells))["cells"], "04", "FACTS")
 
 
-def test_the_box_has_the_facts_the_answer_the_picture_and_then_the_folded_code():
+def test_the_question_the_facts_and_the_answer_stand_beside_the_picture_then_the_folded_code():
     cells = top(TITLE + SHORT, IMPORTS, DRAWN, SECTION)
     first = cells[0]["source"]
-    assert first.startswith("# 4 · QK-Norm\n\n**Question.** Why?\n\n<div")
+    begun, asks, rest = first.partition('<div class="labkit-asks">')
+    assert begun == '# 4 · QK-Norm\n\n<div class="labkit-hero labkit-beside">\n\n'
+    assert asks and rest.startswith("\n\n**Question.** Why?\n\nFACTS") and rest.endswith("</div>")
     assert first.index("FACTS") < first.index("**In short.**") < first.index("It grows.")
     assert is_figure(cells[1]), "the picture is the next thing"
     assert cells[2]["source"] == f"{IMPORTS[0]}\n\n{DRAWN[0]}", "one fold"
@@ -48,7 +50,7 @@ def test_what_tells_the_answers_is_folded_where_the_chapter_asks():
     before, fold, inside = first["source"].partition('<details class="labkit-short"><summary>')
     assert fold and "FACTS" in before and "It grows." not in before
     assert inside.startswith("In short (contains spoilers)</summary>\n\n- It grows.")
-    assert inside.endswith("</details>") and "**In short.**" not in first["source"]
+    assert inside.endswith("</details>\n\n</div>") and "**In short.**" not in first["source"]
 
 
 def test_a_slider_is_a_first_figure_too():

@@ -129,20 +129,18 @@
         <div class="blocks"><div class="a" hidden></div><div class="b"></div></div>
         <div class="main"><div class="said" aria-live="polite"></div>
           <div class="panel u"><p>validation loss by learning rate (nats)</p><svg></svg></div>
-          <div class="rate"><label>rate <input type="range" name="rate" min="0" step="1"></label> <output></output></div>
-          <div class="panel t"><p>training loss at this rate (nats)</p><svg role="img"></svg></div></div>
-        <div class="low"><div class="panel d"><p><select name="depth" aria-label="what to show by block">${options(Object.entries(BLOCKS).map(([n, [text]]) => [n, text]))}</select>
+          <div class="rate"><label>rate <input type="range" name="rate" min="0" step="1"></label> <output></output></div></div>
+        <details class="low"><summary>training, block by block, seed by seed</summary>
+        <div><div class="panel t"><p>training loss at this rate (nats)</p><svg role="img"></svg></div>
+        <div class="panel d"><p><select name="depth" aria-label="what to show by block">${options(Object.entries(BLOCKS).map(([n, [text]]) => [n, text]))}</select>
           by block</p><svg role="img"></svg></div>
-        <div class="panel s"><p>test loss at its own rate (nats)</p><svg role="img"></svg></div></div></div>`;
+        <div class="panel s"><p>test loss at its own rate (nats)</p><svg role="img"></svg></div></div></details></div>`;
       this.box = box;
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
       this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}
         <p class="hint"></p><p class="words"></p>`;
-      this.figure.prepend(box);
-      this.figure.classList.add("labkit-live");
       this.listen();
-      this.width = box.clientWidth;
       this.widths = new Map();
       new ResizeObserver(() => {
         if (box.clientWidth === this.width) return;
@@ -185,6 +183,7 @@
         this.show();
       });
       this.field("draw").addEventListener("click", () => this.turn());
+      this.part(".low").addEventListener("toggle", () => { if (this.data) this.draw(); });
       const u = this.part(".u svg");
       const point = (event) => {
         const box = u.getBoundingClientRect();
@@ -235,6 +234,9 @@
       const data = await load(rung);
       if (this.wanted !== rung) return; // another one was chosen meanwhile
       [this.rung, this.data] = [rung, data];
+      if (!this.box.isConnected) this.figure.prepend(this.box); // drawn at once: nothing below it moves twice
+      this.figure.classList.add("labkit-live");
+      this.width = this.box.clientWidth;
       const curves = Object.values(data.recipes).flatMap((r) => Object.values(r.curves));
       this.lowest = Math.min(...curves.flatMap(([, losses]) => losses)) - 0.05;
       this.show();
@@ -379,7 +381,7 @@
       this.drawRates();
       const told = this.say();
       if (told !== this.told) this.part(".said").innerHTML = this.told = told; // said once, not at each rate
-      if (this.drawing) return;
+      if (this.drawing || !this.part(".low").open) return;
       this.drawTraining();
       this.drawDepth();
       this.drawSeeds();

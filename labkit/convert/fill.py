@@ -103,9 +103,14 @@ def move_contents(key: str, old: nn.Module, new: nn.Module, reading: Reading) ->
     _move_rest(old, inner, type(old) is type(inner), done, moved)
     taken = {id(p) for name, p in inner.named_parameters() if name in done}
     if reading.eps is not None and facts(key).eps_place == facts(reading.key).eps_place:
-        moved.kept += ["eps"] if getattr(inner, "eps", None) == reading.eps else []
+        moved.kept += [_say_eps(reading)] if getattr(inner, "eps", None) == reading.eps else []
     moved.fresh = [name for name, p in new.named_parameters() if id(p) not in taken]
     return moved
+
+
+def _say_eps(reading: Reading) -> str:
+    """Name eps with its value: a model may have two."""
+    return f"eps {reading.eps:g}"
 
 
 def _move_rest(old: nn.Module, new: nn.Module, alike: bool, done: set[str], moved: Moved) -> None:
@@ -187,7 +192,7 @@ def compare_functions(
         same = "same on zero-mean input"
     else:
         return "another function"
-    if reading.eps is not None and "eps" not in moved.kept:
+    if reading.eps is not None and _say_eps(reading) not in moved.kept:
         return f"{same}, but for eps"
     return f"{same}, but for rounding" if same == "same" and key != reading.key else same
 

@@ -40,13 +40,50 @@ class Reading:
 
 def read_norm(norm: nn.Module) -> Reading | str:
     """Read a norm, or say why it cannot be read."""
-    key = _TORCH.get(type(norm)) or key_of(norm)
-    return _probe_norm(norm) if key is None else _by_class(norm, key)
+    if (key := key_of(norm)) is not None:
+        return _by_class(norm, key)
+    kind = next((kind for kind in type(norm).__mro__ if kind in _TORCH), None)
+    if kind is not None and (type(norm).forward is kind.forward or _computes_as(norm, kind)):
+        return _by_class(norm, _TORCH[kind])
+    found = _probe_norm(norm)
+    if kind is None or isinstance(found, Reading):
+        return found
+    inside = ", ".join(name for name, _ in norm.named_children())
+    more = f"more in the same module ({inside})" if inside else "something else"
+    return (
+        f"it is a {kind.__name__} that computes {more}; hand in a callable that makes the new norm "
+        "and what follows it"
+    )
+
+
+def _computes_as(norm: nn.Module, kind: type[nn.Module]) -> bool:
+    """Return whether a subclass of one of torch's norms does what its parent does."""
+    generator = torch.Generator().manual_seed(0)
+    shape: list[int] = [5, *getattr(norm, "normalized_shape", ())]
+    if (channels := _find_attribute(norm, "num_channels", "num_features")) is not None:
+        shape = [
+            channels,
+            *[4] * (1 if "1d" in kind.__name__ else 3 if "3d" in kind.__name__ else 2),
+        ]
+    x = torch.randn(3, *shape, generator=generator)
+    twin = copy.deepcopy(norm).cpu().float()
+    try:
+        with torch.no_grad():
+            for p in twin.parameters():  # a gain of 0 would hide what follows
+                p.copy_(torch.rand(p.shape, generator=generator) + 0.5)
+            for mode in (True, False):
+                one, other = (copy.deepcopy(twin).train(mode) for _ in range(2))
+                if not torch.allclose(one(x), kind.forward(other, x), rtol=1e-5, atol=1e-5):
+                    return False
+    except Exception:  # foreign code
+        return False
+    return True
 
 
 def key_of(norm: nn.Module) -> str | None:
-    """Return the key of one of labkit's own norms."""
-    return next((key for key, kind in NORMS.items() if type(norm) is kind), None)
+    """Return the key of one of labkit's own norms, or of torch's."""
+    own = (key for key, kind in NORMS.items() if type(norm) is kind)
+    return _TORCH.get(type(norm)) or next(own, None)
 
 
 def _by_class(norm: nn.Module, key: str) -> Reading | str:
@@ -58,13 +95,14 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
-    channels_first = type(norm) in _TORCH and hasattr(NORMS[key], "on_last_axis")
+    of_torch = isinstance(norm, tuple(_TORCH)) and type(norm) not in NORMS.values()
+    channels_first = of_torch and hasattr(NORMS[key], "on_last_axis")
     axis = _find_attribute(norm, "channel_axis") or (1 if channels_first else -1)
     eps = getattr(norm, "eps", None)
     if eps is None and hasattr(norm, "eps"):  # torch's way to say: that of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
-    start = start_of(make_plain_norm(key, shape)) if key_of(norm) else 1.0
+    start = 1.0 if of_torch else start_of(make_plain_norm(key, shape))
     return Reading(key, axis, shape, gain, shift, start, eps)
 
 

@@ -2,6 +2,7 @@
 
     diagnose(record)            a Record: its losses, and whatever probes it carries
     diagnose(model, corpus)     a transformer, trained or not: the probes that need no training
+    diagnose(optimizer)         its groups: which parameters weight decay acts on
 
 A row of SYMPTOMS is one trouble: what one sees, the probe that tells it from others, the number
 that the probe is boiled down to, the limit beyond which that number is sick, the cause, and the
@@ -15,10 +16,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
 from labkit.corpora import Corpus
 from labkit.model import Transformer
 from labkit.probes import make_probe
-from labkit.training import Record, loss_of
+from labkit.training import Record, loss_of, name_weights
 
 # What a model shows without further training.
 OF_A_MODEL = ("validation", "test-batch-statistics", "test", "attention", "residual-rms",
@@ -107,6 +112,12 @@ def _measure_divergence(record: Record, unigram: float | None) -> float | None:
     return None if not record.steps else float(record.diverged_at is not None)
 
 
+def _measure_spacing(record: Record, unigram: float | None) -> float | None:
+    if not record.provenance:
+        return None
+    return torch.finfo(getattr(torch, record.provenance.get("gains", "float32"))).eps
+
+
 def _measure_gap(record: Record, unigram: float | None) -> float | None:
     if unigram is None or len(record.losses) < 30 or record.diverged_at is not None:
         return None
@@ -165,23 +176,45 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "a large common offset: a one-pass variance cancels in half precision",
             "remove the offset; two passes or float32 statistics", "03",
             _boil_down(max, "mean-share")),
+    Symptom("still gains", "every gain is 1 after training",
+            "provenance", "spacing of the numbers above 1 in the gains' dtype", 1e-4,
+            "gains are stored in half precision: a step below half the spacing rounds back to 1",
+            "gains in float32; or store w of 1 + w, which starts at 0", "D",
+            _measure_spacing, True),
+    Symptom("thawed norm", "a frozen model changes in evaluation",
+            "thawed-norms", "frozen norms whose running statistics move in training", 0.5,
+            "requires_grad_(False) stops gains only, and train() undoes an eval() of before",
+            "a norm whose train() leaves it in evaluation; or fold it", "B",
+            _boil_down(float, "thawed-norms")),
+    Symptom("decayed gains", "gains shrink, 1 + w goes to 1",
+            "decayed-vectors", "parameters of one dimension that weight decay acts on", 0.5,
+            "a list of names says what is not decayed, and misses some norms",
+            "groups by shape: `TrainConfig(decayed=\"matrices\")`", "D",
+            _boil_down(float, "decayed-vectors")),
 )  # fmt: skip
 
 
 def diagnose(
-    subject: Record | Transformer, corpus: Corpus | None = None, *, unigram: float | None = None
+    subject: Record | Transformer | Optimizer,
+    corpus: Corpus | None = None,
+    *,
+    unigram: float | None = None,
 ) -> Diagnosis:
-    """Check a run, or a model, for every symptom.
+    """Check a run, a model or an optimizer for every symptom.
 
     A Record is read as it is. A transformer is looked at on a corpus (`Text(…).load()`): a copy
-    does one forward and backward pass, and the model stays as it was. `unigram` is the loss in
-    nats of letter frequencies alone, for the symptom `stuck`.
+    does one forward and backward pass, and the model stays as it was. Of an optimizer the groups
+    are read. `unigram` is the loss in nats of letter frequencies alone, for the symptom `stuck`.
 
     Raises:
         ValueError: a model came without a corpus.
     """
     if isinstance(subject, Record):
         record = subject
+    elif isinstance(subject, Optimizer):
+        decayed = [g["params"] for g in subject.param_groups if g.get("weight_decay", 0) > 0]
+        vectors = sum(p.ndim < 2 for params in decayed for p in params)
+        record = Record([], 0, probes={"decayed-vectors": vectors})
     elif corpus is None:
         raise ValueError(
             "a model is looked at on data, and none came: diagnose(model, Text(batch=8).load())"
@@ -209,4 +242,12 @@ def _observe_copy(model: Transformer, corpus: Corpus) -> Record:
     for observer in observers:
         observer.after_backward(0, copy)
     results = {observer.name: observer.result(copy) for observer in observers}
-    return Record([], 0, probes=results)
+    results["thawed-norms"] = sum(_is_thawed(module) for module in model.modules())
+    return Record([], 0, probes=results, provenance={"gains": name_weights(model)})
+
+
+def _is_thawed(module: nn.Module) -> bool:
+    """Return whether a norm with running statistics learns nothing, and train() moves them yet."""
+    learned = [p.requires_grad for p in module.parameters(recurse=False)]
+    running = getattr(module, "running_mean", None) is not None
+    return running and bool(learned) and not any(learned) and deepcopy(module).train().training

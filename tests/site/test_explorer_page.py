@@ -47,6 +47,7 @@ def load(name: str) -> dict:
 def open_explorer(page: Page, address: str = "index.html") -> None:
     page.goto(address)
     expect(page.locator(".labkit-explorer .said p").first).to_be_visible()
+    page.locator(".labkit-explorer .low").evaluate("fold => { fold.open = true; }")
 
 
 def slot(page: Page, name: str):

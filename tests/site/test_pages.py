@@ -108,13 +108,31 @@ def test_every_picture_has_words_and_every_figure_its_origin(page: Page, chapter
         assert page.locator(".bd-article img").evaluate_all(broken) == []
 
 
-def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, chapters: list[str]):
-    page.set_viewport_size({"width": 1400, "height": 900})
+def test_the_first_figure_is_whole_on_the_first_screen(page: Page, chapters: list[str]):
+    page.set_viewport_size({"width": 1440, "height": 900})
     for name in chapters:
         page.goto(name)
-        if page.locator(".labkit-hero li").count():
-            box = page.locator(".labkit-hero figure").first.bounding_box()
-            assert box and box["y"] < 900, name
+        if page.locator(".labkit-beside").count():
+            figure = page.locator(".labkit-hero figure").first
+            if figure.get_attribute("data-explorer"):
+                expect(figure).to_have_class(re.compile("labkit-live"))
+            box = figure.bounding_box()
+            assert box and box["y"] + box["height"] <= 900, name
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_nothing_moves_while_a_chapter_arrives(tab, size: tuple[int, int], chapters: list[str]):
+    page = tab(viewport={"width": size[0], "height": size[1]})
+    page.add_init_script(
+        """window.moved = 0; new PerformanceObserver(list => {
+            for (const entry of list.getEntries()) if (!entry.hadRecentInput) moved += entry.value;
+        }).observe({type: "layout-shift", buffered: true});"""
+    )
+    found = {}
+    for name in chapters:
+        page.goto(name, wait_until="networkidle")
+        found[name] = page.evaluate("moved")
+    assert {name: moved for name, moved in found.items() if moved > 0.05} == {}
 
 
 def test_no_page_is_wider_than_a_telephone(page: Page, pages: list[str]):

@@ -140,7 +140,7 @@ def draw_cabinet(shelves: Sequence[Outline]) -> str:
     claims = [claim for shelf in shelves for claim in shelf.claims.values()]
     letters = f"{shelves[0].number} to {shelves[-1].number}"
     return (
-        f'<li class="cabinet"><a class="title" href="cabinet.html">{letters} · The cabinet</a>'
+        f'<li class="cabinet"><a class="title" href="cabinet.html">{letters} · Appendices</a>'
         f' <a class="tally" href="cabinet.html">{draw_tally(claims)}</a>'
         f'<span class="marks">{marks}</span></li>'
     )

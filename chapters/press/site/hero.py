@@ -1,9 +1,10 @@
-"""The top of a chapter's page: its number and title, its question, and the rest in short, in a box.
+"""The top of a chapter's page: number and title, then the question beside the first figure.
 
 A chapter types a title, **Question.**, **In short.** and one figure before its first section. The
-page puts the last two into a box, below how the claims fared and what reading and running cost;
-the imports follow the figure, folded. Without **In short.** the box has the tally alone. Where the
-chapter asks its reader to predict, **In short.** would give the answers away, and is folded.
+page puts the question, how the claims fared, what reading and running cost and **In short.** beside
+the figure, so that all of it stands on the first screen; the imports follow, folded. Without
+**In short.** the tally stands alone. Where the chapter asks its reader to predict, **In short.**
+would give the answers away, and is folded.
 """
 
 from __future__ import annotations
@@ -27,6 +28,20 @@ FOLDED = """<details class="labkit-short"><summary>In short (contains spoilers)<
 {answer}
 
 </details>"""
+
+ASKED = """{heading}
+
+<div class="labkit-hero{beside}">
+
+<div class="labkit-asks">
+
+{question}
+
+{facts}
+
+{told}
+
+</div>"""
 
 
 def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
@@ -73,13 +88,15 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
         return {**start, "id": f"{start['id']}-{part}", "source": source.strip()}
 
     heading = f"# {format_number(number)} · {title}"
-    box = f'<div class="labkit-hero">\n\n{facts}\n\n'
     if not short:
-        source = f"{heading}\n\n{box}</div>\n\n{question}"
+        source = f'{heading}\n\n<div class="labkit-hero">\n\n{facts}\n\n</div>\n\n{question}'
         return [markdown("top", source), *others, *code, *rest]
     asks = any(LIST in cell["source"] for cell in rest)
     told = FOLDED.format(answer=answer.strip()) if asks else f"{short}{answer}"
-    source = f"{heading}\n\n{question}{box}{told}"
+    source = ASKED.format(
+        heading=heading, question=question.strip(), facts=facts, told=told,
+        beside=" labkit-beside" if figure else "",
+    )  # fmt: skip
     pictures = [figure] if figure else []
     end = markdown("end", "</div>")
     return [markdown("top", source), *pictures, *code, end, *others, *rest]

@@ -84,7 +84,7 @@ def link_place(place: Place, book: Book, shown: str = "") -> str:
     """Write a Markdown link to a place, as far as it is there."""
     chapter = book.get(place.number)
     if chapter is None:
-        kind = "shelf" if is_letter(place.number) else "chapter"
+        kind = "appendix" if is_letter(place.number) else "chapter"
         return f"{shown} ({kind} {place.number})" if shown else f"{kind} {place.number}"
     if place.kind == "claim" and place.what in chapter.claims:
         words = html.escape(shown) if shown else f"<code>{html.escape(place.what)}</code>"

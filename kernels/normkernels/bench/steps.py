@@ -130,8 +130,6 @@ def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
     """
     norm = NORMS[case.model]
     if provider == "normkernels":
-        if case.model in CONFIGS:
-            convert(model, {"*RMSNorm": norm})
         if not (done := fuse(model)).modules:
             raise ImportError(str(done))
     elif provider != "shipped":
