@@ -389,6 +389,7 @@ def my_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
 # %%
 draw = torch.Generator().manual_seed(seed)
 heads = torch.randn(2, 8, 1, 16, generator=draw, dtype=torch.float64).round(decimals=2)
+heads[:, 0] *= 1e-3  # a token so short that it shows where eps stands
 gains = 0.5 + torch.rand(2, 16, generator=draw, dtype=torch.float64).round(decimals=2)
 
 
@@ -397,7 +398,7 @@ def check_logits(my_logits):
     turns = rotary_angles(8, 16) + 0.3
     a, b = qk_norm_rope(*heads, *gains, turns)
     truth = torch.einsum("ihc,jhc->ij", a, b) / 4
-    hint = "norm, gain, rotation, in this order; divide by √d_k once"
+    hint = "norm (eps under the root), gain, rotation, in this order; divide by √d_k once"
     given = (*heads[:, :, 0], *gains, turns)
     return check.function(my_logits, given, truth, name="1", hint=hint, rtol=1e-6)
 

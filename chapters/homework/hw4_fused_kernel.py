@@ -33,7 +33,8 @@ A *row* is the last axis: $N$ values that are normalized together. There are $M$
 why bytes and not operations decide, and how the backward pass of RMSNorm is derived.
 
 **How it is marked.** Only the final definition of each name counts, whatever stands around it. The checks below each question are
-public and give no points. The grader starts your kernels again with other shapes, other formats, and traps around the rows.
+public and give no points. The grader starts your kernels again with other shapes, other formats, and traps around the rows. A kernel is a function under
+`@triton.jit`; `gated_norm` starts one, once. A loop in which a variable changes its format is refused, since Triton does not compile it for a GPU.
 Question 3 starts the kernel of question 2; every other question stands alone.
 
 The numbers in the next cell are yours; your neighbour has others. Leave them as they are.
@@ -235,7 +236,45 @@ def gated_forward(
 
 
 # %% tags=["probe:q2"]
+import sys
+
 import torch
+import triton
+from triton.runtime.interpreter import InterpretedFunction
+
+
+def start_kernel(kernel, grid, *arguments, **named):
+    """Start a Triton kernel; refuse what is none, and what Triton would not compile for a GPU."""
+    if type(kernel) is not InterpretedFunction:
+        kind = type(kernel).__name__
+        raise TypeError(f"a kernel is wanted, a function under @triton.jit; this is a {kind}")
+    before, last = {}, {}  # by line: the formats there at first; and the line before
+
+    def watch(frame, event, argument):
+        if frame.f_code.co_name != kernel.__name__:
+            return None
+        key, line = id(frame), frame.f_lineno
+        formats = {
+            n: v.dtype for n, v in frame.f_locals.items() if isinstance(v, triton.language.tensor)
+        }
+        known = before.setdefault((key, line), formats)
+        # Back at a line above: the head of a loop, around which a variable keeps its format.
+        if event == "line" and line < last.get(key, line):
+            for name in known.keys() & formats.keys():
+                if known[name] != formats[name]:
+                    raise TypeError(
+                        f"{name} is {known[name]} before the loop and {formats[name]} after a turn; "
+                        "Triton compiles no such loop for a GPU"
+                    )
+        last[key] = line
+        return watch
+
+    traced = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        kernel[grid](*arguments, **named)
+    finally:
+        sys.settrace(traced)
 
 
 def probe_forward(student, x, z, weight, eps, dim, block):
@@ -243,8 +282,9 @@ def probe_forward(student, x, z, weight, eps, dim, block):
     rows = x.shape[0]
     y = torch.full((rows * dim + block,), 7.0, dtype=x.dtype)
     rstd = torch.full((rows + 8,), 7.0)
-    student.gated_forward[(rows,)](
-        x, z, weight, y, rstd, x.stride(0), z.stride(0), dim, eps, BLOCK=block
+    strides = x.stride(0), z.stride(0)
+    start_kernel(
+        student.gated_forward, (rows,), x, z, weight, y, rstd, *strides, dim, eps, BLOCK=block
     )
     return {
         "y": y[: rows * dim].view(rows, dim),
@@ -374,10 +414,23 @@ def gated_norm(x, z, weight, eps=1e-5):
 import torch
 
 
+def probe_norm(student, x, z, weight, eps=1e-5):
+    """Call gated_norm; refuse it unless it starts gated_forward, and that once."""
+    starts, kernel = [], student.gated_forward
+    if type(kernel) is InterpretedFunction:
+        kernel.pre_run_hooks = [lambda *arguments, **named: starts.append(1)]
+    y = student.gated_norm(x, z, weight, eps)
+    if len(starts) != 1:
+        raise ValueError(
+            f"gated_norm starts the kernel gated_forward {len(starts)} times, not once"
+        )
+    return y
+
+
 def probe_halves(student, both, weight):
     """Call gated_norm with the two halves of one tensor; give the result, and the tensor again."""
     x, z = both.chunk(2, dim=-1)
-    return [student.gated_norm(x, z, weight), both]
+    return [probe_norm(student, x, z, weight), both]
 
 
 # %% tags=["test:q3", "points:3"]
@@ -412,7 +465,7 @@ def test_q3(student, draw, given):
         "any shape",
         1,
         close(
-            student.call("gated_norm", x, z, weight, eps=1e-3),
+            student.probe("probe_norm", x, z, weight, eps=1e-3),
             exact_gated(x, z, weight, 1e-3),
             1e-4,
             1e-5,
@@ -434,7 +487,7 @@ def test_q3(student, draw, given):
     yield part(
         "half precision",
         1,
-        close(student.call("gated_norm", x, z, weight), exact_gated(x, z, weight), 3e-3, 1e-3),
+        close(student.probe("probe_norm", x, z, weight), exact_gated(x, z, weight), 3e-3, 1e-3),
         says="float16 with values of 300: cast to float32 as soon as you have loaded, square after that, and return the format of x.",
     )
 
@@ -511,7 +564,7 @@ def probe_variance(student, x, dim, block):
     """Start row_variance on the dense rows at the beginning of a longer stretch of memory."""
     rows = x.numel() // dim - 1
     variance = torch.full((rows,), 7.0)
-    student.row_variance[(rows,)](x, variance, dim, BLOCK=block)
+    start_kernel(student.row_variance, (rows,), x, variance, dim, BLOCK=block)
     return variance
 
 
@@ -632,7 +685,8 @@ def probe_backward(student, dy, x, z, weight, rstd, dim, block):
     rows = x.numel() // dim - 1
     dx = torch.full((rows * dim + block,), 7.0, dtype=x.dtype)
     dz = torch.full((rows * dim + block,), 7.0, dtype=x.dtype)
-    student.gated_backward[(rows,)](dy, x, z, weight, rstd, dx, dz, dim, BLOCK=block)
+    kernel = student.gated_backward
+    start_kernel(kernel, (rows,), dy, x, z, weight, rstd, dx, dz, dim, BLOCK=block)
     return {
         "dx": dx[: rows * dim].view(rows, dim),
         "dz": dz[: rows * dim].view(rows, dim),
@@ -771,7 +825,8 @@ def probe_partials(student, dy, x, z, rstd, programs):
     rows, dim = x.shape
     block = 1 << (dim - 1).bit_length()
     room = torch.full((programs * dim + block,), float("nan"))
-    student.gain_partials[(programs,)](dy, x, z, rstd, room, rows, dim, BLOCK=block)
+    kernel = student.gain_partials
+    start_kernel(kernel, (programs,), dy, x, z, rstd, room, rows, dim, BLOCK=block)
     return room[: programs * dim].view(programs, dim)
 
 

@@ -14,6 +14,8 @@ LOGITS = """def my_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
 
     {lines}
 """
+OUTSIDE = LOGITS.replace("(x.square().mean(-1, keepdim=True) + eps).sqrt()",
+                         "(x.square().mean(-1, keepdim=True).sqrt() + eps)")  # fmt: skip
 CLIP = """def my_clip(w_q, w_k, largest, threshold):
     {lines}
 """
@@ -24,10 +26,13 @@ EXERCISES = [
         wrong={
             LOGITS.format(
                 lines="return gain_q * normed(turned(q)) @ (gain_k * normed(turned(k))).T / 4"
-            ): "Hint: norm, gain, rotation, in this order",
+            ): "Hint: norm (eps under the root), gain, rotation",
             LOGITS.format(
                 lines="return turned(gain_q * normed(q)) @ turned(gain_k * normed(k)).T"
             ): "divide by √d_k once",
+            OUTSIDE.format(
+                lines="return turned(gain_q * normed(q)) @ turned(gain_k * normed(k)).T / 4"
+            ): "eps under the root",
             LOGITS.format(lines="return turned(gain_q * normed(q))"): (
                 "an answer of shape (8, 8) is wanted, got (8, 16)"
             ),

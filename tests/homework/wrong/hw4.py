@@ -62,4 +62,37 @@ TUTORIAL = {
     },
 }
 
-WRONG = (BLOCK_AND_ROW, TUTORIAL)
+# No kernel where one is asked for, and a sum that only an interpreter can make.
+NO_KERNEL = {
+    "name": "PyTorch where a kernel is asked for",
+    "replace": {
+        "q2": """class Fake:
+    def __getitem__(self, grid):
+        def start(x, z, weight, y, rstd, x_stride, z_stride, N, eps, BLOCK):
+            wide = x.float()[:, :N]
+            r = torch.rsqrt(wide.square().mean(-1) + eps)
+            rstd[: len(r)] = r
+            out = weight[:N] * wide * r[:, None] * F.silu(z.float()[:, :N])
+            y[: out.numel()] = out.flatten().to(y.dtype)
+
+        return start
+
+
+gated_forward = Fake()
+""",
+        "q3": """def gated_norm(x, z, weight, eps=1e-5):
+    wide = x.float()
+    standard = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (weight.float() * standard * F.silu(z.float())).to(x.dtype)
+""",
+        "q6": (("tl.zeros((BLOCK,), tl.float32)", "tl.zeros((BLOCK,), tl.float16)"),),
+    },
+    "points": {"q1": 3, "q2": 0, "q3": 0, "q4": 3, "q5": 3, "q6": 0},
+    "says": {
+        "q2": "a function under @triton.jit",
+        "q3": "0 times, not once",
+        "q6": "compiles no such loop for a GPU",
+    },
+}
+
+WRONG = (BLOCK_AND_ROW, TUTORIAL, NO_KERNEL)
