@@ -456,9 +456,22 @@ def test_no_answer_yet_is_said(nothing):
     assert not report.ok and report.laws[0].message == "not answered yet"
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        check.answer(..., 41.7, name="1"),
+        check.answer({"a": ..., "b": ...}, {"a": 1.0, "b": 2.0}),
+        check.rms_norm(lambda x, weight=None, eps=1e-6: ...),
+        check.rms_norm(...),
+    ],
+)
+def test_a_notebook_marks_nothing_wrong_before_anybody_answered(report):
+    assert "not answered yet" in report._repr_html_() and "✗" not in report._repr_html_()
+
+
 def test_of_several_answers_those_that_lack_are_named():
     report = check.answer({"a": 1.0, "b": ..., "c": None}, {"a": 1.0, "b": 2.0, "c": 3.0})
-    assert report.laws[0].message == "not answered yet: b, c"
+    assert report.laws[0].message == "not answered yet: b, c" and "✗" in report._repr_html_()
 
 
 @pytest.mark.parametrize("truth", [41.7, [41.7, 8.0], {"a": 41.7}, "41.7"])

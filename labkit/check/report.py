@@ -7,6 +7,8 @@ from typing import Any
 
 from labkit.display import EXERCISE
 
+UNANSWERED = "not answered yet"  # say the laws of a stub
+
 
 @dataclass(frozen=True)
 class Law:
@@ -45,6 +47,12 @@ class Report:
         return tuple(law for law in self.laws if not law.ok)
 
     @property
+    def untouched(self) -> bool:
+        """Return whether nobody has answered yet: there is nothing to be right or wrong."""
+        said = [law.message.rstrip("?") for law in self.laws]
+        return bool(said) and all(message.endswith(UNANSWERED) for message in said)
+
+    @property
     def summary(self) -> str:
         """Describe in one line how many laws hold."""
         if len(self.laws) == 1:
@@ -71,6 +79,9 @@ class Report:
         return {} if asked is None else {EXERCISE: asked}
 
     def _repr_html_(self) -> str:
+        if self.untouched:
+            text = html.escape(f"{self.title}: {UNANSWERED}")
+            return f'<div class="labkit-report"><p>{text}</p></div>'
         items = []
         for law, said_above in self._with_repeats():
             text = f"{_choose_mark(law.ok)} <b>{html.escape(law.name)}</b>"
