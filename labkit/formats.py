@@ -101,8 +101,8 @@ def emulate_nvfp4(x: Float[Tensor, "*leading width"]) -> Float[Tensor, "*leading
     """
     if x.ndim == 0 or x.shape[-1] % BLOCK:
         raise ValueError(
-            f"NVFP4 has blocks of {BLOCK} along the last axis, got a tensor of shape "
-            f"{tuple(x.shape)}; pad it with zeros"
+            f"NVFP4 needs a last axis that is a multiple of {BLOCK}, the block size, got a tensor "
+            f"of shape {tuple(x.shape)}; pad it with zeros"
         )
     blocks = x.to(torch.float32).unflatten(-1, (-1, BLOCK))
     six = FORMATS["e2m1"].largest
@@ -134,7 +134,8 @@ def measure_signal_to_noise(
     """
     if exact.shape != rounded.shape:
         raise ValueError(
-            f"signal and noise have one shape, got {tuple(exact.shape)} and {tuple(rounded.shape)}"
+            f"signal and noise must have the same shape, got {tuple(exact.shape)} and "
+            f"{tuple(rounded.shape)}"
         )
     exact, rounded = exact.double(), rounded.double()
     noise = (rounded - exact).square().sum(-1)

@@ -322,13 +322,13 @@ def train(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"train takes a model, an nn.Module, got {type(model).__name__}; a config makes one: "
+            f"train needs a model, an nn.Module, got {type(model).__name__}; a config makes one: "
             "train(config.build(), …)"
         )
     if not isinstance(batches, Iterable):
         raise TypeError(
-            f"train takes batches, pairs (inputs, targets), got {type(batches).__name__}; a corpus "
-            "gives them: corpus.train(seed)"
+            f"train needs batches, pairs (inputs, targets), got {type(batches).__name__}; a "
+            "corpus gives them: corpus.train(seed)"
         )
     check_device(config, model)
     gains = name_weights(model)

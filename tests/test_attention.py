@@ -248,9 +248,9 @@ def test_recording_changes_no_output_and_no_state_dict():
         ({"heads": 0}, r"multiple of heads \(0\)"),
         ({"softcap": 0.0}, "softcap must be positive"),
         ({"softcap": math.inf}, "softcap must be positive"),
-        ({"norms": attention_norms("qk rms"), "clip": True}, "a norm of q or k undoes"),
-        ({"norms": attention_norms("kv rms"), "clip": True}, "a norm of q or k undoes"),
-        ({"norms": attention_norms("henry")}, "say the length L"),
+        ({"norms": attention_norms("qk rms"), "clip": True}, "a norm of q or k cancels"),
+        ({"norms": attention_norms("kv rms"), "clip": True}, "a norm of q or k cancels"),
+        ({"norms": attention_norms("henry")}, "give the length L"),
     ]
 )
 def test_attention_refuses_nonsense(refusal):

@@ -193,7 +193,7 @@ def test_a_module_without_its_config_is_asked_for_it():
 
 def test_what_cannot_be_checked_is_said():
     assert "experts" in str(block(Block, "pre", config("pre", experts=4)))
-    assert "norm of one vector" in str(block(Block, "pre", config("pre", norm="batch")))
+    assert "must normalize single vectors" in str(block(Block, "pre", config("pre", norm="batch")))
     report = block(lambda x, f, norm, warmth: x, "pre")
     assert "your step asks for 'warmth'" in str(report) and "norm_out" in str(report)
 
@@ -240,7 +240,7 @@ def test_what_the_caller_gets_wrong_raises():
         block(step, "pre", index=6)
     with pytest.raises(TypeError, match="ModelConfig"):
         block(step, "pre", {"dim": 32})
-    with pytest.raises(ValueError, match="one stack"):
+    with pytest.raises(ValueError, match="a single stack"):
         block(step, "pre", config("pre", kind="encoder-decoder"))
     with pytest.raises(ValueError, match="config is for 'post'"):
         block(step, "pre", config("post"))

@@ -198,17 +198,17 @@ def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
 def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
     same = {"source": "a", "criterion": "in [-0.005, 0.005]", "kind": "at"}
     values = [0.001, 0.0, 0.002]
-    with pytest.raises(ValueError, match="what its margin is a share of"):
+    with pytest.raises(ValueError, match="needs a reference for its margin"):
         claim("x", "s", values, **same)
     assert claim("x", "s", values, effect=0.02, **same).verdict == "holds"
     for wide in ("in [-0.03, 0.03]", "< 0.03"):  # beside an effect of 0.02
-        with pytest.raises(ValueError, match=r"at most a quarter.*0.03 beside an effect of 0.02"):
+        with pytest.raises(ValueError, match=r"at most a quarter.*0.03 for an effect of 0.02"):
             claim("x", "s", values, effect=0.02, **same | {"criterion": wide})
     slope = same | {"criterion": "in [0.4, 0.6]"}
     assert claim("x", "s", [0.5, 0.51, 0.5], predicted=0.5, **slope).verdict == "holds"
-    with pytest.raises(ValueError, match="lies around what is predicted"):
+    with pytest.raises(ValueError, match="must include the predicted value"):
         claim("x", "s", [0.5, 0.51, 0.5], predicted=1.0, **slope)
-    with pytest.raises(ValueError, match="what its margin is a share of"):
+    with pytest.raises(ValueError, match="needs a reference for its margin"):
         claim("x", "s", [*values, 0.001, 0.0], predicted=0.0, **same | {"kind": "best"})
     assert claim("x", "s", 0.5, **slope | {"kind": "exact"}).verdict == "holds"
 
@@ -218,11 +218,11 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
     [
         ({"id": "Bad id"}, "lower-case letters"),
         ({"kind": "sure"}, "choose one of exact, at, best, range"),
-        ({"criterion": "positive"}, "a criterion reads like"),
+        ({"criterion": "positive"}, "a criterion must look like"),
         ({"values": []}, "at least one value"),
         ({"values": [1.0, math.nan]}, "each finite"),
-        ({"kind": "best", "values": [1.0, 2.0]}, "five seeds or more"),
-        ({"statement": "{other}"}, "names numbers that it is given, but not other"),
+        ({"kind": "best", "values": [1.0, 2.0]}, "at least five seeds"),
+        ({"statement": "{other}"}, "name the numbers that are passed to it, but it names other"),
     ],
 )
 def test_a_claim_refuses_nonsense(change, message):

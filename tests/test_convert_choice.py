@@ -157,9 +157,12 @@ def test_misuse_says_what_to_do():
 @pytest.mark.parametrize("call", [lambda m: convert(m, {"LayerNorm": "rms"}), fold_norms])
 def test_what_is_no_model_is_refused(call):
     for model, message in (
-        (3, "an nn.Module, got 3; hand one in"),
-        (nn.Linear, "an nn.Module, got the class Linear; hand one in"),
-        (nn.LayerNorm(4), "LayerNorm is a norm; hand in what holds it, such as nn.Sequential"),
+        (3, "an nn.Module, got 3; pass one"),
+        (nn.Linear, "an nn.Module, got the class Linear; pass one"),
+        (
+            nn.LayerNorm(4),
+            "LayerNorm is itself a norm; pass a module that contains it, such as nn.Sequential",
+        ),
     ):
         with pytest.raises(TypeError, match=message):
             call(model)
@@ -194,7 +197,7 @@ def test_undo_refuses_what_it_would_get_wrong():
         first.undo()
     second.undo()
     first.undo()
-    with pytest.raises(RuntimeError, match="undone already"):
+    with pytest.raises(RuntimeError, match="already undone"):
         first.undo()
 
 

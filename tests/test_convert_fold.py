@@ -95,7 +95,7 @@ def test_folding_refuses_what_it_cannot_do():
         (model(nn.BatchNorm1d(4)).eval(), None, ValueError, "features"),
         (tied, None, ValueError, "its parameter is tied to 2.weight"),
         (shared, None, ValueError, "0 is used in 2 places; fold it by hand"),
-        (two, {"0": "2", "1": "2"}, ValueError, "2 is named with two norms; it reads one"),
+        (two, {"0": "2", "1": "2"}, ValueError, "2 is paired with two norms"),
     ):
         before = dict(case.named_modules())
         with pytest.raises(error, match=message):

@@ -202,11 +202,11 @@ def test_deepnorm_takes_other_constants():
     [
         ({"constants": (1.0, 1.0, 1.0)}, "recipe 'deepnorm' and init 'xavier'"),
         ({"differs": "typo"}, "choose one of wrong axis"),
-        ({"recipe": "pre", "s_z": 10.0}, "are about nGPT"),
+        ({"recipe": "pre", "s_z": 10.0}, "apply only to nGPT"),
         ({"recipe": "pre", "differs": "wrong axis"}, "any recipe can have 'no attention'"),
         ({"recipe": "pre", "differs": "no attention", "qk_clip": 1.0}, "no logits to clip"),
         ({"share": 0.0}, "above 0"),
-        ({"bias": (1.0,)}, "a number for each of 11 tokens, got 1"),
+        ({"bias": (1.0,)}, "one number for each of 11 tokens, got 1"),
     ],
 )
 def test_nonsense_is_refused(wrong, words):

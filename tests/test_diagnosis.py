@@ -72,7 +72,7 @@ def test_a_model_is_looked_at_and_left_alone(norm, names):
     assert set(names) <= set(found.names) and ("leak" in found.names) == (norm == "batch")
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
-    with pytest.raises(ValueError, match="a model is looked at on data"):
+    with pytest.raises(ValueError, match="diagnose needs data"):
         diagnose(model)
 
 

@@ -112,7 +112,7 @@ def test_a_worker_that_stops_is_found_out_by_the_clock(engine, monkeypatch):
     engine.timeout = 2.0  # of each run
     done = []
     said = failure(engine, [TASKS[0] + TASKS[1], TASKS[2] + TASKS[3]], done=done.append)
-    assert said.startswith("1 of 2 tasks failed") and "hung: it said nothing for 4 s" in said
+    assert said.startswith("1 of 2 tasks failed") and "hung: it sent nothing for 4 s" in said
     assert "and 1 more that train with it" in said
     assert sum(done) == 4
 
@@ -228,7 +228,7 @@ def test_an_engine_is_chosen_by_name(monkeypatch, root):
     assert make_engine(root).name == "serial"
     with pytest.raises(ValueError, match="unknown engine 'threads'; choose one of processes"):
         make_engine(root, name="threads")
-    with pytest.raises(ValueError, match="'serial' trains on this machine, but the address"):
+    with pytest.raises(ValueError, match="'ray' takes an address, but 'serial' got the address"):
         make_engine(root, address="10.0.0.1:6379")
 
 
@@ -397,7 +397,7 @@ def test_a_sweep_of_an_experiment_gives_its_results_by_label(root):
         {"lr": lr, "seed": s} for lr in (1e-3, 3e-3) for s in (0, 1)
     ]
     assert results.rows[3][1].losses == execute_run(experiment.runs()[3][1]).losses
-    with pytest.raises(TypeError, match="got a tuple in the list; hand in the Experiment itself"):
+    with pytest.raises(TypeError, match="got a tuple in the list; pass the Experiment itself"):
         sweep(experiment.runs(), "serial", root=root)
 
 
@@ -463,4 +463,4 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     status, said = run(book, "book", "build", "--engine", "threads")
     assert status == 2 and "choose one of processes, ray, serial" in said
     status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
-    assert status == 2 and "leave it out, or name another engine" in said
+    assert status == 2 and "leave it out, or choose another engine" in said

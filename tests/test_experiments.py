@@ -147,18 +147,18 @@ def test_a_record_under_another_run_s_name_is_refused():
     store, other = Store(Path.cwd()), replace(TINY, seed=1)
     store.write_record(TINY, Record(losses=[1.0], steps=1))
     store.build_path(TINY).rename(store.build_path(other))
-    with pytest.warns(UserWarning, match="it belongs to another run"):
+    with pytest.warns(UserWarning, match="it belongs to a different run"):
         assert store.read_record(other) is None
 
 
 def test_a_run_of_what_labkit_cannot_write_down_is_refused():
     with pytest.raises(
-        TypeError, match=r"a run's model is one of ModelConfig, Dep.*, ViTConfig; got Linear"
+        TypeError, match=r"a run's model must be one of ModelConfig, Dep.*, ViTConfig; got Linear"
     ):
         Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
     mine = type("Mine", (Digits,), {})()
     with pytest.raises(
-        TypeError, match="data is one of Text, Digits, FewDigits, Points; got Mine; train a"
+        TypeError, match="data must be one of Text, Digits, FewDigits, Points; got Mine; train a"
     ):
         Run(MLPConfig(), mine, TrainConfig())
     with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):

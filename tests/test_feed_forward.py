@@ -211,7 +211,7 @@ def test_a_mixture_is_transformers_mixtral(padding):
         ({"activation": "silu"}, "unknown activation 'silu'; did you mean 'swiglu'"),
         ({"chosen": 5}, "1 to 4 of the experts, got chosen=5"),
         ({"chosen": 0}, "1 to 4 of the experts, got chosen=0"),
-        ({"inner_norm": lambda width: make_norm("batch", width)}, "take an inner norm of each"),
+        ({"inner_norm": lambda width: make_norm("batch", width)}, "choose an inner norm"),
     ],
 )
 def test_a_mixture_refuses_nonsense(change, message):

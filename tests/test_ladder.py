@@ -352,7 +352,9 @@ def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
     fewer = [r for r in rows if (r[0]["rung"], r[0]["arm"], r[0]["seed"]) != ("M", "qk", 3)]
     assert ladder.shared_rung(Results(tuple(fewer)), LOSSES) == "S"
     assert ladder.shared_rung(Results(tuple(fewer)), ["pre"]) == "M"
-    with pytest.raises(ValueError, match="no rung on which pre, post have all reported"):
+    with pytest.raises(
+        ValueError, match="no model size at which all of pre, post have evaluation runs"
+    ):
         ladder.shared_rung(results("S"), ["pre", "post"])
 
 
@@ -477,7 +479,9 @@ def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
 
 
 def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():
-    with pytest.raises(ValueError, match="no rung has reported for both arms; train them with"):
+    with pytest.raises(
+        ValueError, match="no model size has evaluation runs of both methods; train"
+    ):
         made({})
 
 
@@ -485,12 +489,12 @@ def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monk
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
     monkeypatch.setenv("LABKIT_ENGINE", "serial")
     monkeypatch.setenv("LABKIT_TRAIN", "never")
-    with pytest.raises(MissingRuns, match="5 runs of pre on rung S have no record"):
+    with pytest.raises(MissingRuns, match="5 runs of pre at size S have no record"):
         Lab("06_toy", size="book", seed=0).ladder(["pre"])
     monkeypatch.delenv("LABKIT_TRAIN")
     Lab("06_toy", size="smoke", seed=0).ladder(["pre"])
     monkeypatch.setenv("LABKIT_TRAIN", "never")
-    with pytest.raises(MissingRuns, match="runs of qk on rung smoke have no record"):
+    with pytest.raises(MissingRuns, match="runs of qk at size smoke have no record"):
         Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
     monkeypatch.delenv("LABKIT_TRAIN")
     found = Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
@@ -515,7 +519,7 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
     )
     assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
     assert "On S QK-Norm ends" in str(shown) and "below pre" in str(shown)
-    with pytest.raises(ValueError, match=r"'10-none' has no such lock; `labkit claims lock`"):
+    with pytest.raises(ValueError, match=r"'10-none' has none; `labkit claims lock`"):
         ladder.claim_locked(found, "10-none", "a test")
 
 

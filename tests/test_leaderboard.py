@@ -122,10 +122,10 @@ def test_entries_are_recipes_norms_and_files():
     "texts, said",
     [
         (["nope"], "unknown recipe 'nope'"),
-        (["pre+nope"], "unknown norm 'nope'; did you mean 'none'.* a file of your own"),
+        (["pre+nope"], "unknown norm 'nope'; did you mean 'none'.* a file with your norm"),
         (["dyt+rms"], "made for 'dyt'"),
         (["pre+nowhere.py"], "which is no file"),
-        (["pre", "pre-norm"], "'pre' comes twice"),
+        (["pre", "pre-norm"], "'pre' occurs twice"),
     ],
 )
 def test_an_entry_that_is_none_says_what_there_is(texts, said):

@@ -143,10 +143,10 @@ def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"criterion": "> -0.1"}, "criterion '> 0', and the chapter has '> -0.1'"),
+        ({"criterion": "> -0.1"}, "criterion '> 0', but the chapter has '> -0.1'"),
         ({"said": "A is worse."}, "was locked on 2026-03-01 with said"),
-        ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, and the chapter has a, c"),
-        ({"values": {"S": lead(4)}}, "n = 3, and the chapter reads 4 seeds on rung S"),
+        ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, but the chapter has a, c"),
+        ({"values": {"S": lead(4)}}, "n = 3, but the chapter reads 4 seeds at size S"),
     ],
 )
 def test_a_chapter_that_asks_something_else_than_its_lock_is_refused(book, changed, said):
@@ -198,7 +198,7 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
     assert made.verdict == "holds-on-one" and made.interval[1] < 0.3
     says = "3 seeds, paired; 95 % interval [0.175, 0.225]; unpaired, pooled standard deviation: "
     assert says + "0.2 [-1.5, 1.9];" in str(made)
-    with pytest.raises(LockError, match="locked seed by seed, and the chapter gives one sample"):
+    with pytest.raises(LockError, match="paired comparison, but the chapter gives one sample"):
         make([0.1, 0.2, 0.3])
     bare = compare_samples(*noisy, Scatter(1.0, 20), arms=("a", "b"), pairs=gaps)
     with collect_claims() as found_bare:

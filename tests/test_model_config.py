@@ -32,7 +32,7 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
         ({"norm_kw": (("eps", 1e-3),), "norm_eps": 1e-5}, "eps is given twice"),
         ({"recipe": "sub-ln", "norm": "group"}, "num_channels"),
         ({"qk_norm": "qk dyt", "norm_eps": 1e-5}, "dyt has no eps"),
-        ({"recipe": "normformer", "norm": "batch", "experts": 4}, "means nothing there"),
+        ({"recipe": "normformer", "norm": "batch", "experts": 4}, "is meaningless there"),
         ({"recipe": "prenorm"}, "unknown recipe 'prenorm'; did you mean 'pre-norm'"),
         ({"norm": "rsm"}, "unknown norm 'rsm'; did you mean 'rms'"),
         ({"init": "he"}, "unknown initialization 'he'; choose one of normal"),
@@ -54,11 +54,11 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
             for value in (0.0, -1.0, math.nan)
         ],
         ({"encoder_depth": 2}, "encoder_depth is for kind='encoder-decoder', got kind='decoder'"),
-        ({"kind": "encoder", "encoder_depth": 2}, "a single stack has depth only"),
+        ({"kind": "encoder", "encoder_depth": 2}, "a single stack has only depth"),
         ({"experts": 1}, r"experts_per_token \(2\) must be at most experts \(1\)"),
         ({"qk_norm": ""}, "an empty text names no norms"),
         ({"qk_norm": "qk batch"}, "attention cannot normalize by 'batch'"),
-        ({"qk_norm": "kq rms"}, "'kq' means nothing to attention's norms"),
+        ({"qk_norm": "kq rms"}, "'kq' is not a setting of attention's norms"),
         ({"qk_norm": "qk rms own no-gain"}, "leave out no-gain"),
         ({"recipe": "hybrid", "qk_norm": "qk rms"}, "has norms inside attention already"),
         ({"recipe": "sub-ln", "qk_norm": "qk rms"}, "choose a recipe without them"),
@@ -106,9 +106,13 @@ def test_a_description_refuses_nonsense(refusal):
         ({"tokens": torch.zeros(4, dtype=torch.int64)}, {}, r"\(batch, time\)"),
         ({"tokens": torch.zeros(1, 65, dtype=torch.int64)}, {}, r"longer than context \(64\)"),
         ({"tokens": torch.full((2, 4), 96)}, {}, "tokens must be 0 to 95, got 96 to 96"),
-        ({"source_padding": torch.ones(2, 4) > 0}, {}, "say padding=… if the mask of the tokens"),
+        ({"source_padding": torch.ones(2, 4) > 0}, {}, "write padding=… if you mean the mask"),
         ({"padding": [True]}, {}, "padding must be a bool tensor.*got list"),
-        ({"source": torch.zeros(2, 3, dtype=torch.int64)}, {}, "reads one sequence, got a source"),
+        (
+            {"source": torch.zeros(2, 3, dtype=torch.int64)},
+            {},
+            "takes one sequence, but got a source",
+        ),
         ({"padding": torch.ones(2, 4)}, {}, "bool tensor.*got torch.float32"),
         ({"padding": torch.ones(2, 3) > 0}, {}, r"\(2, 4\), got \(2, 3\)"),
     ]
@@ -122,7 +126,7 @@ def test_a_model_refuses_what_does_not_fit(refusal):
 
 def test_a_step_that_needs_its_blocks_input_says_so():
     step = BottomToTop(torch.nn.Identity, torch.nn.Identity())
-    with pytest.raises(ValueError, match="adds the input of its block, and got none"):
+    with pytest.raises(ValueError, match="needs the input of its block, but got none"):
         step(torch.zeros(1, 1, 4))
 
 

@@ -82,7 +82,7 @@ images: Any = (Digits(), 2)
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: ngram_loss(*images), "counted in Text, got Digits"),
+        (lambda: ngram_loss(*images), "need data of type Text, got Digits"),
         (lambda: ngram_loss(Text(), 0), "order must be from 1 to 5, got 0"),
         (lambda: ngram_loss(Text(), 6), "order must be from 1 to 5, got 6"),
         (lambda: ngram_loss(Text(), 2, "train"), "choose one of validation, test"),

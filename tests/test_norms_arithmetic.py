@@ -62,7 +62,11 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
     misfit=[
         (LayerNorm(8), "bf16", "unknown arithmetic 'bf16'; did you mean 'bfloat16'"),
         (RMSNorm(8), "bfloat16 one-pass", "has no one-pass form.*; take 'bfloat16'"),
-        (nn.Identity(), "bfloat16", "for the norms layer and rms, got Identity"),
+        (
+            nn.Identity(),
+            "bfloat16",
+            "norms layer and rms have a choice of arithmetic, got Identity",
+        ),
     ]
 )
 def test_an_arithmetic_that_does_not_fit_is_refused(misfit):

@@ -160,7 +160,7 @@ def test_a_wrong_size_or_name_is_refused_in_words():
     with pytest.raises(ValueError, match="at least one feature, got dim=0"):
         make_norm("rms", 0)
     for name in ([], None, 3):
-        with pytest.raises(TypeError, match=r"the name of a norm is a string, got .*; choose"):
+        with pytest.raises(TypeError, match=r"the name of a norm must be a string, got .*; choose"):
             make_norm(name, 16)  # pyright: ignore[reportArgumentType]
     for call in (lambda: make_norm("lyer", 4), lambda: facts("lyer")):
         with pytest.raises(ValueError, match=r"unknown norm 'lyer'; did you mean 'layer'\? Else"):

@@ -49,12 +49,12 @@ def test_a_name_comes_from_the_file_where_the_class_has_none(tmp_path):
         ("def (\n", "must be Python, but line 1"),
         ("x = 1\n", "defines one nn.Module, norm defines none"),
         (CLASS + "    pass\nclass M(nn.Module):\n    pass\n", "defines N, M"),
-        (CLASS + "    def __init__(self, width):\n        pass\n", "takes dim"),
+        (CLASS + "    def __init__(self, width):\n        pass\n", "must be dim"),
         (CLASS + "    def __init__(self, dim, k):\n        pass\n", "k of N has none"),
         (CLASS.replace("test-n", "rms") + INIT, "'rms' is one of labkit's"),
         (CLASS.replace("test-n", "A B") + INIT, "a-z, 0-9 and -"),
         ("1 / 0\n", "raised ZeroDivisionError"),
-        ("from . import x\n", "imports '.' from beside it"),
+        ("from . import x\n", "imports '.' from its folder"),
     ],
 )  # fmt: skip
 def test_what_is_no_norm_is_refused_with_the_way_out(text, said):
@@ -65,7 +65,7 @@ def test_what_is_no_norm_is_refused_with_the_way_out(text, said):
 def test_a_neighbour_is_refused(tmp_path):
     (tmp_path / "helper.py").write_text("x = 1\n")
     (tmp_path / "mine.py").write_text("import helper\n" + TEXT)
-    with pytest.raises(ValueError, match="imports 'helper' from beside it"):
+    with pytest.raises(ValueError, match="imports 'helper' from its folder"):
         own_norm(tmp_path / "mine.py")
     with pytest.raises(ValueError, match=r"ends in \.py, got 'nowhere.txt'"):
         own_norm("nowhere.txt")
@@ -75,7 +75,7 @@ def test_sources_travel_with_a_task_and_only_so():
     name = own_norm(TEXT)
     assert sources_of([run(name), run("rms")]) == {name: TEXT}
     register_sources({name: TEXT})
-    with pytest.raises(ValueError, match="came as that of"):
+    with pytest.raises(ValueError, match="arrived as that of"):
         register_sources({"other@000000000000": TEXT})
 
 

@@ -38,7 +38,10 @@ def test_what_only_the_book_needs_says_what_to_install_where_it_is_missing():
     hide = "import sys; sys.modules.update(dict.fromkeys(('typer', 'sklearn', 'sympy')))\n"
     for code, words in (
         ("import press.cli", "the command needs the package typer, which is not installed; pip"),
-        ("from labkit.corpora import Digits; Digits().load()", "pip install scikit-learn, or all"),
+        (
+            "from labkit.corpora import Digits; Digits().load()",
+            "pip install scikit-learn, or install all",
+        ),
     ):
         done = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True)
         assert done.returncode == 1 and words in done.stderr, code

@@ -109,7 +109,7 @@ def test_a_perturbation_is_an_axis_and_parts_runs(field, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"norm": "scale", "norm_arithmetic": "bfloat16"}, "for the norms layer and rms"),
+        ({"norm": "scale", "norm_arithmetic": "bfloat16"}, "only the norms layer and rms"),
         ({"norm_arithmetic": "bfloat16 one-pass"}, "has no one-pass form"),
         ({"norm_arithmetic": "fp16"}, "unknown arithmetic 'fp16'"),
         ({"embedding_offset": math.inf}, "embedding_offset must be a finite number"),

@@ -245,7 +245,7 @@ def test_the_last_early_answer_of_a_transformer_is_its_output_and_a_plain_stack_
     model = Transformer(CONFIG).eval()
     early = read_early(model, BATCH[0])
     assert len(early) == CONFIG.depth + 1 and torch.allclose(early[-1], model(BATCH[0]))
-    with pytest.raises(TypeError, match="this model has none: take a Transformer"):
+    with pytest.raises(TypeError, match="this model has none: use a Transformer"):
         read_early(StackConfig("plain").build(), DIGITS.held_out["test"][0][0])
 
 

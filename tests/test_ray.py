@@ -128,7 +128,7 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
         engine.train_tasks([(bad,), (ENDLESS,), (RUNS[0],), (RUNS[1],)], done=told.append)
     said = str(failed.value)
     assert said.startswith("2 of 4 tasks failed") and "needs a Transformer" in said
-    assert "may take 3 seconds and was ended" in said
+    assert "may take at most 3 seconds and was stopped" in said
     assert (
         engine.store.read_record(RUNS[0]) and engine.store.read_record(RUNS[1]) and len(told) == 4
     )
@@ -234,5 +234,5 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
 @pytest.mark.slow
 def test_an_address_where_nobody_answers_is_one_error(no_ray, tmp_path):
     engine = make_engine(tmp_path, name="ray", address="127.0.0.1:1")
-    with pytest.raises(RuntimeError, match=r"none takes us.*ray start --head"):
+    with pytest.raises(RuntimeError, match=r"does not accept the connection.*ray start --head"):
         engine.train_tasks([(TINY,)])

@@ -144,7 +144,7 @@ def of_the_future(content: bytes) -> bytes:
         (lambda content: b"[" * 100_000 + b"\n" + content, "line 1 of the records 07.jsonl"),
         (lambda content: b"[]\n" + content, "line 1 .* format 1, got 'list'"),
         (edit_line, r"line 1 .* is damaged \(it was edited"),
-        (of_the_future, r"line 1 .* must have format 1, got 2: take the labkit that wrote"),
+        (of_the_future, r"line 1 .* must have format 1, got 2; read it with the labkit"),
     ],
     ids=["truncated", "deep", "a list", "edited", "future"],
 )

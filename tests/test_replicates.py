@@ -494,7 +494,7 @@ def test_a_task_of_several_runs_trains_together():
     runs = of(replace(SPOKEN, probes=()))
     assert [r.provenance["together"] for r in execute_together(runs)] == [3, 3, 3]
     assert "together" not in execute_together(runs[:1])[0].provenance
-    with pytest.raises(ValueError, match="differ only in seeds"):
+    with pytest.raises(ValueError, match="differ in nothing but seeds"):
         execute_together([SPOKEN, replace(SPOKEN, model=replace(SPOKEN.model, depth=1))])
     with pytest.raises(ValueError, match="this run trains on 'Great GPU'"):
         execute_together(runs, "Great GPU")

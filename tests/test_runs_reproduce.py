@@ -79,7 +79,7 @@ def test_a_run_that_this_code_cannot_read_says_the_way_out(store, capsys):
     model = TINY.to_dict()["model"] | {"fairy_dust": 1}
     rewrite(path, run=TINY.to_dict() | {"model": model})
     text = said(capsys, "reproduce", path.stem, status=2)
-    assert "cannot be read by this" in text and "check out the commit" in text
+    assert "cannot read it" in text and "check out the commit" in text
 
 
 def test_the_most_memory_that_a_task_held_is_in_its_records(tmp_path):

@@ -95,9 +95,9 @@ def test_a_map_a_step_and_a_change_reach_through_what_was_computed():
     later = difference.at(20)
     assert later.values == pytest.approx(difference.values)
     assert share.at(20).values == pytest.approx((0.3, 0.2, 0.4))
-    with pytest.raises(ValueError, match=r"only what Lab\.run returned"):
+    with pytest.raises(ValueError, match=r"only the value that Lab\.run returned"):
         share.again(lr=0.1)
-    with pytest.raises(ValueError, match="from the runs that an experiment made"):
+    with pytest.raises(ValueError, match="from an experiment can be read again"):
         exact(1.0).at(20)
 
 
@@ -114,7 +114,7 @@ def test_counts_subtract_to_a_gap_and_have_no_values_to_pair():
     stuck = POST.count(lambda one: one.losses[0] > 2)
     gap = stuck - PRE.count(lambda one: one.losses[0] > 2)
     assert gap.estimate.counts == [[2, 3], [0, 3]]
-    with pytest.raises(ValueError, match="one value a run, got a proportion"):
+    with pytest.raises(ValueError, match="one value per run, got a proportion"):
         stuck / stuck
 
 
@@ -175,7 +175,7 @@ def test_an_exact_number_may_be_a_tensor_with_a_gradient():
 def test_an_effect_stands_in_the_criterion():
     claim = exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.8", "They tie.", source="here")
     assert claim.criterion == "in [-0.02, 0.02]" and claim.effect == 0.8
-    with pytest.raises(ValueError, match=r"at most a quarter.*0\.02 beside an effect of 0\.05"):
+    with pytest.raises(ValueError, match=r"at most a quarter.*0\.02 for an effect of 0\.05"):
         exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.05", "They tie.", source="here")
 
 
@@ -184,9 +184,9 @@ def test_an_effect_stands_in_the_criterion():
     [
         (Results(()).measure("test.loss"), "> 0", "at least one value"),
         (runs({1: math.nan}).measure("test.loss"), "> 0", "each finite"),
-        (computed([1.0, 2.0]), "more than 0", "a criterion reads like"),
+        (computed([1.0, 2.0]), "more than 0", "a criterion must look like"),
         (computed([1.0, 1.0]), "> 0", "an interval of width 0 is no evidence"),
-        (POST.measure("test.loss").tuned(), "> 0", "'best' needs five seeds"),
+        (POST.measure("test.loss").tuned(), "> 0", "'best' needs at least five seeds"),
     ],
     ids=["no runs", "not finite", "criterion", "flat", "few"],
 )

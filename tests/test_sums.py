@@ -106,7 +106,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_cannot_be_added_or_normalized_is_refused(name):
     function, (x, residual) = FUNCTIONS[name], draw(torch.float32, torch.float32)
-    with pytest.raises(ValueError, match=f"{name} adds two tensors of one shape"):
+    with pytest.raises(ValueError, match=f"{name} needs two tensors of the same shape"):
         function(x, residual[:, :1])
     with pytest.raises(ValueError, match="needs a weight of shape"):
         function(x, residual, torch.ones(3))

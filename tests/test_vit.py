@@ -45,7 +45,7 @@ def test_dropout_acts_in_training_only():
     [
         ({"patch": 3}, "must be a multiple of patch"),
         ({"classes": 0}, "classes must be at least 1"),
-        ({"dropout": 1.0}, "from 0 to below 1"),
+        ({"dropout": 1.0}, "at least 0 and below 1"),
         ({"norm": "layers"}, "unknown norm"),
         ({"heads": 3}, "multiple of heads"),
     ],

@@ -126,7 +126,9 @@ class Attention(nn.Module):
         source = x
         if self.cross:
             if context.memory is None:
-                raise ValueError("cross-attention needs context.memory, the tokens that it reads")
+                raise ValueError(
+                    "cross-attention needs context.memory, the tokens that it attends to"
+                )
             source = context.memory
         q, k, v = (
             layer(tokens).unflatten(-1, (-1, self.head_dim))
@@ -235,5 +237,6 @@ def _refuse_nonsense(
         raise ValueError(f"softcap must be positive (Gemma 2: 50), got {softcap}; None: no cap")
     if clip and norms is not None and set(norms.tensors) & set("qk"):
         raise ValueError(
-            "QK-Clip scales W_q and W_k, which a norm of q or k undoes; take one of the two"
+            "QK-Clip scales W_q and W_k, and a norm of q or k cancels that scale; use only one "
+            "of the two"
         )

@@ -64,7 +64,7 @@ class AttentionNorms:
             )
         if self.share == "own" and (self.shift or not self.gain):
             raise ValueError(
-                "share own is a gain for each head, without shift; leave out "
+                "share 'own' means one gain per head and no shift; leave out "
                 f"{'shift' if self.gain else 'no-gain'}"
             )
         if not (math.isfinite(self.times) and self.times > 0):
@@ -77,10 +77,12 @@ class AttentionNorms:
             ("times", self.times != 1.0),
         ):
             if asked and not self.tensors.startswith("qk"):
-                raise ValueError(f"{what} is about q and k; tensors are only {self.tensors!r}")
+                raise ValueError(
+                    f"{what} applies to q and k, but tensors has only {self.tensors!r}"
+                )
         if self.after_rope and self.share == "width":
             raise ValueError(
-                "a norm over the whole width stands before the heads are split and rotated; "
+                "a norm over the whole width is applied before the heads are split and rotated; "
                 "after-rope needs share head or own"
             )
 
@@ -180,7 +182,7 @@ def _read_word(word: str) -> tuple[str, Any]:
     field, _, value = word.partition("=")
     kinds = {"times": float, "length": int, "temperature": str}
     if field not in kinds:
-        raise ValueError(f"{word!r} means nothing to attention's norms; {_ways_out()}")
+        raise ValueError(f"{word!r} is not a setting of attention's norms; {_ways_out()}")
     try:
         return field, kinds[field](value)
     except ValueError:

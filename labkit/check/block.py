@@ -87,7 +87,7 @@ def block(
         placed = row.placement(depth - 1 if index is None else index, depth)
         if placed.attention is not placed.feed_forward:
             raise ValueError(
-                f"the halves of {recipe!r} differ: attention is {placed.attention.equation}, "
+                f"the sublayers of {recipe!r} differ: attention is {placed.attention.equation}, "
                 f"feed-forward {placed.feed_forward.equation}; name one with part="
             )
     title = f"check.block {recipe}"
@@ -108,11 +108,13 @@ def _refuse_config(config: ModelConfig | None, recipe: str) -> None:
     if not isinstance(config, ModelConfig):
         raise TypeError(f"config must be a labkit.ModelConfig, got {type(config).__name__}")
     if config.kind == "encoder-decoder":
-        raise ValueError("a block of one stack is checked; use a config of kind decoder or encoder")
+        raise ValueError(
+            "only a block of a single stack can be checked; use a config of kind decoder or encoder"
+        )
     if ALIASES.get(config.recipe, config.recipe) != recipe:
         raise ValueError(
-            f"the config is for {config.recipe!r}, and the block is checked as {recipe!r}; make "
-            "them the same"
+            f"the config is for {config.recipe!r}, but the block is checked as {recipe!r}; make "
+            "them equal"
         )
 
 
@@ -160,8 +162,9 @@ class Asked:
             raise Broken("a block with experts cannot be checked; leave config.experts out")
         if facts(config.norm_name).scope != "token":
             raise Broken(
-                f"a block is checked with a norm of one vector, got {config.norm_name!r}; check "
-                "that norm by itself, by the check of its name or by check.any_norm"
+                "the norm of a block to check must normalize single vectors, got "
+                f"{config.norm_name!r}; check that norm on its own, with the check named after it "
+                "or with check.any_norm"
             )
         module, place = self.given, self.index
         if self.form == "maker":

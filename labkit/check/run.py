@@ -220,14 +220,14 @@ def _refuse_untried(handed: Implementation, norm: Norm) -> None:
         raise Broken("it makes a module when it is called: pass the class or an instance")
     if norm.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True:
         raise Broken(
-            "an instance norm with running statistics is out of scope: "
-            "make it with track_running_stats=False"
+            "an instance norm with running statistics cannot be checked: make it with "
+            "track_running_stats=False"
         )
     # Its forward and backward pass are no function of one batch, which all laws take.
     if norm.name == "power_norm" and is_module(handed):
         raise Broken(
-            "a module that keeps a running mean square, with a backward pass of its own, is out of "
-            "scope: pass the function (x, weight, bias, eps, mask) of one batch"
+            "a module with a running mean square and a custom backward pass cannot be checked: "
+            "pass the function (x, weight, bias, eps, mask) of one batch"
         )
 
 

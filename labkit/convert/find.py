@@ -13,11 +13,11 @@ def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
     """Map every module to all of its qualified names: more than one where it is shared."""
     if not isinstance(model, nn.Module) or isinstance(model, type):
         got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
-        raise TypeError(f"norms are looked for in a model, an nn.Module, got {got}; hand one in")
+        raise TypeError(f"a model must be an nn.Module, got {got}; pass one")
     if is_norm(model):
         raise TypeError(
-            f"norms are looked for in a model, and {type(model).__name__} is a norm; hand in what "
-            "holds it, such as nn.Sequential(norm)"
+            f"norms are searched in a model that contains them, but {type(model).__name__} is "
+            "itself a norm; pass a module that contains it, such as nn.Sequential(norm)"
         )
     places: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):

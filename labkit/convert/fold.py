@@ -50,7 +50,10 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
                 raise ValueError(reason)
         for linear in maps:
             if linear in new:
-                raise ValueError(f"{places[linear][0]} is named with two norms; it reads one")
+                raise ValueError(
+                    f"{places[linear][0]} is paired with two norms; pair it with the one that it "
+                    "follows"
+                )
             new[linear] = fold(norm, linear).requires_grad_(linear.weight.requires_grad)
         into = ", ".join(places[linear][0] for linear in maps)
         kind = f"Identity, folded into {into}"

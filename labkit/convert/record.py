@@ -65,12 +65,12 @@ class Conversion:
     def undo(self) -> nn.Module:
         """Put the very same module objects back, with the weights they had; return the model."""
         if self._undone:
-            raise RuntimeError("this conversion has been undone already; convert again")
+            raise RuntimeError("this conversion is already undone; convert again")
         for parent, name, _, new in self._seats:
             if parent._modules.get(name) is not new:
                 raise RuntimeError(
-                    f"undo finds another module at {name!r} of {type(parent).__name__} than the "
-                    "conversion put there; undo later conversions first"
+                    "undo expects the module that the conversion put there, but finds another at "
+                    f"{name!r} of {type(parent).__name__}; undo later conversions first"
                 )
         for parent, name, old, _ in self._seats:
             parent._modules[name] = old

@@ -23,8 +23,8 @@ def load_images() -> tuple[Tensor, Tensor]:
         from sklearn.datasets import load_digits  # a second to import; only digits need it
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "the digits are those of scikit-learn, which is not installed; pip install "
-            "scikit-learn, or all that the book needs: pip install 'norm-lab-book[book]'"
+            "the digits come from scikit-learn, which is not installed; run: pip install "
+            "scikit-learn, or install all that the book needs: pip install 'norm-lab-book[book]'"
         ) from error
 
     pixels, classes = load_digits(return_X_y=True)

@@ -44,7 +44,7 @@ def ngram_loss(data: Text, order: int, split: str = "test") -> float:
     They are counted in the whole text that `data` trains on.
     """
     if not isinstance(data, Text):
-        raise ValueError(f"n-grams are counted in Text, got {type(data).__name__}")
+        raise ValueError(f"n-grams need data of type Text, got {type(data).__name__}")
     if not 1 <= order <= MOST:
         raise ValueError(f"order must be from 1 to {MOST}, got {order}")
     one = replace(data, batch=1, neighbours=False)  # it is one text, however it is read

@@ -61,7 +61,9 @@ def _read_speeches() -> Iterator[tuple[int, str]]:
 def list_code_files() -> list[Path]:
     """List the Python files of SymPy, without its tests, in the order of their paths."""
     if (spec := find_spec("sympy")) is None or spec.origin is None:
-        raise ImportError("the code is that of SymPy, which is not installed; pip install sympy")
+        raise ImportError(
+            "the source code comes from SymPy, which is not installed; run: pip install sympy"
+        )
     files = sorted(Path(spec.origin).parent.rglob("*.py"), key=lambda path: path.as_posix())
     return [path for path in files if "tests" not in path.parts]
 

@@ -47,7 +47,7 @@ def find_package() -> Path:
     """Find normkernels without importing it."""
     spec = find_spec("normkernels")
     if spec is None or spec.origin is None:
-        raise ValueError("normkernels is not installed here; `make setup` does it")
+        raise ValueError("normkernels is not installed; run `make setup`")
     return Path(spec.origin).parent
 
 

@@ -141,7 +141,7 @@ def step(
         ValueError: `way` is none of the three.
     """
     if way not in ("decode", "prefill", "train"):
-        raise ValueError(f"way is one of decode, prefill, train; got {way!r}")
+        raise ValueError(f"way must be one of decode, prefill, train; got {way!r}")
     given = given or Assumptions()
     parts = {"matrices": 0.0, "attention": 0.0, "activation": 0.0, "norms and sums": 0.0}
     for part, count, bytes, operations, matrix in _list_kernels(size, way, batch, context, given):

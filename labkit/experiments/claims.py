@@ -85,8 +85,8 @@ class Evidence:
             return
         if self.estimate is None:
             raise ValueError(
-                f"claim {id!r} reads the ladder, but no rung has reported for both arms; train "
-                "them with: make runs ONLY=ladder"
+                f"claim {id!r} needs runs of the ladder, but no model size has evaluation runs of "
+                "both methods; train them with: make runs ONLY=ladder"
             )
         if not isinstance(one := self.estimate, Seeds):
             return
@@ -101,14 +101,15 @@ class Evidence:
             )
         if self.kind == "best" and len(one.values) < 5:
             raise ValueError(
-                f"a claim of kind 'best' needs five seeds or more, {id!r} has {len(one.values)}"
+                f"a claim of kind 'best' needs at least five seeds, but {id!r} has "
+                f"{len(one.values)}"
             )
         if self.kind != "exact" and one.flat:
             raise ValueError(
-                f"an interval of width 0 is no evidence, and claim {id!r} has "
-                f"{len(one.values)} value{'s' * (len(one.values) > 1)} of {one.values[0]:g}; "
-                "measure it with several seeds or turns; if runs are counted, give a count; if it "
-                "is algebra or a count of what code does, it is exact"
+                f"an interval of width 0 is no evidence, and claim {id!r} has {len(one.values)} "
+                f"value{'s' * (len(one.values) > 1)} of {one.values[0]:g}; measure it with "
+                "several seeds or repetitions; if it counts runs, give a count; if it is algebra "
+                "or counts what code does, declare it exact"
             )
 
 
@@ -258,8 +259,8 @@ def _pair_seeds(id: str, one: Estimate) -> Estimate:
     """Compare two arms seed by seed, as their lock asks."""
     if not isinstance(one, Difference):
         raise LockError(
-            f"claim {id!r} was locked seed by seed, and the chapter gives one sample; give what "
-            "`improvement` of the ladder returns, or lock the claim anew"
+            f"claim {id!r} was preregistered as a paired comparison, but the chapter gives one "
+            "sample; give the return value of the ladder's `improvement`, or lock the claim again"
         )
     return one.pair()
 
@@ -331,7 +332,7 @@ def _read_number(name: str, value: object) -> float:
         return number if isinstance(number, Integral) else float(number)  # type: ignore[arg-type, return-value]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"what stands beside a finding is a number, a word or a result; {name!r} is "
+            f"a value given with a finding must be a number, a word or a result; {name!r} is "
             f"{type(value).__name__}"
         ) from error
 
@@ -385,19 +386,21 @@ def _check_margin(
         return
     if effect is None and (predicted is None or kind == "best"):
         raise ValueError(
-            f"a criterion with two bounds says what its margin is a share of, and claim {id!r} "
-            f"asks {criterion!r} of kind {kind!r}; add the chapter's headline effect in the same "
-            f"unit, as in '{criterion} of 0.8', or, where theory gives a number, predicted="
+            f"a two-sided criterion needs a reference for its margin, but claim {id!r} of kind "
+            f"{kind!r} has only {criterion!r}; add the chapter's main effect in the same unit, as "
+            f"in '{criterion} of 0.8', or, where theory gives a number, predicted="
         )
     if effect is not None and rule.margin > abs(effect) / 4 * (1 + 1e-9):
         raise ValueError(
-            f"an equivalence margin is at most a quarter of the effect, and claim {id!r} has "
-            f"{rule.margin:g} beside an effect of {effect:g}; ask for {abs(effect) / 4:g} or less"
+            f"an equivalence margin must be at most a quarter of the effect, but claim {id!r} has "
+            f"a margin of {rule.margin:g} for an effect of {effect:g}; use {abs(effect) / 4:g} or "
+            "less"
         )
     if predicted is not None and not rule.is_met(predicted):
         raise ValueError(
-            f"a criterion lies around what is predicted, and claim {id!r} predicts {predicted:g} "
-            f"and asks {criterion!r}; move the bounds, or mend the prediction"
+            f"a criterion must include the predicted value, but claim {id!r} predicts "
+            f"{predicted:g} and has the criterion {criterion!r}; move the bounds, or correct the "
+            "prediction"
         )
 
 
@@ -422,8 +425,8 @@ def _collect_numbers(
         )
     if missing := set(named) - set(known):
         raise ValueError(
-            f"a statement names numbers that it is given, but not {', '.join(sorted(missing))}; "
-            f"it may name {', '.join(known)}"
+            "a statement may only name the numbers that are passed to it, but it names "
+            f"{', '.join(sorted(missing))}; it may name {', '.join(known)}"
         )
     return {name: _convert_number(known[name]) for name in dict.fromkeys(named)}
 

@@ -174,7 +174,9 @@ class Results:
     def again(self, **changes: Any) -> "Results":
         """Run the same experiment with other fields, named by their last word: lr, steps, seed."""
         if self.rerun is None:
-            raise ValueError("only what Lab.run returned, or a part of it, can be run again")
+            raise ValueError(
+                "only the value that Lab.run returned, or a part of it, can be run again"
+            )
         return self.rerun(changes)
 
     def find_start(self) -> str:
@@ -194,8 +196,8 @@ class Results:
         sizes = list(dict.fromkeys(labels["rung"] for labels, _ in self.rows if "rung" in labels))
         if len(sizes) > 1:
             raise ValueError(
-                f"a sample of the ladder is of one model size, got {', '.join(sizes)}; choose one "
-                "with where(rung=…)"
+                f"a sample of the ladder must have one model size, got {', '.join(sizes)}; choose "
+                "one with where(rung=…)"
             )
         return Sample(
             estimate,

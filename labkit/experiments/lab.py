@@ -88,8 +88,8 @@ class Lab:
         for name, values in columns.items():
             if not isinstance(values, tuple) or len(values) not in (2, 3):
                 raise ValueError(
-                    f"each name has values for {', '.join(SIZES)}, the last of which may be left "
-                    f"out; {name} has {values!r}"
+                    f"each name must have values for {', '.join(SIZES)}, the last of which may be "
+                    f"left out; {name} has {values!r}"
                 )
         at = SIZES.index(self.size)
         return SimpleNamespace(**{name: (*of, of[-1])[at] for name, of in columns.items()})
@@ -145,9 +145,9 @@ class Lab:
                 keys = {run.key() for run in missing}
                 lacking = [arm for arm in arms if keys & {run.key() for run in wanted[arm]}]
                 raise MissingRuns(
-                    f"chapter {self.chapter} reads the ladder, but {len(missing)} runs of "
-                    f"{', '.join(lacking)} on rung {first} have no record; train them with: "
-                    "make runs ONLY=ladder"
+                    f"chapter {self.chapter} needs runs of the ladder, but {len(missing)} runs of "
+                    f"{', '.join(lacking)} at size {first} have no record; train them with: make "
+                    "runs ONLY=ladder"
                 )
             with self._slot_lent():
                 train_and_read(missing, self._engine)

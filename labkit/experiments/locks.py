@@ -81,7 +81,7 @@ class Lock:
             if p is not None and not 0 < p < 1:
                 raise ValueError(f"a {what} must be above 0 and below 1, got {p:g}")
         if self.sort not in SORTS:
-            raise ValueError(f"the sort of a lock must be {' or '.join(SORTS)}, got {self.sort!r}")
+            raise ValueError(f"the kind of a lock must be {' or '.join(SORTS)}, got {self.sort!r}")
         if self.paired and not self.arms:
             raise ValueError("only two arms of the ladder can be compared in pairs, got no arms")
         counts = self.n if isinstance(self.n, tuple) else (self.n,)
@@ -173,9 +173,9 @@ def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
         locked = getattr(lock, name)
         if value != locked:
             raise LockError(
-                f"claim {lock.id!r} was locked on {lock.at[:10]} with {name} {_show(locked)}, and "
-                f"the chapter has {_show(value)}; restore it, or lock the claim again: "
-                f"labkit claims lock {lock.id}=PROBABILITY"
+                f"claim {lock.id!r} was locked on {lock.at[:10]} with {name} {_show(locked)}, but "
+                f"the chapter has {_show(value)}; restore it, or lock the claim again: labkit "
+                f"claims lock {lock.id}=PROBABILITY"
             )
 
 
@@ -210,8 +210,8 @@ def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
         n, asked = seeds.get(rung, 0), lock.count_seeds(rung)
         if n > asked:
             raise LockError(
-                f"claim {lock.id!r} was locked with n = {asked}, and the chapter reads {n} seeds "
-                f"on rung {rung}; read as many as were locked, or lock the claim again"
+                f"claim {lock.id!r} was locked with n = {asked}, but the chapter reads {n} seeds "
+                f"at size {rung}; read as many as the lock says, or lock the claim again"
             )
         if n < asked:
             left.append(f"{n} of {asked} seeds have reported on {rung}")

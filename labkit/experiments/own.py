@@ -58,7 +58,9 @@ def register_sources(sources: Mapping[str, str]) -> None:
     """Make norms known that came with a task; ValueError where one is not what its name says."""
     for name, text in sources.items():
         if name not in _SOURCES and (found := _register_norm(text, strip_hash(name))) != name:
-            raise ValueError(f"the source of {name} came as that of {found}; send the task again")
+            raise ValueError(
+                f"the source of {name} arrived as that of {found}; send the task again"
+            )
 
 
 def unregister_norms() -> None:
@@ -74,7 +76,7 @@ def _register_norm(text: str, stem: str, beside: Path | None = None) -> str:
     except SyntaxError as error:
         raise ValueError(
             f"a norm's file must be Python, but line {error.lineno} of {stem} is not "
-            f"({error.msg}); mend that line"
+            f"({error.msg}); correct that line"
         ) from error
     _refuse_local_imports(tree, stem, beside)
     digest = hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:DIGITS]
@@ -94,9 +96,9 @@ def _read_source(given: str | Path) -> tuple[str, str]:
     path = Path(given)
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(
-            f"a norm of your own is a file that ends in .py, got {str(given)!r}, which is "
-            f"{'no file' if path.suffix == '.py' else 'none'}; "
-            "`labkit leaderboard --starter my_norm.py` writes one to begin with"
+            f"your norm must be in a file that ends in .py, got {str(given)!r}, which is "
+            f"{'no file' if path.suffix == '.py' else 'none'}; `labkit leaderboard --starter "
+            "my_norm.py` writes one to begin with"
         )
     return path.read_text(encoding="utf-8"), path.stem
 
@@ -112,8 +114,8 @@ def _refuse_local_imports(tree: ast.Module, stem: str, beside: Path | None) -> N
             local = beside is not None and (beside / f"{top}.py").is_file()
             if not top or local:
                 raise ValueError(
-                    f"a norm of your own is one file, but {stem} imports {name!r} from beside it; "
-                    "move what it needs into the file"
+                    f"your norm must be in one file, but {stem} imports {name!r} from its folder; "
+                    "move the imported code into the file"
                 )
 
 
@@ -147,8 +149,8 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     if not parameters or parameters[0].name != "dim":
         first = parameters[0].name if parameters else "nothing"
         raise ValueError(
-            f"the constructor of a norm takes dim, the size of the last axis, first; that of "
-            f"{kinds[0].__name__} takes {first}: def __init__(self, dim, …)"
+            "the first argument of a norm's constructor must be dim, the size of the last axis; "
+            f"that of {kinds[0].__name__} takes {first}: def __init__(self, dim, …)"
         )
     needed = [
         p.name
@@ -157,8 +159,8 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     ]
     if needed:
         raise ValueError(
-            f"every argument of a norm but dim has a default; {', '.join(needed)} of "
-            f"{kinds[0].__name__} has none: give it one"
+            f"every argument of a norm except dim must have a default; {', '.join(needed)} of "
+            f"{kinds[0].__name__} has none; add one"
         )
     return kinds[0]
 
@@ -167,11 +169,11 @@ def _name_of(kind: type[nn.Module], stem: str) -> str:
     asked = vars(kind).get("name", stem.replace("_", "-").lower())
     if not isinstance(asked, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", asked):
         raise ValueError(
-            f"a norm's name is made of a-z, 0-9 and -, got {asked!r}; set `name` in the class"
+            f"a norm's name must consist of a-z, 0-9 and -, got {asked!r}; set `name` in the class"
         )
     if asked in NORMS:
         raise ValueError(
-            f"a norm of your own has a name of its own, but {asked!r} is one of labkit's; "
-            "set another `name` in the class"
+            f"your norm needs a new name, but {asked!r} is one of labkit's norms; set another "
+            "`name` in the class"
         )
     return asked

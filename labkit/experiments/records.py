@@ -163,7 +163,8 @@ def parse_row(line: bytes) -> Row:
     found = row.get("format") if isinstance(row, dict) else type(row).__name__
     if found != FORMAT:
         raise RecordError(
-            f"it must have format {FORMAT}, got {found!r}: take the labkit that wrote it"
+            f"it must have format {FORMAT}, got {found!r}; read it with the labkit version that "
+            "wrote it"
         )
     if row.get("sum") != compute_checksum(row):
         raise RecordError("it was edited: its checksum differs from its content")

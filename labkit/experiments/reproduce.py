@@ -29,8 +29,8 @@ def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
         run = Run.from_dict(row["run"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"the run {key} was described by other code, and cannot be read by this ({error}); "
-            f"check out the commit that `labkit show {key}` names"
+            f"the run {key} was described by another version of the code, and this version cannot "
+            f"read it ({error}); check out the commit that `labkit show {key}` names"
         ) from error
     then = row["provenance"]
     found = retrain_run(run, from_row(row), then.get("device") or CPU)

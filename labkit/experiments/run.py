@@ -57,8 +57,8 @@ class Run:
             ours = kind.__name__ in CONFIGS or kind.__module__.startswith("labkit.")
             if not (isinstance(value, kinds) and ours):
                 raise TypeError(
-                    f"a run's {part} is one of {', '.join(one.__name__ for one in kinds)}; got "
-                    f"{kind.__name__}; train a module or data of your own with labkit.train"
+                    f"a run's {part} must be one of {', '.join(one.__name__ for one in kinds)}; "
+                    f"got {kind.__name__}; train a module or data of your own with labkit.train"
                 )
         for name in self.probes:
             if name not in PROBES:

@@ -193,14 +193,16 @@ class Sample:
         """List one value a run; ValueError where runs were counted or already compared."""
         if not isinstance(self.estimate, Seeds | Given):
             kind = type(self.estimate).__name__.lower()
-            raise ValueError(f"this needs one value a run, got a {kind}; read values with measure")
+            raise ValueError(
+                f"this method needs one value per run, got a {kind}; read values with measure"
+            )
         return self.values
 
     def _reread(self, changes: Changes) -> "Sample":
         if self.reread is None:
             raise ValueError(
-                f"a sample is read again from the runs that an experiment made, to change "
-                f"{', '.join(changes)}; this one comes from elsewhere"
+                "only a sample of runs from an experiment can be read again to change "
+                f"{', '.join(changes)}; this sample has another source"
             )
         return self.reread(changes)
 
@@ -282,8 +284,8 @@ def _list_in_order(one: Sample, two: Sample) -> tuple[float, ...]:
         values = tuple(values[two.seeds.index(seed)] for seed in one.seeds) if same else ()
     if not same:
         raise ValueError(
-            "two samples are joined seed by seed where they have the same seeds, got "
-            f"{_name_seeds(one)} and {_name_seeds(two)}; take the same runs of both, or compare "
+            "two samples can be paired by seed only if they have the same seeds, got "
+            f"{_name_seeds(one)} and {_name_seeds(two)}; use the same seeds for both, or compare "
             "them without pairs: one.improvement_over(other)"
         )
     return values
@@ -300,8 +302,8 @@ def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
     sizes = {parent.size for parent in parents if parent.size}
     if len(sizes) > 1:
         raise ValueError(
-            f"samples of the ladder are joined on one model size, got {' and '.join(sorted(sizes))}"
-            "; choose one with where(rung=…)"
+            "samples of the ladder can be joined only at one model size, got "
+            f"{' and '.join(sorted(sizes))}; choose one with where(rung=…)"
         )
     estimate, first = operate(*parents), parents[0]
     kinds = {parent.kind for parent in parents if parent.kind != "exact"}

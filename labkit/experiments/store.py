@@ -110,5 +110,5 @@ def read_file(path: Path) -> Row:
     """Read one file of a store; RecordError where it is not what was put there."""
     row = parse_row(path.read_bytes())
     if row["key"] != path.stem:
-        raise RecordError("it belongs to another run")
+        raise RecordError("it belongs to a different run")
     return row

@@ -71,7 +71,7 @@ def sweep(
         if wrong := [each for each in of_grid if not isinstance(each, Run)]:
             raise TypeError(
                 f"sweep takes an Experiment or a list of Runs, got a {type(wrong[0]).__name__} in "
-                "the list; hand in the Experiment itself"
+                "the list; pass the Experiment itself"
             )
     store = Store(project_root() if root is None else Path(root), device)
     trains = make_engine(store.root, device, engine, address, timeout)

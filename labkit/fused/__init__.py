@@ -64,7 +64,9 @@ def fuse(model: nn.Module) -> Fused:
     """
     reason = seam.explain_missing()
     if reason:
-        warnings.warn(f"no kernels here: {reason}; formulas do the work", stacklevel=2)
+        warnings.warn(
+            f"kernels cannot be used: {reason}; the model uses the formulas", stacklevel=2
+        )
         return Fused("formulas", {}, reason)
     for module in model.modules():
         if fused := _FUSED.get(type(module)) or hub.make_fused(type(module)):

@@ -45,13 +45,15 @@ def entry(text: str) -> Entry:
         return Entry(name, arm)
     if base_recipe.norm is not None:
         raise ValueError(
-            f"a norm goes with a recipe that leaves it open, but {first!r} is made for "
-            f"{base_recipe.norm!r}; put {norm!r} into another, such as pre+{norm}"
+            f"a norm can be combined only with a recipe that does not fix its norm, but {first!r} "
+            f"is made for {base_recipe.norm!r}; combine {norm!r} with another recipe, as in "
+            f"pre+{norm}"
         )
     key = own_norm(norm) if norm.endswith(".py") else norm
     if key not in NORMS:
         raise ValueError(
-            f"{explain_unknown('norm', norm, NORMS)}, or, as in pre+my_norm.py, a file of your own"
+            f"{explain_unknown('norm', norm, NORMS)}, or a file with your norm, as in "
+            "pre+my_norm.py"
         )
     with_norm = Arm({**arm.fields, "norm": key}, arm.warmup, arm.kind)
     return Entry(f"{name}+{strip_hash(key)}", with_norm)
@@ -63,7 +65,7 @@ def entries(texts: list[str] | tuple[str, ...]) -> list[Entry]:
     names = [each.name for each in parsed]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(
-            f"every entry has a name of its own, but {twice[0]!r} comes twice; leave one out, or "
-            "give your norm another name"
+            f"every entry needs a different name, but {twice[0]!r} occurs twice; leave one out, "
+            "or give your norm another name"
         )
     return parsed

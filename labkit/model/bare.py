@@ -36,7 +36,9 @@ class GhostBatchNorm(BatchNorm):
     def __init__(self, num_features: int, size: int, **kwargs):
         super().__init__(num_features, **kwargs)
         if size < 2:
-            raise ValueError(f"a group needs two rows or more to have a variance, got size {size}")
+            raise ValueError(
+                f"a group needs at least two rows, because one row has no variance, got size {size}"
+            )
         self.size = size
 
     def _normalize(self, rows: Tensor, momentum: float) -> Tensor:
@@ -89,7 +91,7 @@ class BareMLPConfig:
         if self.ghost is not None and self.norm != "batch":
             raise ValueError(
                 f"ghost is for norm='batch', whose rows share statistics; got norm={self.norm!r}: "
-                "leave ghost out"
+                "leave out ghost"
             )
         self._make_norm()
 

@@ -50,21 +50,21 @@ class Departure(ModelConfig):
         usual = self.differs in (None, _FOR_ANY) and (self.s_z, self.share) == (1.0, 0.05)
         if space_of(self.recipe) is not SPHERE and not usual:
             raise ValueError(
-                f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
-                f"got recipe {self.recipe!r}; any recipe can have {_FOR_ANY!r}"
+                f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} apply only to "
+                f"nGPT, got recipe {self.recipe!r}; any recipe can have {_FOR_ANY!r}"
             )
         if self.bias and len(self.bias) != self.vocab:
             raise ValueError(
-                f"a bias of the logits has a number for each of {self.vocab} tokens, got "
+                f"a bias of the logits needs one number for each of {self.vocab} tokens, got "
                 f"{len(self.bias)}"
             )
         if self.constants and (self.recipe, self.init) != ("deepnorm", "xavier"):
             raise ValueError(
-                "constants are DeepNorm's and multiply Xavier's weights: recipe 'deepnorm' and "
-                f"init 'xavier', got {self.recipe!r} and {self.init!r}"
+                "constants apply only to DeepNorm with Xavier initialization: recipe 'deepnorm' "
+                f"and init 'xavier', got {self.recipe!r} and {self.init!r}"
             )
         if self.differs == "no attention" and self.qk_clip is not None:
-            raise ValueError("without attention there are no logits to clip: leave qk_clip out")
+            raise ValueError("without attention there are no logits to clip: leave out qk_clip")
 
     def build(self) -> Transformer:
         """Make the model, then make it differ."""

@@ -95,8 +95,9 @@ class MixtureOfExperts(nn.Module):
         )
         if any(getattr(module, "takes_mask", False) for module in self.experts.modules()):
             raise ValueError(
-                "an expert sees other tokens in every batch, so that statistics over tokens mean "
-                "nothing inside it; take an inner norm of each token by itself, such as rms"
+                "an expert receives different tokens in every batch, so statistics over tokens "
+                "are meaningless inside it; choose an inner norm that treats each token "
+                "separately, such as rms"
             )
         self._loss: AuxiliaryLoss | None = None
 
@@ -140,7 +141,7 @@ class MixtureOfExperts(nn.Module):
         the share of tokens, whose sum is `chosen`: its value is `chosen` times this one.
         """
         if self._loss is None:
-            raise ValueError("auxiliary_loss is of the last forward pass; run one first")
+            raise ValueError("auxiliary_loss needs a forward pass; run one first")
         return self._loss
 
     def __getstate__(self) -> dict[str, Any]:

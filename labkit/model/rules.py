@@ -81,8 +81,8 @@ def _check_counts(config: Description) -> None:
         )
     if config.encoder_depth is not None and config.kind != "encoder-decoder":
         raise ValueError(
-            f"encoder_depth is for kind='encoder-decoder', got kind={config.kind!r}; "
-            "a single stack has depth only"
+            f"encoder_depth is for kind='encoder-decoder', got kind={config.kind!r}; a single "
+            "stack has only depth"
         )
     if config.experts is not None and config.experts_per_token > config.experts:
         raise ValueError(
@@ -109,7 +109,7 @@ def _check_numbers(config: Description) -> None:
     if config.alpha is None:
         return
     if config.norm_name not in ("dyt", "derf"):
-        raise ValueError(f"alpha is DyT's and Derf's; the norm here is {config.norm_name!r}")
+        raise ValueError(f"alpha applies only to DyT and Derf; the norm is {config.norm_name!r}")
     pair = config.alpha
     if (
         not isinstance(pair, tuple)
@@ -130,8 +130,9 @@ def _check_norms(config: Description) -> None:
         make_norm(name, config.hidden_dim, **config.norm_options)
         if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
             raise ValueError(
-                f"recipe {config.recipe!r} norms inside each expert, which sees other tokens in "
-                f"every batch: {name!r} pools over tokens and means nothing there; take another"
+                f"recipe {config.recipe!r} has norms inside each expert, which receives different "
+                f"tokens in every batch: {name!r} pools over tokens and is meaningless there; "
+                "choose another norm"
             )
     inside = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
     if config.qk_norm is not None and inside:
@@ -147,6 +148,6 @@ def _check_norms(config: Description) -> None:
         make_norm(norms.norm, width, **config.options_of(norms.norm))
         if config.qk_clip is not None and set(norms.tensors) & set("qk"):
             raise ValueError(
-                "QK-Clip scales W_q and W_k, which a norm of q or k undoes "
-                f"({heads or config.qk_norm}): take one of the two"
+                "QK-Clip scales W_q and W_k, and a norm of q or k cancels that scale "
+                f"({heads or config.qk_norm}): use only one of the two"
             )

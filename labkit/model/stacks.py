@@ -117,7 +117,9 @@ class StackConfig:
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
         if self.depth % 2:
-            raise ValueError(f"depth must be even, two matrices to a step; got {self.depth}")
+            raise ValueError(
+                f"depth must be even, because a step has two matrices; got {self.depth}"
+            )
 
     @property
     def steps(self) -> int:

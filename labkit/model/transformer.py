@@ -133,12 +133,13 @@ class Transformer(Placed):
         both = self.config.kind == "encoder-decoder"
         if both and source is None:
             raise ValueError(
-                "an encoder-decoder reads two sequences: call model(tokens, source=source)"
+                "an encoder-decoder needs two sequences: call model(tokens, source=source)"
             )
         if not both and (source is not None or source_padding is not None):
             raise ValueError(
-                f"a model of kind {self.config.kind!r} reads one sequence, got a source too; "
-                "use kind='encoder-decoder', or say padding=… if the mask of the tokens is meant"
+                f"a model of kind {self.config.kind!r} takes one sequence, but got a source as "
+                "well; use kind='encoder-decoder', or write padding=… if you mean the mask of "
+                "the tokens"
             )
 
     # --- what a training loop calls, if the model has it ---

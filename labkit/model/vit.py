@@ -44,7 +44,7 @@ class ViTConfig:
         if self.size % self.patch:
             raise ValueError(f"size ({self.size}) must be a multiple of patch ({self.patch})")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be a share, from 0 to below 1, got {self.dropout}")
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
         _ = self.stack
 
     @property

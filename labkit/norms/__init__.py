@@ -125,7 +125,7 @@ def make_norm(name: str, dim: int, **kw) -> nn.Module:
 def _look_up(name: str) -> type[nn.Module]:
     if not isinstance(name, str):
         raise TypeError(
-            f"the name of a norm is a string, got {name!r}; choose one of {', '.join(NORMS)}"
+            f"the name of a norm must be a string, got {name!r}; choose one of {', '.join(NORMS)}"
         )
     if name not in NORMS:
         raise ValueError(explain_unknown("norm", name, NORMS))

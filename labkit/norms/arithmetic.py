@@ -98,7 +98,7 @@ def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
     dtype_of(arithmetic)
     if type(norm) not in _KINDS:
         raise ValueError(
-            f"an arithmetic can be chosen for the norms layer and rms, got {type(norm).__name__}"
+            f"only the norms layer and rms have a choice of arithmetic, got {type(norm).__name__}"
         )
     if isinstance(norm, RMSNorm) and arithmetic.endswith("one-pass"):
         raise ValueError(

@@ -148,7 +148,9 @@ def parse_slots(name: str) -> Recipe:
         if part not in SLOTS:
             raise ValueError(explain_unknown("slot", part, SLOTS))
         if parts.count(part) > 1:
-            raise ValueError(f"each slot is named once, {name!r} has {part!r} twice; leave one out")
+            raise ValueError(
+                f"each slot may be named only once, but {name!r} has {part!r} twice; leave one out"
+            )
     return build_recipe(parts)
 
 

@@ -23,8 +23,8 @@ class BottomToTop(Step):
         """Normalize the sum of the block's input, the stream and the write."""
         if context is None or context.entry is None:
             raise ValueError(
-                "BottomToTop adds the input of its block, and got none; call the block, not the "
-                "step, or pass Context(entry=…)"
+                "BottomToTop needs the input of its block, but got none; call the block instead "
+                "of the step, or pass Context(entry=…)"
             )
         write = self.sublayer(x, context)
         return apply_norm(self.get_submodule("norm"), context.entry + x + write, context)

@@ -81,7 +81,7 @@ def _add_residual(
     check_input(name, residual, eps)
     if x.shape != residual.shape:
         raise ValueError(
-            f"{name} adds two tensors of one shape, got {tuple(x.shape)} and "
+            f"{name} needs two tensors of the same shape, got {tuple(x.shape)} and "
             f"{tuple(residual.shape)}; expand one of them first"
         )
     total = at_least_float32(x) + alpha * at_least_float32(residual)

@@ -85,7 +85,8 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
     """Draw one map, and return the weights without the keys that come later."""
     if weights.shape != (len(text), len(text)):
         raise ValueError(
-            f"a map of {len(text)} characters has as many rows and columns, got {weights.shape}"
+            f"a map of {len(text)} characters must have as many rows and columns, got "
+            f"{weights.shape}"
         )
     shown = np.tril(weights)
     # A weight is how much of the page's ground its cell covers, be that light or dark.

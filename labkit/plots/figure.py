@@ -135,7 +135,7 @@ class Figure(Shown):
             with use_book_style():
                 self.fig.savefig(path, metadata=metadata[path.suffix])
         else:
-            raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
+            raise ValueError(f"a figure's file must end in .png, .svg or .pdf, got {path.name!r}")
         return path
 
     def svg(self, dpi: int = DPI, *, axes: bool = False) -> str:
@@ -200,7 +200,7 @@ class Figure(Shown):
 def check_name(name: str) -> str:
     """Refuse a name that no address can have."""
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise ValueError(f"a figure's name is made of a-z, 0-9 and -, got {name!r}")
+        raise ValueError(f"a figure's name must consist of a-z, 0-9 and -, got {name!r}")
     return name
 
 

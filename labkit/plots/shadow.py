@@ -110,8 +110,8 @@ def _find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
     for name, (_, off) in places.items():
         if not np.allclose(rest[name], off * axis) or not off:
             raise ValueError(
-                f"tokens of this figure lie in one plane with (1, …, 1) and off that line, "
-                f"{name!r} does not; take x and 2 · mean(x) − x"
+                "the tokens of this figure must lie in one plane with (1, …, 1) and off that "
+                f"line, but {name!r} does not; use x and 2 · mean(x) − x"
             )
     return places
 

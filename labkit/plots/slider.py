@@ -64,7 +64,7 @@ class Slider(Shown):
         if size > MOST_BYTES:
             raise ValueError(
                 f"a slider holds at most {MOST_BYTES // 1000} kB, {name!r} has {size // 1000} kB "
-                f"in {len(self.figures)} frames; use fewer frames or plainer pictures"
+                f"in {len(self.figures)} frames; use fewer frames or simpler pictures"
             )
         self.alt = (
             f"Slider over {label} with {len(self.figures)} pictures, "
@@ -176,13 +176,13 @@ def explore(
     numbers = [value for value in values if isinstance(value, (int, float))]
     if len(numbers) == len(values) and numbers not in (sorted(numbers), sorted(numbers)[::-1]):
         raise ValueError(
-            f"the numbers of a slider rise or fall, got {list(values)}; "
-            "put them in order, and say with start= which the reader sees first"
+            f"the numbers of a slider must be in rising or falling order, got {list(values)}; "
+            "sort them, and set start= to the value that is shown first"
         )
     check_name(name)
     start = values[0] if start is None else start
     if start not in values:
-        raise ValueError(f"a slider starts at one of {list(values)}, got {start!r}")
+        raise ValueError(f"a slider must start at one of {list(values)}, got {start!r}")
     pictures = {str(value): draw(value) for value in values}
     shown = pictures[str(start)]
     return Slider(pictures, name, label, caption or shown.caption, str(start), formula)

@@ -17,8 +17,8 @@ class Table:
         for i, row in enumerate(rows):
             if list(row) != self.columns:
                 raise ValueError(
-                    f"every row of a table has the same columns, {self.columns}; "
-                    f"row {i} has {list(row)}"
+                    f"every row of a table must have the same columns, {self.columns}; row {i} "
+                    f"has {list(row)}"
                 )
         # Numbers stand to the right, with their digits below one another.
         self.rules = [

@@ -27,7 +27,7 @@ def trips(
     An arrow is as thick as the bytes that it carries for each value of the tensor.
     """
     if not programs or not all(programs.values()):
-        raise ValueError(f"every program has an operation; got {dict(programs)}")
+        raise ValueError(f"every program needs at least one operation; got {dict(programs)}")
     longest = max(map(len, programs.values()))
     picture = make_canvas(height=(2.3 if is_narrow() else 1.9) * len(programs))
     picture.set_layout_engine("none")  # words stand beside the lines, not in a margin

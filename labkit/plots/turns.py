@@ -28,7 +28,9 @@ def turns(
     The norm brings the sum to length 1, so x has turned by arctan(s / α).
     """
     if not sublayers or any(alpha <= 0 or s <= 0 for alpha, s in sublayers.values()):
-        raise ValueError(f"a sublayer is (α, s), both above 0; got {dict(sublayers)}")
+        raise ValueError(
+            f"a sublayer must be a pair (α, s) of numbers above 0; got {dict(sublayers)}"
+        )
     looks = choose_looks(sublayers)
     wide = max(max(alpha, 1.0) for alpha, _ in sublayers.values())
     tall = max(max(s, 1.0) for _, s in sublayers.values())

@@ -65,7 +65,7 @@ def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
         return [model.output(model.final_norm(x)) for x in residual_streams(model, inputs)]
     if not (isinstance(model, nn.Sequential) and any(isinstance(part, Step) for part in model)):
         raise TypeError(
-            "an early answer is read off a stream, and this model has none: take a Transformer, "
+            "early readout needs a residual stream, and this model has none: use a Transformer, "
             f"or a StackConfig whose step is not 'plain'; got {type(model).__name__}"
         )
     layers = list(model)

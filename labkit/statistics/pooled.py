@@ -89,7 +89,9 @@ class Difference:
             ValueError: fewer than two seeds are shared.
         """
         if not has_pairs(self):
-            raise ValueError(f"an interval of pairs needs two shared seeds, got {len(self.pairs)}")
+            raise ValueError(
+                f"a paired interval needs at least two shared seeds, got {len(self.pairs)}"
+            )
         return replace(self, paired=True)
 
     @property
@@ -208,8 +210,8 @@ def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
         total, freedom = sum(s for s, _ in kept.values()), sum(of for _, of in kept.values())
         if not freedom:
             raise ValueError(
-                f"a scatter needs an arm with two runs or more, got {len(samples)} arms with "
-                f"{max(map(len, samples.values()), default=0)} at most; train more seeds"
+                f"a standard deviation needs a method with at least two runs, got {len(samples)} "
+                f"arms with {max(map(len, samples.values()), default=0)} at most; train more seeds"
             )
         p = {}
         for arm, (squares, of) in kept.items():
@@ -259,7 +261,7 @@ def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
     """
     if not (sd > 0 and margin > 0 and 0 <= shared < 1):
         raise ValueError(
-            "sd and margin are above 0, and the shared part from 0 to below 1; got "
+            "sd and margin must be above 0, and the shared part at least 0 and below 1; got "
             f"{sd:g}, {margin:g} and {shared:g}"
         )
     n = max(2, math.ceil(2 * POWER**2 * (1 - shared) * (sd / margin) ** 2))
@@ -282,7 +284,7 @@ def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
     shared = sorted(set.intersection(*(set(of) for of in samples.values()))) if samples else []
     if len(samples) < 2 or len(shared) < 2:
         raise ValueError(
-            "a correlation of seeds needs two arms that share two seeds, got "
+            "a correlation between seeds needs two methods that share at least two seeds, got "
             f"{len(samples)} arms that share {len(shared)}"
         )
     table = np.array([[of[seed] for seed in shared] for of in samples.values()])

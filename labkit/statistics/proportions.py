@@ -126,7 +126,7 @@ def proportion(flags: Iterable[float | bool]) -> Proportion:
     counted = [float(flag) for flag in flags]
     if not set(counted) <= {0.0, 1.0}:
         raise ValueError(
-            f"a proportion counts flags, one a run, true or false; got {counted}. "
-            "Give values that are not flags to the claim as they are"
+            f"a proportion needs one flag per run, true or false; got {counted}. Pass values that "
+            "are not flags to the claim directly"
         )
     return Proportion(int(sum(counted)), len(counted))

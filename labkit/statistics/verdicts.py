@@ -41,8 +41,8 @@ def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection
         p = estimate.p_value(criterion)
         if p is None:
             raise ValueError(
-                "two proportions are compared by Fisher's exact test, which asks whether they "
-                f"differ; got bounds at {criterion.bounds}. Ask for '> 0' or '< 0'"
+                "two proportions are compared with Fisher's exact test, which tests whether they "
+                f"differ; got bounds at {criterion.bounds}. Use '> 0' or '< 0'"
             )
         if p > LEVEL:
             return "not-seen"

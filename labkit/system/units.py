@@ -37,7 +37,7 @@ def parse_duration(text: str) -> float:
     parts = {name: float(part) for name, part in found.groupdict().items() if part} if found else {}
     if not parts:
         raise ValueError(
-            "a duration is a number of seconds, or of d, h, m and s, such as 10m or 1h30m; "
-            f"got {text!r}"
+            "a duration must be a number of seconds, or numbers with d, h, m or s, such as 10m "
+            f"or 1h30m; got {text!r}"
         )
     return timedelta(**parts).total_seconds()

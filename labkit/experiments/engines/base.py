@@ -26,7 +26,9 @@ ENGINES = ("processes", "ray", "serial")
 # What labkit raises where a run cannot train: the rule, what came, the way out.
 SENTENCES = (ValueError, TimeoutError, MemoryError)
 TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
-FULL = "the disk is full; free some space, and the same command goes on: what finished is stored"
+FULL = (
+    "the disk is full; free some space, and call the same command again: finished runs are stored"
+)
 
 
 class Lost(Exception):
@@ -228,7 +230,7 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
         raise ValueError(explain_unknown("engine", name, ENGINES))
     if address and name != "ray":
         raise ValueError(
-            f"an address goes with an engine that knows one; {name!r} trains on this machine, "
-            f"but the address {address!r} came: leave it out, or name another engine"
+            f"only the engine 'ray' takes an address, but {name!r} got the address {address!r}; "
+            "leave it out, or choose another engine"
         )
     return name

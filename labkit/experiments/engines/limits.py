@@ -63,13 +63,13 @@ def limit_run(seconds: float, memory: int | None) -> Iterator[None]:
     def check_limits(*_: object) -> None:
         if time.monotonic() > end:
             raise TimeoutError(
-                f"the run may take {seconds:g} seconds and was ended; if it does not hang but "
-                "takes long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
+                f"the run may take at most {seconds:g} seconds and was stopped; if it does not "
+                "hang but is slow, raise the limit (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
             )
         if memory and (held := count_resident_bytes()) > memory:
             raise MemoryError(
-                f"the run may hold {in_words(memory)} and was ended when its process held "
-                f"{in_words(held)}; make it smaller, or let it have more (LABKIT_RUN_MEMORY=8G, "
+                f"the run may hold {in_words(memory)} and was stopped when its process used "
+                f"{in_words(held)}; make it smaller, or raise the limit (LABKIT_RUN_MEMORY=8G, "
                 "with a smaller LABKIT_SLOTS where the machine has no more)"
             )
 

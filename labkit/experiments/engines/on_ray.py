@@ -96,7 +96,7 @@ class OnRay(Engine):
                 return
             raise RuntimeError(
                 "labkit sends its code when it connects to Ray, but Ray is connected already; "
-                "call ray.shutdown() first, and labkit connects by itself"
+                "call ray.shutdown() first, and labkit will connect"
             )
         sent = {
             "py_modules": list_packages(),
@@ -112,8 +112,9 @@ class OnRay(Engine):
             )
         except Exception as error:  # Ray raises Exception itself, too
             raise RuntimeError(
-                f"there must be a Ray cluster at {self.address!r}, but none takes us ({error}); "
-                "start one with `ray start --head`, or train without Ray: ENGINE=processes"
+                f"there must be a Ray cluster at {self.address!r}, but it does not accept the "
+                f"connection ({error}); start one with `ray start --head`, or train without Ray: "
+                "ENGINE=processes"
             ) from error
         self._connected = True
 
@@ -123,7 +124,7 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
     if wanted != OURS:
         raise Lost(
             f"every node must run {wanted}, but {socket.gethostname()} has {OURS}; install the "
-            "same versions there, and the same command goes on",
+            "same versions there and call the same command again",
             "a node differs",
         )
     limit_memory(share)  # the neighbours have the rest of the GPU
@@ -159,7 +160,7 @@ def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) 
         return count
     have = [{kind: node.get(kind, 0) for kind in needs} for node in nodes]
     raise RuntimeError(
-        f"a run needs {needs} on one node (memory in bytes), but the nodes have {have}; add such a "
-        "node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, LABKIT_RUN_MEMORY), "
-        "and the same command goes on: what finished is stored"
+        f"a run needs {needs} on one node (memory in bytes), but the nodes have {have}; add such "
+        "a node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, "
+        "LABKIT_RUN_MEMORY), and call the same command again: finished runs are stored"
     )

@@ -66,9 +66,9 @@ class Processes(Engine):
                     raise Interrupted
                 if left < 0:
                     raise Lost(
-                        f"the worker hung: it said nothing for {seconds:.0f} s and was killed; if "
-                        "the run only takes long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per "
-                        f"run); {KEPT}"
+                        f"the worker hung: it sent nothing for {seconds:.0f} s and was killed; if "
+                        "the run is only slow, raise the limit (LABKIT_RUN_TIMEOUT=7200, in "
+                        f"seconds per run); {KEPT}"
                     )
             return future.result()
         except BrokenProcessPool as died:

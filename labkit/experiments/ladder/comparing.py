@@ -58,7 +58,10 @@ def measure_scatter(found: Results, rung: str) -> Scatter:
         return found.scatters[rung]
     scatter = pool_losses(read_losses(found, rung))
     if scatter is None:
-        raise ValueError(f"a scatter needs an arm that has reported, and on rung {rung} none has")
+        raise ValueError(
+            f"a standard deviation needs a method with evaluation runs, but at size {rung} there "
+            "is none"
+        )
     return scatter
 
 
@@ -72,8 +75,8 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
     ]
     if not shared:
         raise ValueError(
-            f"there is no rung on which {', '.join(names)} have all reported; train them with "
-            "`labkit book runs --only ladder`"
+            f"there is no model size at which all of {', '.join(names)} have evaluation "
+            "runs; train them with `labkit book runs --only ladder`"
         )
     return shared[-1]
 
@@ -118,7 +121,7 @@ def claim_locked(
     lock = find_lock(project_root(), id)
     if lock is None or len(lock.arms) != 2:
         raise ValueError(
-            f"a locked comparison has two arms, and {id!r} has no such lock; "
+            f"a preregistered comparison needs a lock with two methods, but {id!r} has none; "
             "`labkit claims lock` writes one, `labkit claims locks` lists them"
         )
     one, other = ((names or {}).get(arm, arm) for arm in lock.arms)

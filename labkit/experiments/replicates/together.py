@@ -40,8 +40,8 @@ def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
     """
     if len({describe_structure(run) for run in runs}) > 1:
         raise ValueError(
-            "runs train together when they differ only in seeds, first values and the optimizer's "
-            f"numbers; got {runs[0]} and others; `group_runs` groups them"
+            "runs can train together only if they differ in nothing but seeds, initial values "
+            f"and the optimizer's numbers; got {runs[0]} and others; `group_runs` groups them"
         )
     records = _in_parts(runs, device)
     for run, record in zip(runs, records, strict=True):
