@@ -15,8 +15,16 @@ def check_input(name: str, x: Tensor, eps: float) -> None:
         )
     if x.ndim == 0:
         raise ValueError(f"{name} needs at least one axis, got a scalar; pass x[None]")
+    check_eps(name, eps)
+
+
+def check_eps(name: str, eps: float) -> None:
+    """Refuse an eps that is a text, or negative."""
+    usual = "the usual value is 1e-5 or 1e-6"
+    if isinstance(eps, str):
+        raise TypeError(f"{name} needs a number as eps, got {eps!r}; {usual}")
     if not eps >= 0:
-        raise ValueError(f"{name} needs eps >= 0, got {eps}; the usual value is 1e-5 or 1e-6")
+        raise ValueError(f"{name} needs eps >= 0, got {eps}; {usual}")
 
 
 def check_parameter(name: str, role: str, parameter: Tensor | None, size: int) -> None:
@@ -96,12 +104,9 @@ class LastAxis(nn.Module):
         super().__init__()
         if dim < 1:
             raise ValueError(f"{type(self).__name__} needs at least one feature, got dim={dim}")
-        if eps is not None and not eps >= 0:
-            raise ValueError(
-                f"{type(self).__name__} needs eps >= 0, got {eps}; the usual value is 1e-5 or 1e-6"
-            )
         self.dim = dim
         if eps is not None:
+            check_eps(type(self).__name__, eps)
             self.eps = eps
 
     def check_width(self, x: Tensor) -> None:

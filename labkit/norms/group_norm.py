@@ -89,7 +89,7 @@ class GroupNorm(nn.GroupNorm):
                 f"GroupNorm({self.num_groups}, {self.num_channels}) needs {self.num_channels} "
                 f"channels on axis {self.channel_axis}, got shape {tuple(input.shape)}"
             )
-        if not eps >= 0 or not input.is_floating_point():
+        if isinstance(eps, str) or not eps >= 0 or not input.is_floating_point():
             check_input("GroupNorm", input, eps)
         if weight is not None and weight.dtype != input.dtype:
             y = group_norm(rows, self.num_groups, weight, bias, eps)

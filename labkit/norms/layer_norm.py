@@ -48,7 +48,11 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
         shape, weight, bias, eps = self.normalized_shape, self.weight, self.bias, self.eps
-        if eps >= 0 and (weight is None or weight.dtype == input.dtype):
+        if (
+            not isinstance(eps, str)
+            and eps >= 0
+            and (weight is None or weight.dtype == input.dtype)
+        ):
             try:
                 return torch.layer_norm(input, shape, weight, bias, eps)
             except (RuntimeError, ValueError):

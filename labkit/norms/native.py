@@ -50,7 +50,9 @@ class _NativeRMSNorm(torch.autograd.Function):
 
 def is_native(x: Tensor, weight: Tensor | None, eps: float | None) -> bool:
     """Return whether `native_rms_norm` takes these: float32 on the CPU, a gain, usual eps."""
-    if weight is None or not x.is_cpu or x.numel() == 0 or (eps is not None and eps < 0):
+    if weight is None or not x.is_cpu or x.numel() == 0 or isinstance(eps, str):
+        return False
+    if eps is not None and eps < 0:
         return False
     return x.dtype == weight.dtype == torch.float32
 
