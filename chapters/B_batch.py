@@ -11,27 +11,27 @@ r"""
 # Statistics of the batch
 
 **Question.** BatchNorm takes its mean and variance from the whole batch. So its output depends on padding, batch size and the other examples, and for one token at a time it needs running statistics.
-Its successors try to mend this. What can be saved of the batch's statistics, and what do they cost?
+Its successors try to repair this. What can be saved of the batch's statistics, and what do they cost?
 
 **In short.**
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| who is averaged | in images, BatchNorm: one page of all books; LayerNorm: a book; InstanceNorm: a page; GroupNorm: a booklet; in a transformer LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
-| what a norm must do | BatchNorm hears other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
+| who is averaged | in images, BatchNorm averages one page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet; in a transformer LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
+| what a norm must do | BatchNorm depends on other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
 | BatchNorm or LayerNorm | BatchNorm needs other examples, running statistics and a mask; LayerNorm needs none of them | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
 | covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#test-add-covariate-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
-| BatchNorm at inference | an affine map, which folds into a matrix beside it; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
-| who hears later tokens | BatchNorm, RepBN and PRepBN while they train; PowerNorm's forward pass in its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
-| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; $m$ values bring an error of about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
-| do batch statistics fluctuate more in text | not seen to, in our language model; measured in a chapter | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
-| batch noise as a regularizer | no lower test loss was seen at three rates, for perceptrons on 128 digits | [noise](B_batch.ipynb#the-noise-of-a-batch) |
+| BatchNorm at inference | an affine map, which folds into an adjacent matrix; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
+| which norms depend on later tokens | BatchNorm, RepBN and PRepBN while they train; PowerNorm's forward pass in its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
+| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; with $m$ values the error is about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
+| do batch statistics fluctuate more in text | no such effect is detected in our language model; measured in a chapter | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
+| batch noise as a regularizer | no lower test loss is detected at three learning rates, for perceptrons on 128 digits | [noise](B_batch.ipynb#the-noise-of-a-batch) |
 | whitening | removes the correlations that BatchNorm leaves; needs more rows than features | [whitening](B_batch.ipynb#whitening-what-batchnorm-leaves-undone) |
-| PowerNorm, RepBN, PRepBN | trained on text, none was seen below LayerNorm; RepBN, at BatchNorm's rate, ended highest | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
-| gradients below BatchNorm | they grow by about $\sqrt{\pi/(\pi-1)}$ a plain layer on their way down; at the lowest norm by more with images, while with noise they shrink | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
+| PowerNorm, RepBN, PRepBN | trained on text, none is shown to have a lower loss than LayerNorm; RepBN, at BatchNorm's learning rate, has the highest loss | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
+| gradients below BatchNorm | they grow by about $\sqrt{\pi/(\pi-1)}$ per plain layer on their way down; at the lowest norm they grow by more with images and shrink with noise | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
 | keys that no query selects | many in few dimensions, none after a norm without $\epsilon$ | [keys](B_batch.ipynb#keys-that-no-query-selects) |
-| LayerNorm as the only nonlinearity | trained, four of them label most points of three rings right; linear layers alone name the commoner class | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
-| InstanceNorm and style | a channel's mean and deviation are removed, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
+| LayerNorm as the only nonlinearity | trained, four LayerNorms label most points of three rings correctly; linear layers alone predict the more common class | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
+| InstanceNorm and style | a channel's mean and standard deviation are removed, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
 
 [What a claim is](claims.md) explains the words on the cards, such as *preregistered* or *weak*.
 """
@@ -87,16 +87,16 @@ rung, five, ten = sizes.rung, lab.seeds(5), lab.seeds(10)
 r"""
 ## Who is averaged: books and pages
 
-A stack of $N$ books, each of $C$ pages, each page of $H$ lines with $W$ characters. A book is an example, a page a channel, a character
-one number. Then **BatchNorm** averages page 6 of *all* books, $N H W$ characters, and writes one average book with a single character on each page. **LayerNorm** of images averages a whole book, $C H W$. **InstanceNorm** averages one page of one book, $H W$. **GroupNorm** cuts a book
-into $G$ booklets of $C/G$ pages and averages each: one booklet is LayerNorm of images, $C$ booklets are InstanceNorm.
+Think of a stack of $N$ books, each of $C$ pages, each page of $H$ lines with $W$ characters. A book is an example, a page is a channel, and a character is
+one number. Then **BatchNorm** averages page 6 of *all* books, $N H W$ characters, and writes one average book with a single character on each page. **LayerNorm** of images averages a whole book, $C H W$ characters. **InstanceNorm** averages one page of one book, $H W$ characters. **GroupNorm** cuts a book
+into $G$ booklets of $C/G$ pages and averages each: with one booklet it is LayerNorm of images, with $C$ booklets it is InstanceNorm.
 """
 
 # %%
 plots.bookshelf(
     ["batch", "layer", "instance", "group-3"],
-    caption="Four books of six pages, four characters a page. A row is a book. Coloured characters share one mean with the last one. "
-    "Only BatchNorm's colour crosses from book to book.",
+    caption="Four books of six pages, with four characters per page. Each row is a book. Coloured characters share one mean with the last character. "
+    "Only under BatchNorm do characters of different books share a mean.",
 ).named("bookshelf")
 
 # %% tags=["mechanism"]
@@ -122,8 +122,8 @@ differ = sum(heard[name] != count for name, (_, count) in averages.items())
 exact(differ, tolerance=0.0).claim(
     "B-books-share-means",
     "<= 0",
-    "BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet.",
-    found="A character's output hears {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm; {mean:.0f} counts differ from the analogy.",
+    "If a book is an example and a page a channel, BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page and GroupNorm a booklet.",
+    found="A character's output depends on {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm. {mean:.0f} of the four counts differ from the analogy.",
     source="an analogy of Exploring the Transformer, part 14, itself without a source; the norms' definitions",
     beside=heard,
 )
@@ -132,7 +132,7 @@ exact(differ, tolerance=0.0).claim(
 r"""
 The analogy is for images. A transformer's LayerNorm averages the features of *one token*, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
 
-*Exploring the Transformer*, part 14, from which the analogy comes, prints what PyTorch's BatchNorm makes of three small tensors: two rows of three features, two sequences of two channels, two images of two channels.
+*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare them with ours:
 """
 
 # %%
@@ -154,8 +154,8 @@ apart = [
 exact(max(apart), tolerance=5e-5).claim(
     "B-printed-batch-norms-hold",
     "< 6e-5",
-    "BatchNorm averages a channel over examples and places, as three printed outputs have it.",
-    found="The book's BatchNorm differs from the three printed outputs by {mean:.0e} at most.",
+    "BatchNorm averages a channel over examples and positions, as three outputs printed in a survey show.",
+    found="The output of this book's BatchNorm differs from the three printed outputs by {mean:.0e} at most.",
     source="Exploring the Transformer, part 14, l. 133–163",
 )
 
@@ -164,8 +164,8 @@ r"""
 
 ## Three demands, measured
 
-*Transformer Anatomy*, part 7, asks three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. An example is one token here. *Growth*: how much larger is the output of an input a thousand times as large? *Heard*: how far does a token move when the others change? *Slope*: the largest
-entry of the Jacobian, over tokens whose spread goes from 1 down to $10^{-4}$. The third demand has no number in it; we call it met where one bound holds for the slope at every input. In the table $v$ is the smallest running variance, $\phi$ the smallest running square of PowerNorm, which divides twice; *bounded* is a growth below 10, *alone* a move below $10^{-9}$.
+*Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. An example is one token here. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
+entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We call it met if one bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* a change below $10^{-9}$.
 """
 
 # %%
@@ -221,11 +221,11 @@ plots.table(
         {
             "map": name,
             "growth": f"{of['growth']:.3g}",
-            "heard": f"{of['heard']:.2g}",
+            "others": f"{of['heard']:.2g}",
             "slope": f"{of['slope']:.4g}",
-            "its bound": f"{bounds[name][0]} = {bounds[name][1]:.4g}",
+            "bound of the slope": f"{bounds[name][0]} = {bounds[name][1]:.4g}",
             "bounded": "yes" if of["growth"] < 10 else "no",
-            "alone": "yes" if of["heard"] < 1e-9 else "no",
+            "independent": "yes" if of["heard"] < 1e-9 else "no",
         }
         for name, of in demands.items()
     ]
@@ -241,8 +241,8 @@ evaluated, trained = demands["BatchNorm in evaluation"], demands["BatchNorm in t
 exact(evaluated["growth"] if trained["heard"] > 0.1 else 0.0).claim(
     "B-batch-norm-breaks-a-demand-in-each-mode",
     "> 100",
-    "BatchNorm fails demand 2 in training and demand 1 in evaluation.",
-    found="In training BatchNorm's output moves by {heard:.1f} when other tokens change; in evaluation a thousandfold input comes out {mean:.0f} times as large.",
+    "BatchNorm's output depends on other examples in training (demand 2), and is not bounded in evaluation (demand 1).",
+    found="In training, BatchNorm's output for a token changes by {heard:.1f} when the other tokens change. In evaluation, an input a thousand times as large gives an output {mean:.0f} times as large.",
     source="Transformer Anatomy, part 7, names demand 2 alone; in evaluation BatchNorm is affine",
     beside={"heard": trained["heard"]},
 )
@@ -251,20 +251,20 @@ exact(evaluated["growth"] if trained["heard"] > 0.1 else 0.0).claim(
 exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).claim(
     "B-four-maps-meet-the-demands",
     "<= 316.3",
-    "LayerNorm is bounded, hears no other example, and is at most as steep as 1/√ε.",
-    found=f"All three demands are met by {{count}} of {{all}} maps: {', '.join(meets)}. LayerNorm's steepest slope is {{mean:.0f}}, and 1/√ε is 316.",
+    "LayerNorm's output is bounded and does not depend on other examples, and its slope is at most 1/√ε.",
+    found=f"All three demands are met by {{count}} of {{all}} maps: {', '.join(meets)}. LayerNorm's largest slope is {{mean:.0f}}, and 1/√ε is 316.",
     source="demands of Transformer Anatomy, part 7; the Jacobian of a norm over values of variance 0",
     beside={"count": len(meets), "all": len(maps)},
 )
 
 # %% [markdown]
 r"""
-*What we find.* The demands do not single out LayerNorm: RMSNorm meets them, DyT does so without any statistic, and PowerNorm in evaluation because it first divides each token by its own RMS. The third demand excludes none of these maps; what differs is the bound. LayerNorm comes close to its bound
-over an almost constant token, RMSNorm over a token near zero (its $\epsilon$ is smaller here).
+*What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps, and only the bounds differ. LayerNorm's slope comes close to its bound
+for an almost constant token, RMSNorm's for a token near zero (its $\epsilon$ is smaller here).
 
 ## BatchNorm v LayerNorm, line by line
 
-“Layer normalization, an article” compares the two in six rows. Code fills five of them, in training mode. Sixteen tokens of eight features; "moves" is the largest change of the first token.
+“Layer normalization, an article” compares the two in six rows. We compute five of them in training mode, for sixteen tokens of eight features. “Changes by” gives the largest change of the first token's output.
 """
 
 # %%
@@ -279,14 +279,14 @@ def move(norm, x):
 def fill_rows(norm, module):
     """Fill the article's rows for one norm."""
     try:
-        alone = f"moves {(norm(tokens[:1])[0] - norm(tokens)[0]).abs().max():.1g}"
+        alone = f"changes by {(norm(tokens[:1])[0] - norm(tokens)[0]).abs().max():.1g}"
     except ValueError:
-        alone = "refuses"
+        alone = "raises an error"
     return {
         "values in a mean": str(count_heard(norm, tokens)),
-        "with a quarter of the batch": f"moves {move(norm, tokens[:4]):.1g}",
+        "with a quarter of the batch": f"changes by {move(norm, tokens[:4]):.1g}",
         "running statistics": str(sum(b.numel() > 1 for b in module.buffers())),
-        "as much padding again": f"moves {move(norm, padded):.1g}",
+        "with as much padding as tokens": f"changes by {move(norm, padded):.1g}",
         "one token alone": alone,
     }
 
@@ -307,14 +307,14 @@ exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).cla
     "B-layer-norm-needs-nobody",
     "<= 1e-12",
     "LayerNorm depends on neither batch size nor padding, BatchNorm on both.",
-    found="Alone, among padding or in a quarter of the batch a token's LayerNorm moves by {mean:.1g}; BatchNorm's by {cut:.1f} in the quarter, {pads:.1f} among padding.",
+    found="Alone, next to padding or in a quarter of the batch, a token's output under LayerNorm changes by {mean:.1g}. Under BatchNorm it changes by {cut:.1f} in a quarter of the batch and by {pads:.1f} next to padding.",
     source="“Layer normalization, an article”: its table",
     beside={"cut": cut, "pads": pads},
 )
 
 # %% [markdown]
 r"""
-The sixth row, which norm modern LLMs use, is counted on [shelf D](D_numbers.ipynb#who-uses-which-norm).
+The sixth row, which norm modern LLMs use, is counted in [appendix D](D_numbers.ipynb#who-uses-which-norm).
 
 ## Lengths, padding, one token at a time
 
@@ -322,7 +322,7 @@ The sixth row, which norm modern LLMs use, is counted on [shelf D](D_numbers.ipy
 
 $$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
 
-For zeros behind values of mean 0 the variance shrinks to $(1-p)\sigma^2$: real values come out $1/\sqrt{1-p}$ times as large, and *by how much depends on how long the others' sentences are*. A mask removes the effect exactly, if every norm of the network gets it.
+For zeros after values of mean 0 the variance shrinks to $(1-p)\sigma^2$. Real values are then $1/\sqrt{1-p}$ times as large as without padding, and *this factor depends on the length of the other sentences*. A mask removes the effect exactly if every norm of the network gets it.
 """
 
 # %%
@@ -344,8 +344,8 @@ shares = [1 - fmean(map(len, of)) / max(map(len, of)) for of in batches]
 exact(max(error.values()), tolerance=1e-10).claim(
     "B-padding-inflates",
     "<= 1e-10",
-    "Padding enters BatchNorm's mean and variance by the law; zeros enlarge centred values by 1/√(1−p).",
-    found="The law and BatchNorm differ by {mean:.1g} at most. Batches of 16 sentences of our text are {share:.0%} padding: for centred values a factor {factor:.1f}.",
+    "Padding enters BatchNorm's mean and variance by the two formulas; a share p of zeros makes centred values 1/√(1−p) times as large.",
+    found="The outputs of the formulas and of BatchNorm differ by {mean:.1g} at most. Batches of 16 sentences of our text are {share:.0%} padding, which gives a factor of {factor:.1f} for centred values.",
     source="Transformer Anatomy, part 7: padding corrupts the statistics; the law above",
     beside={"share": fmean(shares), "factor": (1 - fmean(shares)) ** -0.5},
 )
@@ -356,18 +356,18 @@ masked = batch_norm(x, training=True, mask=mask)[:, :, :10]
 exact((masked - batch_norm(real, training=True)).abs().max(), tolerance=1e-10).claim(
     "B-a-mask-mends-padding",
     "<= 1e-10",
-    "A mask mends padding exactly.",
-    found="With a mask padding moves no real value by more than {mean:.1g}.",
+    "A mask removes the effect of padding on BatchNorm exactly.",
+    found="With a mask, padding changes no real value by more than {mean:.1g}.",
     source="Transformer Anatomy, part 7: masking helps, but adds complexity",
 )
 
 # %% [markdown]
 r"""
-**Small batches.** A value $z$ (in units of $\sigma$, from $\mu$) is standardized among $m$ normal values. Mean and variance of $m$ values scatter with variances $\sigma^2/m$ and $2\sigma^4/m$, so to first order
+**Small batches.** A value $z$ (in units of $\sigma$, from $\mu$) is standardized among $m$ normal values. The mean and the variance of $m$ values have variances $\sigma^2/m$ and $2\sigma^4/m$, so to first order the standardized value $\hat z$ has
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
-Far out the law needs a large batch: with the biased variance no value of $m$ comes out above $\sqrt{m-1}$, which is $2.65$ for $m = 8$. A value at 3 is pulled in there, and scatters less.
+For a value far from the mean the formula needs a large batch: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. There a value at 3 is pulled in, and its standard deviation is smaller.
 """
 
 # %%
@@ -385,14 +385,14 @@ plots.curves(
     {
         f"z = {z}, {what}": {m: [of[z, m]] for m in counts}
         for z in (0, 3)
-        for what, of in (("drawn", scatter), ("law", law))
+        for what, of in (("drawn", scatter), ("formula", law))
     },
     logx=True,
     logy=True,
     counted=True,
     xlabel="values that share a mean, m",
-    ylabel="scatter of one standardized value",
-    caption="What a batch's statistics add to one value. At the mean (z = 0) the error falls as one over the root of m. A value three deviations out (z = 3) meets the law in large batches only; in small ones it is pulled in.",
+    ylabel="standard deviation of one standardized value",
+    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds in large batches only; in small ones the value is pulled in.",
 ).named("scatter")
 
 # %%
@@ -400,16 +400,16 @@ off = {m: max(abs(scatter[z, m] / law[z, m] - 1) for z in (0, 3)) for m in count
 exact(off[256], tolerance=0.05).claim(
     "B-small-batches-blur-by-the-root",
     "<= 0.1",
-    "Among 256 values one that lies z out scatters by nearly √((1 + z²/2)/m).",
-    found="Among 256 values the law of scatter is off by {mean:.0%} at most, at 0 and three deviations out; among eight by {few:.0%}.",
+    "Among 256 values, a value z standard deviations from the mean is standardized with a standard deviation of nearly √((1 + z²/2)/m).",
+    found="At 0 and at three standard deviations, the measured standard deviation differs from the formula by {mean:.0%} at most among 256 values, and by up to {few:.0%} among eight.",
     source="the law above; Exploring the Transformer, part 14: in small samples the statistics lose their meaning",
     beside={"few": off[8]},
 )
 
 # %% [markdown]
 r"""
-**One token at a time.** One value has no variance: in training mode `labkit` refuses it (here $x - \mu$ is always 0). In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes what it computed for the whole text.
-*Transformer Anatomy*, part 7, fears that running statistics "may not apply" to single decode steps. The step itself is harmless; a prompt unlike the training text may fit them badly.
+**One token at a time.** For one value $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes the same outputs as for the whole text.
+*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but a prompt unlike the training text may fit them badly.
 """
 
 # %%
@@ -425,8 +425,8 @@ with torch.no_grad():
 exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
     "B-decoding-equals-evaluation",
     "<= 1e-4",
-    "In evaluation BatchNorm decodes token by token what it computes for the whole text.",
-    found="In evaluation a decoder with BatchNorm, given one text token by token, is {mean:.1g} at most from the whole batch at once.",
+    "In evaluation, a decoder with BatchNorm computes the same outputs token by token as for the whole text.",
+    found="In evaluation, the outputs of a decoder with BatchNorm that reads a text token by token differ by {mean:.1g} at most from those for the whole batch at once.",
     source="Transformer Anatomy, part 7, fears that running statistics do not apply to single decode steps",
 )
 
@@ -434,9 +434,9 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch is new in each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary; *Transformer Anatomy* says "often". To see the noise of *statistics* alone, every network here reads all its 128 digits in
-each step, so there is no noise of sampling. Only the groups that share a mean and a variance differ: all 128, groups of 8, or groups of 2, drawn anew each step. These are the ghost batches of
-[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every arm is evaluated with the statistics of all its training images. Ten seeds, each with training images of its own; perceptrons of two hidden layers of 64, Adam, 400 steps. Losses are in nats (natural logarithms).
+The error of a small batch is a new one at each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see the noise of *statistics* alone, every network here reads all its 128 digits at
+each step, so there is no sampling noise. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
+[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64, trained by Adam for 400 steps. Each of ten seeds has a different set of training images. Losses are in nats (natural logarithms).
 """
 
 # %%
@@ -474,8 +474,8 @@ plots.dots(
         for name, of in {**noisy, **elsewhere}.items()
         for what, loss in (("test", test_loss), ("training", train_loss))
     },
-    xlabel="nats",
-    caption="128 training digits, each arm at its own rate, and the noisy arms also at the rate of all 128. Both losses in evaluation. Groups of 2 leave training digits unfitted.",
+    xlabel="loss (nats)",
+    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate of all 128. Both losses are measured in evaluation mode. Groups of 2 do not fit their training digits.",
     provenance=lab.provenance(*noisy.values(), *at_one_rate.values()),
 ).named("noise")
 
@@ -486,7 +486,7 @@ eight.claim(
     "B-batch-noise-narrows-the-gap",
     "> 0",
     "At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
-    found="At the best rate of all 128 the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8, {two:.3f} {narrower} with groups of 2.",
+    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8 and {two:.3f} nats {narrower} with groups of 2.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -510,7 +510,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
     "B-batch-noise-lowers-the-test-loss",
     "> 0",
     "At the same updates, each at its own rate, statistics of groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="Each at its own rate, groups of 8 end {apart:.3f} nats {side} all 128 images in test loss; accuracies are {accuracy:.1%} and {whole:.1%}.",
+    found="At tuned learning rates, the test loss with groups of 8 is {apart:.3f} nats {side} that with all 128 images. The accuracies are {accuracy:.1%} and {whole:.1%}.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -523,7 +523,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
 
 # %% [markdown]
 r"""
-*Higher rates.* At the two highest rates the seed that chooses rates had groups of 8 ahead. So two forecasts were locked, and ten fresh seeds trained there:
+*Higher rates.* At the two highest rates, groups of 8 had the lower loss with the seed that was used for tuning. So we preregistered two forecasts and trained ten fresh seeds at these rates:
 """
 
 # %%
@@ -548,8 +548,11 @@ plots.table(
         {
             "rate": f"{rate:g}{', best for all 128' * (rate == own['all 128'])}",
             **{f"test loss, {name}": of.measure(test_loss).mean for name, of in both.items()},
-            **{f"right, {name}": of.measure(test_accuracy).mean for name, of in both.items()},
-            "training loss, the larger": f"{max(of.measure(train_loss).mean for of in both.values()):.1g}",
+            **{
+                f"test accuracy, {name}": of.measure(test_accuracy).mean
+                for name, of in both.items()
+            },
+            "larger of the two training losses": f"{max(of.measure(train_loss).mean for of in both.values()):.1g}",
         }
         for rate, both in by_rate.items()
     ]
@@ -562,14 +565,14 @@ min(leads, key=lambda lead: lead.mean).claim(
     "B-batch-noise-lowers-the-test-loss-at-high-rates",
     "> 0",
     "At 10 and at 32 times the rate that is best for statistics of all 128 images, groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="In test loss groups of 8 end {near} all 128 images at rate {first:g}, and {far} at {second:g}.",
+    found="The test loss with groups of 8 is {near} that with all 128 images at a learning rate of {first:g}, and {far} it at {second:g}.",
     source="this book, after one seed; Transformer Anatomy, part 7",
     beside={
         "first": high[0],
         "near": words[0],
         "second": high[-1],
         "far": words[-1],
-        "second value": "two rates; the interval is of the smaller lead",
+        "second value": "two rates; the interval is that of the smaller improvement",
     },
 )
 
@@ -580,7 +583,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
     "B-batch-noise-narrows-the-gap-at-high-rates",
     "> 0",
     "At 10 and at 32 times the rate that is best for statistics of all 128 images, groups of 8 narrow the gap between training and test loss.",
-    found="With groups of 8 the gap between training and test loss is {near} at rate {first:g}, and {far} at {second:g}.",
+    found="With groups of 8, the gap between training and test loss is {near} than with all 128 images at a learning rate of {first:g}, and {far} at {second:g}.",
     source="this book, after one seed; Transformer Anatomy, part 7",
     beside={
         "first": high[0],
@@ -593,17 +596,17 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, groups of 8 fit their training digits, so their gap is nearly their test loss. It is wider, if only just. Groups of 2 narrow the gap, but fit less, and their test loss is higher. With each arm at its own rate no gain was seen; a small one is not excluded. Nor at higher rates: the fresh seeds do not bear out the one that had suggested it. (That groups of 8 read more digits right at the highest rate was seen afterwards, and on the test alone.)
+*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly their test loss. It is wider, if only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, and do not exclude a small one. We detect none at higher rates either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and on the test digits alone, that networks with groups of 8 classify more digits correctly at the highest rate.)
 
-*What cannot be concluded.* The noisy arms learn with one kind of statistics and are judged with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So noise and mismatch are measured together. Larger networks and dropout were not tried.
+*What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and mismatch together. We did not try larger networks or dropout.
 
 ## Whitening: what BatchNorm leaves undone
 
-BatchNorm gives each feature mean 0 and variance 1, and leaves their *correlations*. Whitening takes these, too:
+BatchNorm gives each feature mean 0 and variance 1, and leaves the *correlations* between features. Whitening removes these, too:
 
 $$y = \Sigma^{-1/2}(x - \mu), \qquad \Sigma = \tfrac1m\textstyle\sum_i (x_i - \mu)(x_i - \mu)^\top, \qquad \operatorname{Cov}(y) = I.$$
 
-[Huang et al. (2018)](https://arxiv.org/abs/1804.08450) do this inside a network, as decorrelated batch normalization, with the *symmetric* root (ZCA). The root along principal axes (PCA) whitens too, but its axes change places from batch to batch, which harms learning. They report higher accuracy than BatchNorm's on CIFAR and ImageNet.
+[Huang et al. (2018)](https://arxiv.org/abs/1804.08450) do this inside a network, as decorrelated batch normalization, with the *symmetric* root (ZCA). The root along principal axes (PCA) whitens too, but the order of its axes changes from batch to batch, which harms learning. The authors report higher accuracy than BatchNorm's on CIFAR and ImageNet.
 """
 
 
@@ -651,7 +654,7 @@ plots.curves(
     counted=True,
     xlabel="steps of gradient descent",
     ylabel="squared distance to the best predictions (1 at first)",
-    caption="Least squares from 16 features of digits to their classes, by gradient descent at the rate one over the top eigenvalue: how far the predictions are from those of the best linear map. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
+    caption="Squared distance of the predictions from those of the best linear map, against the steps of gradient descent, for least squares from 16 features of digits to their classes. The learning rate is one over the largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
 ).named("whitening")
 
 # %%
@@ -660,8 +663,8 @@ correlations = {name: torch.corrcoef(x.T)[apart].abs().mean().item() for name, x
 exact(condition["BatchNorm"] if correlations["whitened"] < 1e-9 else 0.0).claim(
     "B-batch-norm-leaves-correlations",
     "> 10",
-    "BatchNorm leaves the correlations, and with them a condition far above 1; whitening leaves none.",
-    found="The features' covariance has condition {centred:.0f} when centred, {mean:.0f} after BatchNorm, {whitened:.2f} when whitened. BatchNorm leaves correlations of {off:.2f} on average, whitening {none:.0g}.",
+    "BatchNorm leaves the features' correlations, and with them a condition number far above 1; whitening leaves no correlations.",
+    found="The condition number of the features' covariance is {centred:.0f} for centred features, {mean:.0f} after BatchNorm and {whitened:.2f} after whitening. The mean absolute correlation is {off:.2f} after BatchNorm and {none:.0g} after whitening.",
     source="the formulas; Huang et al. 2018, arXiv 1804.08450",
     beside={
         "centred": condition["centred"],
@@ -680,25 +683,25 @@ rank = torch.linalg.matrix_rank(few, atol=1e-2).item()
 exact(steps_to["whitened"], tolerance=0.0).claim(
     "B-whitened-features-need-one-step",
     "<= 1",
-    "Least squares on whitened features needs one step.",
-    found="The squared distance falls below a hundredth in {mean:.0f} step on whitened features, {batch} on BatchNorm's, {centred} on centred ones. Eight rows leave {rank} directions.",
+    "Least squares on whitened features needs one step of gradient descent.",
+    found="The squared distance falls below a hundredth after {mean:.0f} step on whitened features, {batch} steps on BatchNorm's and {centred} steps on centred ones. Whitening of eight rows leaves {rank} directions.",
     source="Σ = I makes the Hessian a multiple of the identity",
     beside={"batch": steps_to["BatchNorm"], "centred": steps_to["centred"], "rank": rank},
 )
 
 # %% [markdown]
 r"""
-*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ for $\Sigma$, as many to apply it, and $O(d^3)$ for the root: at $d = 256$ and $m = 1024$ at least $4d/8 = 128$ times as many. And $\Sigma$ needs $m > d$ rows; with fewer it has rank $m - 1$ at most, and no inverse.
+*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, as many to apply the root, and $O(d^3)$ to compute it: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many as BatchNorm. And $\Sigma$ needs $m > d$ rows; with fewer it has rank $m - 1$ at most, and no inverse.
 
-*Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a shift for each feature cannot bring the correlations back; a matrix behind it can, if $\Sigma$ has full rank.
+*Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a bias for each feature cannot restore the correlations. A matrix after the whitening can, if $\Sigma$ has full rank.
 
 ## Batch statistics, repaired and trained
 
-- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in groups of features, as many as there are attention heads. During a warm-up the batch's own mean of $x^2$ stands for $\phi$.
-- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, in the code for images 1 at first.
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in groups of features, as many as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
+- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, which the code for images initializes to 1.
 - **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
-*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ behind it becomes $W\,\mathrm{diag}(a)$, its bias $Wc + b$. (`labkit.convert.fold_norms` does it for your model; below, a vision transformer's.) In the code for images $\lambda$ counts *forward calls*, so gradient accumulation makes it fall faster; the code for a Llama counts one in sixteen.
+*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model. Below we fold those of a vision transformer.) In the code for images $\lambda$ counts *forward calls*, so gradient accumulation makes it fall faster. The code for a Llama counts one call in sixteen.
 """
 
 # %%
@@ -715,14 +718,14 @@ with torch.no_grad():
 exact(moved, tolerance=1e-3).claim(
     "B-folding-changes-nothing",
     "< 1e-3",
-    "A PRepBN model can fold its norms away.",
-    found="Folding every norm of a PRepBN model moves a logit by {mean:.0e} at most.",
+    "All norms of a PRepBN model can be folded into the next matrix.",
+    found="Folding every norm of a PRepBN model changes a logit by {mean:.0e} at most.",
     source="Guo et al. 2024, arXiv 2405.11582, and its merge_bn",
 )
 
 # %% [markdown]
 r"""
-*Our runs.* Each norm, or *arm*, stands at every place of a norm in the book's decoder of 80,000 parameters, 3,200 steps on text. Five rates and one seed choose, five seeds report. LayerNorm's runs are those of the *ladder* that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model); it had two rates more, and two seeds more near the best. The same rate came out for all, and RepBN has it, too. PRepBN follows the recipe for images.
+*Our runs.* We put each norm at every position of a norm in the book's decoder of 80,000 parameters and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all of them, and we use it for RepBN, too. PRepBN follows the recipe for images.
 
 *The authors' settings.*
 
@@ -733,7 +736,7 @@ r"""
 | its BatchNorm baseline | divides tokens by their RMS first | plain |
 | PRepBN for images, reported ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) | DeiT-S, a small vision transformer: 80.2 % on ImageNet ([README](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/README.md?plain=1#L93)) | no images: out of range |
 | its calls until $\lambda = 0$ | for [that DeiT-S](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/deit.py#L353) the [default](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/prepbn.py#L20) of 300,000, 80 % of its training (300 epochs of 1,251 batches); with the paper's linear attention [60,000](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/slab_deit.py#L401), 16 % | 2,400: 75 % |
-| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts of RMSNorm alone, then 18,000 until $\lambda = 0$, one in 16 calls; $\eta$, gain and shift 0 at first; 350 million parameters, nine tasks 49.8, without PRepBN 49.3 ([table](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/docs/llama.png)) | no LayerNorm alone, one count a call; $\eta$ and gain 1 at first |
+| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts of RMSNorm alone, then 18,000 until $\lambda = 0$, one in 16 calls; $\eta$, gain and bias 0 at first; 350 million parameters, nine tasks 49.8, without PRepBN 49.3 ([table](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/docs/llama.png)) | no steps with LayerNorm alone, every call counts; $\eta$ and gain 1 at first |
 """
 
 # %%
@@ -773,7 +776,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
-    caption="One model with four norms at the same places. Compare the heights of the minima, and how fast each curve rises to their right.",
+    caption="Validation loss against learning rate for one decoder with four norms at the same positions. Compare the minima of the curves, and how fast each curve rises to the right of its minimum.",
     provenance=lab.provenance(rated),
 ).named("repaired-by-rate")
 
@@ -783,7 +786,7 @@ losses = {name: of.measure("test.loss") for name, of in ended.items()}
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Each at the best of its rates (five, LayerNorm seven), RepBN at BatchNorm's.",
+    caption="Test loss of each norm at the best of five learning rates (LayerNorm: of seven). RepBN was trained at BatchNorm's best rate only.",
     provenance=lab.provenance(reported),
 ).named("repaired")
 
@@ -792,9 +795,9 @@ plots.dots(
 plots.table(
     [
         {
-            "arm": name,
+            "norm": name,
             "mean test loss": loss.mean,
-            "above LayerNorm [95 %], not paired": "–"
+            "loss minus LayerNorm's [95 %], not paired": "–"
             if name == "LayerNorm"
             else f"{losses['LayerNorm'].improvement_over(loss):+.4f}",
         }
@@ -825,7 +828,7 @@ compare_tuned("PowerNorm", over="LayerNorm").claim(
     "B-power-norm-ends-below-layer-norm",
     "> 0",
     "With each at its own rate, PowerNorm ends below LayerNorm in a language model.",
-    found="Each at its own rate, PowerNorm ends {apart:.4f} nats {side} LayerNorm.",
+    found="At tuned learning rates, PowerNorm's loss is {apart:.4f} nats {side} LayerNorm's.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="perplexity lower by 5.6 on PTB and 3.0 on WikiText-103",
     domain=Domain(
@@ -839,7 +842,7 @@ compare_tuned("PowerNorm", over="BatchNorm").claim(
     "B-power-norm-ends-below-batch-norm",
     "> 0",
     "With each at its own rate, PowerNorm ends below BatchNorm in a language model.",
-    found="Each at its own rate, PowerNorm ends {apart:.4f} nats {side} BatchNorm.",
+    found="At tuned learning rates, PowerNorm's loss is {apart:.4f} nats {side} BatchNorm's.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
     domain=Domain(
@@ -853,7 +856,7 @@ compare_tuned("PRepBN", over="LayerNorm").claim(
     "B-prep-keeps-up-with-layer-norm",
     "> -0.01",
     "With each at its own rate, PRepBN ends at most 0.01 nats above LayerNorm in a language model.",
-    found="Each at its own rate, PRepBN ends {apart:.4f} nats {side} LayerNorm.",
+    found="At tuned learning rates, PRepBN's loss is {apart:.4f} nats {side} LayerNorm's.",
     source="Guo et al. 2024, arXiv 2405.11582",
     published="comparable in language modelling (nine tasks 49.8, without it 49.3), at lower latency; images: SLAB-Swin-S, with linear attention, 83.6 % at 16.2 ms",
     domain=Domain(
@@ -867,7 +870,7 @@ compare_tuned("PRepBN", over="LayerNorm").claim(
     "B-rep-skip-helps-batch-norm",
     "> 0",
     "At the rate that is best for BatchNorm, RepBN ends below it in a language model.",
-    found="At BatchNorm's best rate RepBN ends {apart:.4f} nats {side} BatchNorm.",
+    found="At BatchNorm's best learning rate, RepBN's loss is {apart:.4f} nats {side} BatchNorm's.",
     source="Guo et al. 2024, arXiv 2405.11582",
     beside={"last step": "the test loss at the end"},
 )
@@ -883,8 +886,8 @@ lost = [f"{row['arm']} at {row['lr']:g}" for row, record in rated if has_diverge
 searched["BatchNorm"].count(has_diverged).over_rates().claim(
     "B-divergence-with-batch-statistics",
     "> 0.05",
-    "BatchNorm in a transformer can make training crash.",
-    found="At five rates {k} of {n} BatchNorm runs diverged; with PowerNorm and PRepBN counted too, {lost} of {all}{which}; of LayerNorm's {plain}, {fell}.",
+    "BatchNorm in a transformer can make training diverge.",
+    found="At five learning rates {k} of {n} BatchNorm runs diverged. With PowerNorm and PRepBN counted too, {lost} of {all} runs diverged{which}. Of {plain} LayerNorm runs {fell} diverged.",
     source="Exploring the Transformer, part 14, after Guo et al. 2024, arXiv 2405.11582",
     published="BatchNorm put in directly: collapse in training, or lower accuracy",
     beside={
@@ -903,14 +906,14 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
 
 # %% [markdown]
 r"""
-*What we find.* No arm with batch statistics was seen to end below LayerNorm. RepBN ends highest, above LayerNorm in the table and above BatchNorm on its card, at BatchNorm's rate; a rate of its own was not searched. PRepBN's mean lies above LayerNorm's:
-in pairs of equal seeds, as on its card, the interval of the five differences excludes 0; taken apart, as in the table, the interval does not. Whether it keeps within 0.01 nats is open. Differences as small as these could change with a finer grid of rates.
+*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss: it is higher than LayerNorm's in the table and higher than BatchNorm's on its card, at BatchNorm's rate. We did not tune the rate for RepBN. PRepBN's mean loss is higher than LayerNorm's.
+In pairs of equal seeds, as on its card, the interval of the five differences excludes 0; without pairs, as in the table, it does not. Whether the difference is less than 0.01 nats is open. Differences as small as these could change with a finer grid of rates.
 
-*Out of range* are the published lengths of training, and divergence at their sizes. The recipe for a Llama was not run.
+The published training lengths, and divergence at the published sizes, are *out of range*. We did not run the recipe for a Llama.
 
 ### Which norms violate causality
 
-BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so during the warm-up alone; after it, $\phi$ comes from earlier steps. Its backward pass divides by the root of the batch's own mean throughout; $\phi$ counts as a constant there, and a running correction stands in for what would flow through it.
+BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so during the warm-up alone. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
 """
 
 # %%
@@ -926,7 +929,7 @@ exact(heard_in[0], tolerance=1e-12).claim(
     "B-power-norm-hears-nobody-after-warm-up",
     "<= 1e-12",
     "After its warm-up PowerNorm's forward pass depends on no other token of the batch.",
-    found="When all other tokens change, PowerNorm's output moves by {during:.2f} in its warm-up and by {mean:.1g} after it, in training mode.",
+    found="When all other tokens change, PowerNorm's output for a token changes by {during:.2f} during its warm-up and by {mean:.1g} after it, in training mode.",
     source="Shen et al. 2020, arXiv 2003.07845, and their code",
     beside={"during": heard_in[10_000]},
 )
@@ -935,8 +938,8 @@ exact(heard_in[0], tolerance=1e-12).claim(
 r"""
 ## Where BatchNorm's gradient grows
 
-In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ a layer; over 48 layers a little more is measured ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation wants independent normal units and a mean over very many examples. So give the same stack noise in
-place of images, and more examples, and look at its layers one group at a time:
+In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we give the same stack noise in
+place of images, and more examples, and measure the growth in one group of layers at a time:
 """
 
 # %%
@@ -962,7 +965,7 @@ def describe_growth(name):
     net, down = follow_down(name, seed)
     below = signal(net, given[name])[0].var(0).mean().item()
     return {
-        "factor per layer, given": name,
+        "growth per layer, with": name,
         "all 48": (down[0] / down[48]) ** (1 / 48),
         "lowest norm": down[0] / down[1],
         "1 / √(2v)": (2 * below) ** -0.5,
@@ -985,8 +988,8 @@ lowest = [np.log(down[0] / down[1] / derived) for down in downs]
 computed(np.divide(lowest, excess)).claim(
     "B-lowest-norm-makes-most-of-the-excess",
     "> 0.5",
-    "For 64 images the lowest of 48 norms makes most of what a gradient grows beyond the derived factor.",
-    found="With 64 images the lowest norm makes {mean:.0%} of the excess over the derived factor (in logarithms); elsewhere a layer's factor is {rest:.3f}.",
+    "For 64 images, the lowest of 48 norms accounts for most of a gradient's growth beyond the derived factor.",
+    found="With 64 images, the lowest norm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). The mean factor per layer elsewhere is {rest:.3f}.",
     source="this book: the input's variance, as derived below",
     beside={
         "rest": fmean((down[1] / down[48]) ** (1 / 47) for down in downs),
@@ -996,17 +999,17 @@ computed(np.divide(lowest, excess)).claim(
 
 # %% [markdown]
 r"""
-In the last two columns all rows are close to the derived factor. With 64 images, chapter 00's setting, the average over all 48 layers lies above it, and over five seeds the lowest norm makes more than half of that excess. With 1,024 images the average is close to the derived factor, above it in some draws and below it in others: the lowest norm adds as much as the layers above lie below. With noise it lies below.
+In the last two columns all rows are close to the derived factor. With 64 images, the setting of chapter 00, the average over all 48 layers is larger, and over five seeds the lowest norm accounts for more than half of the excess. With 1,024 images the average is close to the derived factor, above it in some draws and below it in others: the excess at the lowest norm is as large as the deficit in the layers above. With noise the average is below the derived factor.
 
-*Why?* Higher up, the norm below makes the variance of what a layer's matrix reads: it is $\frac{\pi-1}{2\pi}$ behind the rectifier, and that gives the derived factor. Below the lowest norm stand only its own matrix and the input matrix. With $v$
-the variance over the batch of what the input matrix puts out, the lowest norm, its matrix and its rectifier multiply a gradient by about $1/\sqrt{2v}$, and by a little more where the units' variances differ. By He's rule noise has $v = 2$: its gradient is halved there. Images resemble each other: much of what a unit
-puts out is the same for all, and BatchNorm subtracts that part and divides by the little that is left.
+*Why?* In higher layers the norm below sets the variance of the matrix's input: after the ReLU it is $\frac{\pi-1}{2\pi}$, which gives the derived factor. Below the lowest norm there are only its matrix and the input matrix. Let $v$
+be the variance over the batch of the input matrix's output. Then the lowest norm, its matrix and its ReLU multiply a gradient by about $1/\sqrt{2v}$, and by a little more if the units' variances differ. By He's rule noise has $v = 2$, so its gradient is halved there. Images resemble each other: a large part of a unit's
+output is the same for all images, and BatchNorm subtracts this part and divides by the small rest.
 
 ## Keys that no query selects
 
-A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key that lies inside the convex hull of the others, for it is an average of them. Whether some query does is a linear program: the largest $t$ for which some bounded $q$ has
-$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have one length. If they differ, each is selected by the query that points at it ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
-[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count such keys in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
+A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key inside the convex hull of the others, because it is an average of them. A linear program decides whether some query selects a key: we look for the largest $t$ for which some bounded $q$ has
+$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have the same length. If they differ, each is selected by the query that points in its direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
+[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count keys that no query selects in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
 
 
@@ -1046,7 +1049,7 @@ plots.curves(
     hidden,
     xlabel="dimensions of a key",
     ylabel="share of keys that no query selects",
-    caption="Forty normal keys. Centring takes a dimension away and hides more of them; equal length (ε = 0) frees all: LayerNorm and RMSNorm share the line at 0.",
+    caption="Share of forty normal keys that no query selects, against the dimension of a key. Centring removes a dimension and hides more keys. With keys of equal length (ε = 0) no key is hidden: LayerNorm and RMSNorm share the line at 0.",
 ).named("keys-never-selected")
 
 # %%
@@ -1054,7 +1057,7 @@ computed(hidden["raw"][4]).claim(
     "B-raw-keys-hide",
     "> 0.1",
     "Without a norm some keys are selected by no query.",
-    found="No query selects {mean:.0%} of forty normal keys in four dimensions (centred: {centred:.0%}), {twelve:.0%} in twelve, {many:.0%} of 128 in eight.",
+    found="Of forty normal keys, {mean:.0%} are selected by no query in four dimensions (centred: {centred:.0%}) and {twelve:.0%} in twelve. Of 128 keys in eight dimensions, {many:.0%} are.",
     source="Brody et al. 2023, arXiv 2305.02582",
     published="22 to 45 % before LayerNorm in a trained GPT-2; 32 to 51 % in one whose norms centre and do not scale",
     beside={
@@ -1075,7 +1078,7 @@ exact(unselected, tolerance=0.0).claim(
     "B-a-norm-frees-every-key",
     "<= 0",
     "Without ε, after LayerNorm and after RMSNorm every one of several different keys is selected by some query.",
-    found="Without ε, LayerNorm and RMSNorm leave {mean:.0%} of the keys unselected; with the usual ε LayerNorm leaves up to {usual:.1%} in three dimensions.",
+    found="Without ε, {mean:.0%} of the keys are selected by no query after LayerNorm or RMSNorm. With the usual ε, up to {usual:.1%} are after LayerNorm in three dimensions.",
     source="Brody et al. 2023, arXiv 2305.02582; no point of a sphere is an average of others",
     published="0 % after LayerNorm, in a trained GPT-2 of width 8",
     beside={"usual": max(by_eps)},
@@ -1083,12 +1086,12 @@ exact(unselected, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-*What we find.* Equal *length* frees the keys; centring alone hides more of them. With $\epsilon$ a token of nearly equal entries stays shorter, and can be hidden again; so can keys that are projected to fewer dimensions after the norm. Trained keys were not counted, nor heads of usual width.
+*What we find.* Equal *length* makes every key selectable, whereas centring alone hides more keys. With $\epsilon$ a token of nearly equal entries stays shorter and can be hidden again, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
 
 ## Linear layers and LayerNorm
 
-LayerNorm divides a token by its own deviation, so linear layers with LayerNorm between them are a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* takes the division alone, the projection to a circle, and four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them to the circle, read off $y$.
+LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them are a nonlinear network.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses the division alone, the projection to a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them to the circle, and read off $y$.
 """
 
 # %%
@@ -1100,17 +1103,17 @@ exact(height[:2].min() - height[2:].max()).claim(
     "B-xor-by-a-spherical-projection",
     "> 0.1",
     "A rotation, a flattening onto the line y = ½ and one projection to the circle separate XOR.",
-    found="The two points of one class end at a height of {same:.2f}, those of the other {mean:.2f} below them.",
+    found="After the projection the two points of one class have the height {same:.2f}, and those of the other class are {mean:.2f} lower.",
     source="Exploring the Transformer, part 14, l. 199, after Ni et al. 2024, arXiv 2406.01255",
     beside={"same": height[:2].min().item()},
 )
 
 # %% [markdown]
 r"""
-*One LayerNorm is not enough for rings.* A linear readout behind it asks whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two answers then fills a convex set. A convex set that holds the middle ring holds the inner one, and one that holds the outer ring holds all three.
+*One LayerNorm is not enough for rings.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner one, and one that contains the outer ring contains all three.
 
 Does training find solutions where they exist?
-Two tasks in the plane: three rings, the middle one of the other class (the commoner class alone has two thirds), and 32 points with random labels. Width 8, each depth at its own rate, ten seeds; counted are training points.
+We train networks of width 8 on two tasks in the plane: three rings, of which the middle one is the other class (the more common class has two thirds of the points), and 32 points with random labels. Each depth has a tuned learning rate and ten seeds. We count training points.
 """
 
 # %%
@@ -1141,13 +1144,13 @@ plots.curves(
     reference={f"{task}, no norm": right[task, "no norm", 4].mean for task in tasks},
     logx=True,
     xlabel="LayerNorms between linear layers",
-    ylabel="share of points that are labelled right",
-    caption="Training points. Linear layers and LayerNorm, nothing else. Dotted: linear layers alone, four deep. Three arms trained at the end of our rates: see the table below.",
+    ylabel="training accuracy",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, in networks of linear layers and LayerNorm alone. Dotted lines: four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
 # %%
-columns = ("points right at the highest of seven rates", "at 0.316", "at 1")
+columns = ("accuracy at the highest of seven rates", "at 0.316", "at 1")
 plots.table(
     [
         {
@@ -1166,7 +1169,7 @@ four, none = right["rings", "LayerNorm", 4], right["rings", "no norm", 4]
     "B-ln-net-reads-rings",
     "> 0.2",
     "Linear layers and LayerNorms alone separate rings that linear layers alone do not.",
-    found="Four LayerNorms label {share:.0%} of the rings' training points right, {mean:.2f} more than linear layers alone; in {whole} of {n} runs all points.",
+    found="With four LayerNorms, {share:.0%} of the rings' training points are labelled correctly, a share larger by {mean:.2f} than with linear layers alone. In {whole} of {n} runs all points are.",
     source="Ni et al. 2024, arXiv 2406.01255",
     published="with enough layers any points are labelled in any way",
     beside={
@@ -1183,7 +1186,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
     "B-ln-net-fits-more-with-depth",
     "> 0.05",
     "Of random labels eight LayerNorms between linear layers fit more than one does.",
-    found="Of 32 random labels eight LayerNorms fit {eight:.0%}, one {one:.0%}: {mean:+.2f}.",
+    found="Networks with eight LayerNorms fit {eight:.0%} of 32 random labels, networks with one fit {one:.0%}. As shares they differ by {mean:+.2f}.",
     source="Ni et al. 2024, arXiv 2406.01255",
     published="layers in proportion to the points suffice",
     beside={"eight": eight, "one": one, "second value": "four depths (figure)"},
@@ -1191,8 +1194,8 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that weights exist. Training found them for most points of the rings, in some runs for all, and for a part of the random labels. On both tasks four layers did best in the figure; that eight fit more random labels than one, by the 0.05 we asked for, was not seen. Deep stacks end very differently from seed to seed.
-The table has the arms whose best rate was the highest of seven. For random labels the next rate has a higher loss, yet labels more points right. On rings it has the lower loss, for one LayerNorm and for four. In the figure one LayerNorm on rings labels fewer points right than naming the commoner class would: part of the curve's rise may be our grid of rates.
+*What we find.* The theorem says that suitable weights exist. Training found them for most points of the rings (in some runs for all) and for a part of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
+The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings it gives the lower loss, for one LayerNorm and for four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1200,7 +1203,7 @@ InstanceNorm standardizes each channel of *each image* over its positions. If a 
 
 $$\mathrm{IN}(a\,x + b) = \mathrm{IN}(x) \quad (\epsilon = 0).$$
 
-Contrast and brightness are such $a$ and $b$. In deep features these two numbers carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange them:
+Contrast and brightness are such $a$ and $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
 $\mathrm{AdaIN}(x, s) = \sigma(s)\,\mathrm{IN}(x) + \mu(s)$.
 """
 
@@ -1221,15 +1224,15 @@ moved = changed.abs().max().item()
 exact(max(moved, unlike), tolerance=1e-10).claim(
     "B-instance-norm-drops-two-numbers",
     "<= 1e-10",
-    "InstanceNorm drops a channel's mean and deviation; another image's can be put in their place.",
-    found="A quarter of the contrast and more brightness move InstanceNorm's output by {moved:.1g} at most; AdaIN meets the style's means and deviations up to {unlike:.1g}.",
+    "InstanceNorm removes a channel's mean and standard deviation, and those of another image can replace them.",
+    found="A quarter of the contrast and more brightness change InstanceNorm's output by {moved:.1g} at most. The means and standard deviations of AdaIN's output differ from the style's by {unlike:.1g} at most.",
     source="Exploring the Transformer, part 14; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
     beside={"moved": moved, "unlike": unlike},
 )
 
 # %% [markdown]
 r"""
-What does that bring? Two small CNNs (two convolutions of 8 channels) learn digits at full contrast, and read fainter ones. Five rates each, one seed chooses, five report.
+Does this help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast and test them on fainter ones. For each we choose among five learning rates with one seed and evaluate with five others.
 """
 
 # %%
@@ -1262,7 +1265,7 @@ plots.curves(
     xlabel="contrast of the test digits",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Trained at contrast 1. InstanceNorm's line is flat: its first norm removes contrast, up to ε. At full contrast it reads fewer digits than BatchNorm.",
+    caption="Test accuracy against the contrast of the test digits, for two CNNs trained at contrast 1. InstanceNorm's line is flat, because its first norm removes contrast, up to ε. At full contrast its accuracy is lower than BatchNorm's.",
     provenance=lab.provenance(readers),
 ).named("contrast")
 
@@ -1272,7 +1275,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
     "B-instance-norm-reads-faint-digits",
     "> 0.1",
     "At a quarter of the contrast a CNN with InstanceNorm reads digits that one with BatchNorm misreads.",
-    found="At a quarter of the contrast InstanceNorm reads {instance:.0%} of the digits, BatchNorm {batch:.0%}; at full contrast {full:.0%} and {whole:.0%}.",
+    found="At a quarter of the contrast, {instance:.0%} of the digits are classified correctly with InstanceNorm and {batch:.0%} with BatchNorm. At full contrast {full:.0%} and {whole:.0%} are.",
     source="this book; Exploring the Transformer, part 14: a channel's statistics carry style",
     beside={
         "instance": instance[0.25],
@@ -1286,7 +1289,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
 
 # %% [markdown]
 r"""
-*Why does BatchNorm fail?* Its *running* statistics belong to contrast 1. To test this we change only the statistics: in two untrained networks we take test digits at a quarter of the contrast, or brighter, and measure how far a logit moves.
+*Why does BatchNorm fail?* We suspect its *running* statistics, which were collected at contrast 1. To test this we change only the statistics: in two untrained networks we take test digits at a quarter of the contrast, or brighter, and measure how far a logit moves.
 """
 
 # %%
@@ -1295,7 +1298,7 @@ seen, dim = next(digits.draw(seed))[0], digits.held_out["test"][0][0]
 moved = {}
 for label, norm, own_statistics in (
     ("BatchNorm, running statistics", "batch", False),
-    ("BatchNorm, the test batch's own", "batch", True),
+    ("BatchNorm, statistics of the test batch", "batch", True),
     ("InstanceNorm", "instance", False),
 ):
     torch.manual_seed(seed)
@@ -1309,7 +1312,11 @@ for label, norm, own_statistics in (
 # %%
 plots.table(
     [
-        {"a logit moves by": label, "contrast / 4": contrast, "brightness + 0.3": brightness}
+        {
+            "largest change of a logit, with": label,
+            "contrast / 4": contrast,
+            "brightness + 0.3": brightness,
+        }
         for label, (contrast, brightness) in moved.items()
     ],
     digits=2,
@@ -1320,27 +1327,27 @@ plots.table(
 exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3).claim(
     "B-own-statistics-cancel-contrast",
     "< 1e-3",
-    "With the test batch's own statistics BatchNorm is as blind to a common contrast as InstanceNorm; with running statistics it is not.",
-    found="A quarter of the contrast moves a logit by {mean:.1g} with BatchNorm on the test batch's own statistics, by {running:.1g} on running ones, by {instance:.1g} with InstanceNorm.",
+    "With the statistics of the test batch BatchNorm is as invariant to a common contrast as InstanceNorm; with running statistics it is not.",
+    found="At a quarter of the contrast a logit changes by {mean:.1g} with BatchNorm and the statistics of the test batch, by {running:.1g} with running statistics, and by {instance:.1g} with InstanceNorm.",
     source="the formulas: a common factor leaves both means and deviations; ε breaks it a little",
     beside={"running": running, "instance": instance},
 )
 
 # %% [markdown]
 r"""
-*What we find.* InstanceNorm makes a network blind to contrast, which has a price where contrast is what one wants to know. BatchNorm's arithmetic removes a common contrast, too, if it uses the batch's own statistics; in an untrained network its running statistics alone make the difference. The trained readers were not given their own batch's statistics, and training on several contrasts was not tried.
-Brightness is removed less well, since the zeros around an image stay dark. Neither brightness in a trained network nor style was tested; transfer between pictures is out of range.
+*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network its running statistics alone make the difference. We did not evaluate the trained CNNs with the statistics of the test batch, and did not train on several contrasts.
+Brightness is removed less well, because the zeros around an image stay dark. We tested neither brightness in a trained network nor style. Transfer between pictures is out of range.
 
 ## What is not here
 
 - BatchNorm against LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) with GroupNorm, [also in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn): chapter 01.
 - [Covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape): chapter 00.
-- DyT, [trained](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned): chapter 07. What a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference): shelf D.
+- DyT, [trained](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned): chapter 07. What a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference): appendix D.
 - Measured nowhere in the book: the time that folding saves, PowerNorm in an encoder, whitening in networks, keys of trained models.
 
 ## Exercises
 
-**1 (by hand, 5 minutes).** A channel holds the values $3$ and $-3$, and behind them six zeros of padding ($\varepsilon = 0$). What does BatchNorm make of the 3 without a mask, and what with one? At which share of padding, in values of mean 0, do real values come out three times as large as they should?
+**1 (by hand, 5 minutes).** A channel holds the values $3$ and $-3$, followed by six zeros of padding ($\varepsilon = 0$). What is BatchNorm's output for the 3 without a mask, and with one? At which share of padding, in values of mean 0, are the outputs for real values three times as large as they should be?
 """
 
 # %% tags=["exercise"]
@@ -1416,7 +1423,7 @@ assert check_adain(solved_adain).ok
 
 # %% [markdown]
 r"""
-**3 (open).** Batch noise did not help here. Find a setting in which it does, with both sides at their own rate: fewer digits, a wider net, labels of which some are wrong. Say beforehand what would make you stop.
+**3 (open).** Batch noise did not help here. Find a setting in which it does, with both sides at tuned learning rates: fewer digits, a wider network, or some wrong labels. Write down in advance which result would make you stop.
 
 ## References
 
