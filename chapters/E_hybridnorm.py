@@ -10,27 +10,27 @@
 r"""
 # HybridNorm's tables, again
 
-**Question.** Chapter 06 follows one lead through the HybridNorm paper ([Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), here always its early
+**Question.** Chapter 06 follows one claim of the HybridNorm paper ([Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), here always its early
 version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80 to 307 thousand. What becomes of
 each table and figure at our size?
 
-**In short.** *Arms* are rows trained on the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold), each at a rate of its own; *rung* S has six blocks of width 32, M is twice as wide. [What a claim is](claims.md) explains *not told apart* and the words on cards.
+**In short.** We trained the paper's rows on the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold), the experiment grid that all chapters share, each at a tuned learning rate. Size S has six blocks of width 32, and M is twice as wide. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| the block, and what the paper prints | HybridNorm norms queries, keys and values, and before the feed-forward layer the stream itself; the star's first block has a Pre-Norm more; perplexity on C4, 550M: Pre-Norm 20.30, HybridNorm 20.00, HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements), [chapter 06](06_hybridnorm.ipynb#the-equations) |
-| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | on rung S neither is told apart from Pre-Norm; on M, twice as wide, both end below Pre-Norm; HybridNorm ends below Post-Norm on both, and is not told apart from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| Tables 1 and 2, benchmarks | out of range; whether a lead passes two standard errors of counting depends on how far the two models' answers correlate | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
-| Figures 1, 7 and 8, loss throughout training | both forms are behind Pre-Norm while they learn slowly, and level from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
-| Table 2 and Figure 3, experts | a small mixture on rung S: neither form is told apart from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, first weights | in the paper, one number each, the sign of HybridNorm's lead changes with them; here no start shows it ahead, and from Normal and Xavier's it is behind | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen are arms of rung S; their order goes weakly with that of the published perplexities on C4, within chance; HybridNorm, which is QKV-Post, ends below KC-, QKC- and QKVC-Post, is not told apart from KV- and QK-Post, and on S ends above QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| QK-Post, which diverges there | HybridNorm without the norm on values; out of range: the paper's may diverge at any of 95,367 steps, and in our 3,200 no run at its own rate does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
-| Figure 4, other first blocks | HybridNorm\* is not told apart from HybridNorm, nor are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [shelf C](C_zoo.ipynb#first-blocks) |
-| Table 5, depth | at width 32 Post-Norm is behind Pre-Norm at 6 and 24 blocks, and not told apart from it at 12; a lead of HybridNorm or its star is seen at neither 6 nor 12, and at 24 both end behind Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
-| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even but for its first, and Post-Norm's do not vanish; at step 100 of twelve blocks, tokens of RMS 1, HybridNorm's are more even than Post-Norm's and not told apart from Pre-Norm's; in 29 blocks with small tokens its first block stands out | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| the block, and the printed results | HybridNorm normalizes queries, keys and values and, before the feed-forward layer, the stream itself; HybridNorm\*'s first block has one more Pre-Norm; perplexity on C4, 550M: Pre-Norm 20.30, HybridNorm 20.00, HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements), [chapter 06](06_hybridnorm.ipynb#the-equations) |
+| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | at size S neither is distinguishable from Pre-Norm; at M, twice as wide, both have a lower loss; HybridNorm has a lower loss than Post-Norm at both sizes, and is not distinguishable from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| Tables 1 and 2, benchmarks | out of range; whether an improvement exceeds two standard errors of counting depends on the correlation of the two models' answers | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
+| Figures 1, 7 and 8, loss throughout training | HybridNorm and HybridNorm\* have a higher loss than Pre-Norm while they learn slowly, and an equal one from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
+| Table 2 and Figure 3, experts | a small mixture at size S: neither HybridNorm nor HybridNorm\* is distinguishable from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 3, initialization | in the paper, with one number each, the sign of HybridNorm's improvement changes with the initialization; here no initialization shows a lower loss than Pre-Norm's, and Normal and Xavier's show a higher one | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 4, sixteen placements | all sixteen were trained at size S; their order correlates weakly with that of the published perplexities on C4, within chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| QK-Post, which diverges there | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 no run at its tuned rate diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
+| Figure 4, other first blocks | HybridNorm\*, an embedding norm and another first block are not distinguishable from HybridNorm | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
+| Table 5, depth | at width 32 Post-Norm has a higher loss than Pre-Norm with 6 and 24 blocks, and is not distinguishable from it with 12; no improvement of HybridNorm or HybridNorm\* is detected with 6 or 12, and with 24 both have a higher loss than Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
+| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's and not distinguishable from Pre-Norm's; with 29 blocks and small embeddings HybridNorm's first block has a much larger gradient | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes allow a difference of exponents, and no law: from S to M both forms' losses fall by a larger exponent than Pre-Norm's; to as many parameters in depth by a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Figure 6, scaling | two sizes give a difference of exponents, but no law: from S to M the losses of HybridNorm and HybridNorm\* fall by a larger exponent than Pre-Norm's; with as many parameters added in depth they fall by a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, the mixture's smallest rate with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
@@ -100,11 +100,11 @@ tallest = "smoke" if size == "smoke" else "D24"
 # %%
 PAPER = "Zhuo et al. 2025, arXiv 2503.04598 (early version)"
 THEIRS = {
-    "Table 3": "550M parameters, 400B tokens, one rate for all rows",
-    "Table 4": "550M parameters, 400B tokens, one rate for all rows",
-    "Table 5": "550M and 543M parameters, 400B tokens, one rate for all rows",
-    "Table 2 and Figure 3": "6.9B parameters, 500B tokens, one rate for both rows",
-    "Figure 6": "151M to 1.2B parameters, 200B to 1T tokens, one rate for all sizes",
+    "Table 3": "550M parameters, 400B tokens, one rate",
+    "Table 4": "550M parameters, 400B tokens, one rate",
+    "Table 5": "550M and 543M parameters, 400B tokens, one rate",
+    "Table 2 and Figure 3": "6.9B parameters, 500B tokens, one rate",
+    "Figure 6": "151M to 1.2B parameters, 200B to 1T tokens, one rate",
 }
 locks = {lock.id: lock for lock in read_locks(project_root())}
 
@@ -118,8 +118,8 @@ def count_characters(rung, arm="pre"):
 
 def describe_ours(*rungs, arm="pre"):
     """Say in words how large our models are and what they read."""
-    each = ("{:,} parameters, {:.1f} characters a parameter".format(*count_characters(rung, arm)) for rung in rungs)  # fmt: skip
-    return "; ".join(each) + "; each arm at its own rate"
+    each = ("{:,} parameters, {:.1f} characters for each".format(*count_characters(rung, arm)) for rung in rungs)  # fmt: skip
+    return "; ".join(each) + "; tuned rates"
 
 
 # %%
@@ -146,8 +146,8 @@ def answer(name, where, numbers=None):
 r"""
 ## Table 4: sixteen placements
 
-A row's name has two halves, for attention and for the feed-forward layer ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), appendix E). Letters name what is normed
-*inside* attention, each head by itself: queries Q, keys K, values V, and C, what the head puts out. With $N$ for a norm and $\mathrm{MHA}_\#$ for attention with the norms
+A row's name has two halves, for attention and for the feed-forward layer ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), appendix E). Letters name the tensors that are normalized
+*inside* attention, in each head separately: queries Q, keys K, values V, and the head's output C. With $N$ for a norm and $\mathrm{MHA}_\#$ for attention with the norms
 $\#$ inside:
 
 | name | attention | feed-forward |
@@ -161,7 +161,7 @@ $\#$ inside:
 HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
-The paper gives one number a row, without a spread, and does not say how many runs stand behind it ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)): 550 million parameters, 400 billion tokens, one rate. Here every row is an arm of rung S: three tuning seeds choose its rate, and ten or twenty fresh seeds report. Most forecasts about them were *preregistered* before these seeds had run; each card says which runs existed by then. Where our order agrees, points lie farther right row by row:
+The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate. It gives no spread, and does not say how many runs the number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S: we tuned its rate with three seeds and evaluated it with ten or twenty others. Most forecasts about the rows were *preregistered* before these seeds had run. Each card says which runs existed by then. If our order agrees with the paper's, the points move to the right from row to row:
 """
 
 # %%
@@ -178,7 +178,7 @@ by_paper = sorted(
 plots.dots(
     {f"{name} ({table4[name]['c4']:.2f})": ends[name] for name in by_paper},
     xlabel="test loss here (nats)",
-    caption=f"Rows of Table 4 in the order of the paper, the best at the top; in brackets the published perplexity on C4. Of the rows, {len(on_gpu)} were trained on a GPU, as batched models. QK-Post has none. Of the 15 other rows {len(by_paper)} have reported, and stand here.",
+    caption=f"Test loss at size S for the rows of Table 4, in the order of the published perplexity on C4 (in brackets), the best at the top. {len(on_gpu)} of the rows were trained on a GPU, as batched models. The paper has no number for QK-Post. {len(by_paper)} of the 15 other rows have been evaluated and are shown.",
     provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
 ).named("table-4")  # fmt: skip
 
@@ -187,9 +187,9 @@ for path in sorted((project_root() / "data/bench/hours").glob("*.json")):
     hour = json.loads(path.read_text())
     if arms_again := (hour["control"] or {}).get("arms"):
         print(
-            f"Trained anew on one {hour['who']['device']}, from the seeds that reported on a CPU, "
-            f"{', '.join(arms_again)} end on average at most "
-            f"{max(abs(of['gap']) for of in arms_again.values()):.4f} nats away."
+            f"Trained again on one {hour['who']['device']} with the evaluation seeds of a CPU, the mean losses of "
+            f"{', '.join(arms_again)} change by at most "
+            f"{max(abs(of['gap']) for of in arms_again.values()):.4f} nats."
         )
 
 
@@ -199,17 +199,23 @@ def describe_row(name):
     theirs = table4[name]
     row = {
         "row": name.replace("*", "\\*"),
-        "loss there": theirs["loss"],
-        "C4 there": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
+        "training loss, printed": theirs["loss"],
+        "C4 perplexity, printed": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
     }
     if name not in ends:
-        return {**row, "test here": "waits", "n": 0, "lead over Pre-Norm": "", "seed by seed": ""}
-    row |= {"test here": f"{ends[name].mean:.4f}", "n": len(ends[name])}
+        return {
+            **row,
+            "test loss, ours": "waits",
+            "n": 0,
+            "improvement over Pre-Norm": "",
+            "paired by seed": "",
+        }
+    row |= {"test loss, ours": f"{ends[name].mean:.4f}", "n": len(ends[name])}
     if name == "Pre-Norm":
-        return {**row, "lead over Pre-Norm": "", "seed by seed": ""}
+        return {**row, "improvement over Pre-Norm": "", "paired by seed": ""}
     lead = leads_over_pre[name]
     paired = f"{lead.pair():+z.4f}"
-    return {**row, "lead over Pre-Norm": f"{lead:+z.4f}", "seed by seed": paired}
+    return {**row, "improvement over Pre-Norm": f"{lead:+z.4f}", "paired by seed": paired}
 
 
 leads_over_pre = {
@@ -223,21 +229,21 @@ def name_apart(intervals):
     """Name the rows that lie below and above Pre-Norm, each by its own interval."""
     below = [name for name, (low, _) in intervals.items() if low > 0]
     above = [name for name, (_, high) in intervals.items() if high < 0]
-    return f"below it {', '.join(below) or 'none'}; above it {', '.join(above) or 'none'}."
+    return f"lower loss: {', '.join(below) or 'none'}; higher loss: {', '.join(above) or 'none'}."
 
 
 by_sample = {name: lead.compute_interval() for name, lead in leads_over_pre.items()}
 by_pair = {name: lead.pair().compute_interval() for name, lead in leads_over_pre.items()}
-print(f"Told apart from Pre-Norm, each row by itself: {name_apart(by_sample)}")
-print(f"Seed by seed, which was not what we locked: {name_apart(by_pair)}")
+print(f"Distinguishable from Pre-Norm, each row by its own interval: {name_apart(by_sample)}")
+print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 
 # %% [markdown]
 r"""
-### Does one order go with the other?
+### Does our order agree with the published one?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. The bound that we locked is the one which $\rho$ passes once in forty if fifteen rows stand in an unrelated order. It is too low: Pre-QKV-Post computes what HybridNorm does, and Pre-QKV-Pre what QKV-Pre does, so only thirteen rows are free, and chance reaches farther. The bound for thirteen is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds once in forty times if fifteen rows are in an unrelated order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre the same as QKV-Pre, so only thirteen rows are free, and larger $\rho$ occur by chance. The bound for thirteen is printed below.
 
-For the interval we add to each mean a random error as large as its own, from its runs' scatter and from what its tuning leaves open, two thousand times, and keep the middle 95 %. It takes the published numbers as they are, though each is one run; their noise would widen it. The cards' points leave out one seed of each row.
+For the interval we add a random error to each mean, two thousand times, and keep the middle 95 %. The error is as large as the mean's own: it comes from the standard deviation between runs and from the uncertainty of tuning. The interval takes the published numbers as exact, although each may be a single run. Their noise would widen it. Each point on the cards leaves out one seed of each row.
 """
 
 
@@ -304,10 +310,10 @@ by_loss = float(spearmanr([table4[name]["loss"] for name in by_paper], middle).s
 together = correlate()
 between = together.interval
 print(
-    f"{len(by_paper)} of 15 rows have reported; Spearman's correlation with the published order: "
+    f"{len(by_paper)} of 15 rows have been evaluated. Spearman's correlation with the published order: "
     f"{whole:+.2f} [{between[0]:+.2f}, {between[1]:+.2f}]; with the order of training losses {by_loss:+.2f}. "
-    f"Of shuffles of all fifteen, as thirteen functions, one in forty passes {by_chance:.2f}. "
-    f"Without the second row of each pair: {measure_order(single, [ends[n].mean for n in single]):+.2f}."
+    f"One in forty random orders of all fifteen, as thirteen functions, exceeds {by_chance:.2f}. "
+    f"Without the second row of each function: {measure_order(single, [ends[n].mean for n in single]):+.2f}."
 )
 
 # %%
@@ -319,7 +325,7 @@ together.claim(
     "E-order-of-table-4",
     "> 0",
     "The order of Table 4's rows here goes with the published order.",
-    found="Spearman's correlation of the two orders is {whole:.2f}, with {fewest} seeds or more a row; of unrelated orders every second one is above 0.",
+    found="Spearman's correlation of the two orders is {whole:.2f}, with {fewest} seeds or more per row. Every second random order has one above 0.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "fewest": fewest},
     domain=here,
@@ -328,7 +334,7 @@ together.claim(
     "E-order-of-table-4-beyond-chance",
     "> 0.521",
     "It does so more than one random order of fifteen rows in forty.",
-    found="Spearman's correlation of the two orders is {whole:.2f}; fifteen shuffled rows pass 0.521 once in forty, thirteen shuffled functions {by_chance:.2f}.",
+    found="Spearman's correlation of the two orders is {whole:.2f}. One random order in forty exceeds 0.521 with fifteen rows, {by_chance:.2f} with thirteen functions.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "by_chance": by_chance},
     domain=here,
@@ -338,11 +344,11 @@ together.claim(
 r"""
 ### What the paper concludes from the rows
 
-Of the first group of rows, five ways to norm inside attention, it says that QKV is the most effective; of the second, that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm; of the third, that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each is a difference of two rows. Those of the first and the third group were locked before the runs of the new row.
+The first group of rows has five ways to normalize inside attention, and the paper concludes that QKV is the most effective. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion is a difference of two rows. We preregistered those of the first and the third group before the runs of the new row.
 
-The text of section 4.4 has two slips. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer; the name and appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows: true of the variant, but for a tie in training loss with QKC-Post (2.73). On C4 QKV-Pre (19.96)
-and Pre-QKV-Pre (19.97) lie below HybridNorm (20.00), and QKC-Post is level ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the name and appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
+and Pre-QKV-Pre (19.97) are lower than HybridNorm's (20.00), and QKC-Post's is equal ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -359,7 +365,7 @@ for name, numbers in {
 
 # %% [markdown]
 r"""
-Two sentences stand in the paper's abstract and introduction, and nobody had locked them here: HybridNorm ends below Post-Norm, and below Mix-LN. The third card tests the paper's conclusion from the second group. All three read runs that had been seen.
+Two claims of the paper's abstract and introduction were not preregistered here: HybridNorm is better than Post-Norm, and better than Mix-LN. The third card tests the paper's conclusion from the second group. All three use runs that had been seen.
 """
 
 
@@ -371,8 +377,8 @@ def compare_rows(name, better, worse, printed, where="Table 4"):
     lead.claim(
         name,
         "> 0",
-        f"{better} ends below {worse}.",
-        found="On {rung} {better} ends {apart:.4f} nats {side} {worse}.",
+        f"{better} reaches a lower loss than {worse}.",
+        found="At {rung}, {better}'s loss is {apart:.4f} nats {side} {worse}'s.",
         source=f"{PAPER}, {where}",
         published=f"{printed} (C4 perplexity)",
         beside={"better": better, "worse": worse},
@@ -387,8 +393,8 @@ compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96
 
 # %% [markdown]
 r"""
-**Rows that are one function.** Where queries, keys and values are normed, a norm on what attention reads changes nothing that the block can compute (`06-rows-that-are-one-function`). The paper has
-$20.13$ against $20.00$ for one such pair, $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If the difference is no chance, then a gain that changes no function changes training.
+**Rows that are one function.** If queries, keys and values are normalized, a norm on attention's input does not change the functions that the block can compute (`06-rows-that-are-one-function`). The paper has
+$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If the difference is not due to chance, a gain that changes no function changes training.
 """
 
 # %%
@@ -401,8 +407,8 @@ twins, others = (
 exact(twins).claim(
     "E-table-4-tells-twins-apart",
     "> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
-    "Two rows of Table 4 that are one function are printed farther apart than by rounding.",
-    found="On C4 two pairs of one function lie {mean:.4f} and {others:.4f} nats apart; {closer} of {pairs} pairs of rows lie closer than the first.",
+    "Two rows of Table 4 that compute the same function differ by more than rounding.",
+    found="On C4 the two pairs of rows with the same function differ by {mean:.4f} and {others:.4f} nats. {closer} of {pairs} pairs of rows differ by less than the first.",
     source=f"{PAPER}, Table 4",
     beside={
         "others": others,
@@ -415,9 +421,9 @@ answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexi
 
 # %% [markdown]
 r"""
-**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ in the second half alone, -Post against -Pre. In the paper the stream's norm costs 0.002 and 0.008 nats in two of them, and gains 0.007 in
-the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here they are taken together, with ten seeds a row. The question was locked twice: the first lock had a fourth pair, which does not match, since QK-Post has no norm before attention and Pre-QK-Pre has one.
-The second lock was written before a run of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre had reported; HybridNorm, QKV-Pre and Pre-Norm had been seen.
+**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer, -Post against -Pre. In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and gains 0.007 in
+the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here we average over the three pairs, with ten seeds per row. We preregistered the question twice: the first version had a fourth pair, which does not match, because QK-Post has no norm before attention and Pre-QK-Pre has one.
+The second version was written before any evaluation of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre; HybridNorm, QKV-Pre and Pre-Norm had been seen.
 """
 
 # %%
@@ -439,7 +445,7 @@ if all(len(ends.get(name, ())) >= lock.n for name in six):
         lock.id,
         "> 0",
         lock.said,
-        found="Over three pairs of rows of Table 4 a norm on the stream costs {mean:+.4f} nats; pair by pair {pairs}.",
+        found="Averaged over three pairs of rows of Table 4, a norm on the stream raises the loss by {mean:+.4f} nats; in the single pairs, by {pairs}.",
         source=f"{PAPER}, Table 4",
         beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
         domain=here,
@@ -451,7 +457,7 @@ else:
 r"""
 ### QK-Post, the row without a number
 
-In the paper it diverges, and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so its attention writes at the size of the stream that it reads. Our runs are short, and an arm's own rate is one at which it trains; so they cannot say what the paper saw. At 0.1 its one run predicts letters by their frequencies, whatever stands before them.
+In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so the size of attention's output is proportional to that of the stream. Our runs are short, and a tuned learning rate is one at which the method trains, so they cannot test the paper's observation. At 0.1 the only run of QK-Post predicts letters by their frequencies alone.
 """
 
 # %%
@@ -464,7 +470,7 @@ if "QK-Post" in ends:
         "E-qk-post-diverges",
         ">= 0.5",
         "At its own rate QK-Post diverges.",
-        found="At its own rate {k} of {n} runs of QK-Post diverge; of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
+        found="At the tuned rate {k} of {n} runs of QK-Post diverge. Of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
         source=f"{PAPER}, Table 4",
         published="diverge",
         beside={"all_of_them": fallen.estimate.k},
@@ -475,7 +481,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-HybridNorm's first block reads raw embeddings, and only its feed-forward half has a norm on the stream. The paper tries three other first blocks: HybridNorm\*'s, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are on [shelf C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen.
+HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: HybridNorm\*'s, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen before the claims were written.
 """
 
 
@@ -499,7 +505,7 @@ def differ_from_the_equations():
 exact(differ_from_the_equations(), tolerance=1e-12).claim(
     "E-star-is-the-equation",
     "< 1e-12",
-    "labkit's HybridNorm* is the paper's: its first block, and HybridNorm's from the second on.",
+    "labkit's HybridNorm* has the paper's first block, and HybridNorm's blocks from the second on.",
     found="labkit's first two blocks and the equations differ by {mean:.0e} at most.",
     source=f"{PAPER}, equations 10 and 11",
 )
@@ -513,7 +519,7 @@ compare_rows("E-star-below-pre", "HybridNorm*", "Pre-Norm", "19.85 and 20.30", f
 r"""
 ### Figures 1, 7 and 8: loss throughout training
 
-The paper reads off its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Of our runs each step's training loss is recorded:
+The paper concludes from its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We recorded the training loss at each step of our runs:
 """
 
 
@@ -534,20 +540,20 @@ plots.curves(
         for name, arm in {"HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}.items()
     },
     xlabel="steps done",
-    ylabel="training loss below Pre-Norm's (nats)",
+    ylabel="Pre-Norm's training loss minus theirs (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Training loss on rung S by tenth of the training, each arm at its own rate, below the mean of Pre-Norm's runs. The bars leave out the scatter of that mean.",
+    caption="Mean training loss of Pre-Norm's runs minus the training loss of HybridNorm and HybridNorm*, by tenth of the training, at size S and tuned learning rates. The bars do not include the uncertainty of Pre-Norm's mean.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", "hybrid*"], rung=first, stage="final")),
 ).named("throughout")  # fmt: skip
 
 # %% [markdown]
 r"""
-Not so here: both are behind while they learn slowly, at lower rates than Pre-Norm's, and level from the middle on.
+Our curves differ: at lower learning rates than Pre-Norm's, both methods learn more slowly and have a higher loss at first, and an equal loss from the middle on.
 
 ## Table 3: first weights
 
-The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$; *Megatron* divides what writes to the stream by $\sqrt{2L}$, in $L$ blocks;
-*Depth-Scaled* divides it by $\sqrt{2\ell}$ in block $\ell$. Our lead is best against best from each start. Chapter 06 has the cards of two starts, `06-depth-scaled-lead` and, from Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal weights are the only start from which the paper prints HybridNorm behind. Pre-Norm's perplexity from them is 20.29, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$. *Megatron* divides the matrices that write to the stream by $\sqrt{2L}$, in $L$ blocks, and
+*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal is the only initialization with which the paper prints a higher perplexity for HybridNorm than for Pre-Norm. Pre-Norm's perplexity with it is 20.29, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -562,12 +568,17 @@ theirs = {
 def describe_lead(init):
     """HybridNorm's lead from one initialization, printed and ours."""
     row = {
-        "first weights": init,
-        "lead there, one number": f"{theirs[init]:+.4f}" if init in theirs else "",
+        "initialization": init,
+        "improvement, printed (one number)": f"{theirs[init]:+.4f}" if init in theirs else "",
     }
     arms = {recipe: recipe + starts[init] for recipe in ("pre", "hybrid")}
     if not all(ladder.has_reported(climbed, arm, first) for arm in arms.values()):
-        return row | {"n": 0, "Pre-Norm here": "", "HybridNorm here": "", "lead here": "waits"}
+        return row | {
+            "n": 0,
+            "Pre-Norm, ours": "",
+            "HybridNorm, ours": "",
+            "improvement, ours": "waits",
+        }
     pre, hybrid = (
         climbed.where(arm=arm, rung=first, stage="final").measure("test.loss")
         for arm in arms.values()
@@ -575,9 +586,9 @@ def describe_lead(init):
     return {
         **row,
         "n": min(len(pre), len(hybrid)),
-        "Pre-Norm here": f"{pre.mean:.4f}",
-        "HybridNorm here": f"{hybrid.mean:.4f}",
-        "lead here": f"{ladder.improvement(climbed, arms['hybrid'], arms['pre'])[first]:+z.4f}",
+        "Pre-Norm, ours": f"{pre.mean:.4f}",
+        "HybridNorm, ours": f"{hybrid.mean:.4f}",
+        "improvement, ours": f"{ladder.improvement(climbed, arms['hybrid'], arms['pre'])[first]:+z.4f}",
     }
 
 
@@ -588,8 +599,8 @@ answer("E-hybrid-above-pre-from-normal", "Table 3", "20.44 and 20.29 (C4 perplex
 exact(theirs["Normal"]).claim(
     "E-table-3-lead-turns",
     "< 0",
-    "From one of Table 3's initializations HybridNorm is printed behind Pre-Norm.",
-    found="From Normal weights HybridNorm's published lead is {mean:+.4f} nats, from Depth-Scaled {scaled:+.4f}, from Megatron {megatron:+.4f}; best against best {best:+.4f}.",
+    "With one of Table 3's initializations HybridNorm's printed perplexity is higher than Pre-Norm's.",
+    found="HybridNorm's published improvement over Pre-Norm is {mean:+.4f} nats with Normal, {scaled:+.4f} with Depth-Scaled and {megatron:+.4f} with Megatron weights. With the best initialization of each it is {best:+.4f}.",
     source=f"{PAPER}, Table 3",
     beside={
         "scaled": theirs["Depth-Scaled"],
@@ -602,8 +613,8 @@ exact(theirs["Normal"]).claim(
 r"""
 ## Table 5: depth
 
-With 29 narrower blocks in place of 16 the paper keeps the parameters. Post-Norm is printed with a number at 16 layers and as "diverge" at 29; HybridNorm's perplexity on C4 is printed as 20.00 against Pre-Norm's 20.30 at 16 and as 19.67 against 19.88 at 29
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our directions D and D24 are rung S with 12 and 24 blocks: more blocks, more parameters, as many batches, so fewer characters a parameter. Both use Megatron's weights, and embeddings of RMS 1.
+The paper compares 29 narrower blocks with 16, at nearly the same number of parameters. For Post-Norm it prints a number at 16 layers and "diverge" at 29. HybridNorm's perplexity on C4 is 20.00, Pre-Norm's 20.30, at 16 layers; at 29 they are 19.67 and 19.88
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our variants D and D24 are size S with 12 and 24 blocks: they have more parameters and read as many batches, so fewer characters per parameter. Both use Megatron's weights and embeddings of RMS 1.
 """
 
 # %%
@@ -627,16 +638,16 @@ plots.curves(
     }
     | printed,
     xlabel="blocks",
-    ylabel="test loss below Pre-Norm's (nats)",
+    ylabel="Pre-Norm's test loss minus theirs (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Lead over Pre-Norm by depth; published: one number a point. Post-Norm has no published point at 29 layers: it diverged.",
+    caption="Pre-Norm's test loss minus that of three other placements, against depth. Each published point is a single number. Post-Norm has no published point at 29 layers, because it diverged.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 
 
 # %%
 def describe_depths(name):
-    """Losses by depth: printed, and ours as far as they have reported; a row of a table."""
+    """Losses by depth: printed, and ours as far as they were evaluated; a row of a table."""
     row, arm = {"method": name.replace("*", "\\*")}, {"Pre-Norm": "pre", **compared}[name]
     for layers in (16.0, 29.0):
         theirs = rows5[name, layers]["loss"]
@@ -656,7 +667,7 @@ plots.table([describe_depths(name) for name in ("Pre-Norm", *compared)])
 for depth, rung in blocks.items():
     known = [name for name, leads in deeper.items() if rung in leads]
     print(
-        f"{depth} blocks: {describe_ours(rung)}; beside Pre-Norm: {', '.join(known) or 'none yet'}"
+        f"{depth} blocks: {describe_ours(rung)}; compared with Pre-Norm: {', '.join(known) or 'none yet'}"
     )
 
 # %%
@@ -673,8 +684,8 @@ of_post = [
 deeper["Post-Norm"].only("D").claim(
     "E-post-above-pre-at-12-blocks",
     "< 0",
-    "With twelve blocks Post-Norm ends above Pre-Norm.",
-    found="With twelve blocks Post-Norm ends {apart:.4f} nats {side} Pre-Norm, and {fallen} of its {runs} runs diverge.",
+    "With twelve blocks Post-Norm has a higher loss than Pre-Norm.",
+    found="With twelve blocks Post-Norm's loss is {apart:.4f} nats {side} Pre-Norm's, and {fallen} of its {runs} runs diverge.",
     source=f"{PAPER}, Table 5",
     published="20.43 and 20.30 at 16 layers; diverge at 29",
     beside={"fallen": sum(of_post), "runs": len(of_post)},
@@ -683,7 +694,7 @@ deeper["Post-Norm"].only("D").claim(
 
 # %% [markdown]
 r"""
-With 24 blocks the sign of HybridNorm and of its star is the opposite of the paper's, Post-Norm's is the same. Each arm has a rate of its own here, where the paper has one for all rows. Three seeds tried each arm at several rates, and for this page both forms at one more:
+With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign of the paper's, and Post-Norm's has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more:
 """
 
 # %%
@@ -707,7 +718,7 @@ plots.curves(
     xlabel="learning rate (thousandths)",
     ylabel="validation loss (nats)",
     logx=True,
-    caption="24 blocks: the three tuning seeds at every rate that was tried. Left out: rates at which a seed ends above 2 nats, 0.0056 and 0.01 under Post-Norm, 0.01 under HybridNorm and its star.",
+    caption="Validation loss against learning rate with 24 blocks, for three tuning seeds at every rate that was tried. Rates at which the loss of one seed exceeds 2 nats are left out: 0.0056 and 0.01 for Post-Norm, 0.01 for HybridNorm and HybridNorm*.",
     provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung=tallest, stage="tuning")),
 ).named("depth-rates")  # fmt: skip
 
@@ -721,8 +732,8 @@ behind = deeper["Post-Norm"][tallest]
 own = max(climbed.where(arm="post", rung=tallest, stage="final").by("lr"))
 gap = lower.measure("test.loss").mean - fmean(behind.other)
 print(
-    f"24 blocks, ten seeds: Post-Norm ends {-behind.mean:.4f} nats above "
-    f"Pre-Norm at its own rate, {own:.4f}, and {gap:.4f} at 0.0024."
+    f"24 blocks, ten seeds: Post-Norm's loss is {-behind.mean:.4f} nats above "
+    f"Pre-Norm's at its tuned rate, {own:.4f}, and {gap:.4f} above it at 0.0024."
 )
 
 
@@ -740,8 +751,8 @@ if size != "smoke":  # there one seed tunes, at other rates
     compare_at(0.00316).claim(
         "E-star-above-pre-at-one-rate",
         "> 0",
-        "With 24 blocks HybridNorm* ends above Pre-Norm at HybridNorm*'s own rate, too.",
-        found="With 24 blocks and the three tuning seeds, HybridNorm* ends {mean:+.4f} nats above Pre-Norm at 0.0032, its own rate, and {more:+.4f} at 0.0056, Pre-Norm's.",
+        "With 24 blocks, HybridNorm* has a higher loss than Pre-Norm at HybridNorm*'s tuned learning rate, too.",
+        found="With three seeds, HybridNorm*'s loss minus Pre-Norm's is {mean:+.4f} nats at 0.0032, HybridNorm*'s tuned rate, and {more:+.4f} at 0.0056, Pre-Norm's.",
         source="this shelf, after both had reported",
         beside={
             "more": compare_at(0.00562),
@@ -753,24 +764,24 @@ if size != "smoke":  # there one seed tunes, at other rates
     at_one = [
         f"{compare_at(rate, 'hybrid').mean:+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)
     ]
-    print(f"Plain HybridNorm, the same three seeds, above Pre-Norm: {', '.join(at_one)}.")
+    print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.join(at_one)}.")
 
 # %% [markdown]
 r"""
-So much of both gaps comes with the higher rate, at which Pre-Norm still gains and both forms lose. At the low one, too, both are above Pre-Norm on average, by an amount that three seeds do not tell from zero.
+So much of both gaps comes with the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
 
-Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves letter frequencies. A parabola through that step named a lower rate, at which Post-Norm reported first (the larger gap printed above). The failed seed says nothing of how the loss bends. After that report we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) At twelve blocks it names the old rate and leaves more open: that gap is not told from zero any more. At one rate for all the paper's row comes back in part: at Pre-Norm's own one of Post-Norm's three tuning seeds stays on letter frequencies, and two end far above Pre-Norm's; none diverges.
+Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty, and the gap is no longer distinguishable from zero. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Why these signs differ from the paper's, our runs cannot say. Width, text a parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws tokens small, with which both forms lead on S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)); here tokens have RMS 1, with which the lead of six blocks is seen on M alone. (The forecast for plain HybridNorm at 24 blocks was locked after the star's runs.)
+Our runs cannot say why these signs differ from the paper's. Width, text per parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement at M alone. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
 
 ## A mixture of experts
 
-The paper's second model has 64 small feed-forward layers a block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion at work ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-In all eight benchmarks it leads Pre-Norm, its losses are below Pre-Norm's throughout (Figure 3, with HellaSwag and MMLU), and it is a model of HybridNorm\*, not of plain HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it beside the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
+It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). It is a model of HybridNorm\*, not of HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it with the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
-in Pre-Norm and in HybridNorm alike: the router reads what the norm gives it. So the size of the stream does not reach the router. 
+in Pre-Norm and in HybridNorm alike. The router reads the norm's output, so it does not depend on the size of the stream.
 """
 
 # %% tags=["mechanism"]
@@ -797,15 +808,15 @@ exact(max(change_routing("pre"), change_routing("hybrid")), tolerance=1e-10).cla
     "E-stream-size-does-not-route",
     "< 1e-10",
     "The size of the stream changes no routing weight under Pre-Norm and HybridNorm.",
-    found="With the stream multiplied by 1,000 a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, by up to {bare:.2f} without norms.",
+    found="If the stream is multiplied by 1,000, a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, and by up to {bare:.2f} without norms.",
     source="scale invariance of RMS norm (ε = 0)",
     beside={"bare": change_routing("none")},
 )
 
 # %% [markdown]
 r"""
-On rung S four experts share the parameters of a plain feed-forward layer, and each token uses two. (More parameters would need more text to be ranked by this book's rules.) The weights of the losses that balance the router are the
-paper's, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), Table 7).
+At size S we divide the parameters of a plain feed-forward layer among four experts, of which each token uses two. (A model with more parameters would need more text to be ranked by this book's rules.) The losses that balance the router have the
+paper's weights, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), Table 7).
 """
 
 # %%
@@ -823,23 +834,23 @@ answer(
 
 # %% [markdown]
 r"""
-With five seeds and one that chose the rate, a lead of a hundredth of a nat would not be seen. So the paper's lead with experts is neither shown nor excluded. The forecast that the first lock ascribes to the paper is withdrawn: the paper's mixture is the star.
+With five evaluation seeds and one tuning seed, we could not detect an improvement of a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture is one of HybridNorm\*.
 
 ## Figure 5: gradients, block by block
 
 The paper plots the norm of each layer's gradient at steps 1 and 100. It says that Pre-Norm's gradients explode in deeper models, that Post-Norm's vanish, and that HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.5).
-Section 4.4 starts Pre-Norm from Normal weights and HybridNorm from Megatron's, so two things differ. It names none for Post-Norm, and Table 7 says Megatron for all; so we start Post-Norm from both.
+Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. It names no initialization for Post-Norm, and Table 7 says Megatron for all, so we use both for Post-Norm.
 
-What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so if tokens enter small. HybridNorm divides by the size of a small token *once*, in its first block.
-Post-Norm divides what comes down the skip by $\sqrt{1 + w^2}$ for each write of RMS $w$, and adds what comes down the branch:
+What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so with small embeddings. HybridNorm divides by the size of a small embedding *once*, in its first block.
+Post-Norm divides the gradient on the skip by $\sqrt{1 + w^2}$ for each sublayer output of RMS $w$, and adds the gradient of the branch:
 
 $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot\;\text{gradient above it},$$
 
-where the branch passes a random gradient on at $g$ times its size. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula says: level. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
+where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to be of the 550M model: section 4.1 says so of all analyses, and version 4 counts its layers up to 16. We take 29 blocks, the depth of Table 5's deeper model, where gradients should differ more; sixteen stand beside them. Tokens are drawn at RMS 0.02, which is the paper's rule at a width of 1,024; at the 550M model's it gives $1/\sqrt{2.5\cdot1536} = 0.016$.
+The figure seems to show the 550M model: section 4.1 says this of all analyses, and version 4 counts its layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width it gives $1/\sqrt{2.5\cdot1536} = 0.016$.
 
-The forecasts on the next cards were locked before these runs. When we made them we had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and we locked that as likely. A first gradient has no rate; what is said of step 100 is at one stated rate, not tuned. Intervals are of natural logarithms of ratios.
+The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are those of natural logarithms of ratios.
 """
 
 # %%
@@ -857,9 +868,9 @@ settings = {
     "HybridNorm*": {"model.recipe": "hybrid*", **megatron},
     "Pre-Norm, Megatron": {"model.recipe": "pre", **megatron},
     "Post-Norm, Megatron": {"model.recipe": "post", **megatron},
-    "Pre-Norm, tokens of RMS 1": {"model.recipe": "pre", **large},
-    "Pre-Norm, Megatron, tokens of RMS 1": {"model.recipe": "pre", **megatron, **large},
-    "HybridNorm, tokens of RMS 1": {"model.recipe": "hybrid", **megatron, **large},
+    "Pre-Norm, embeddings of RMS 1": {"model.recipe": "pre", **large},
+    "Pre-Norm, Megatron, embeddings of RMS 1": {"model.recipe": "pre", **megatron, **large},
+    "HybridNorm, embeddings of RMS 1": {"model.recipe": "hybrid", **megatron, **large},
 }
 
 # %%
@@ -879,7 +890,7 @@ def read_profile(record, step):
 plots.by_depth(
     {name: [read_profile(record, 1) for _, record in drawn[name]] for name in four},
     ylabel="norm of the first gradient", xlabel="block", logy=True,
-    caption=f"The first gradient in {sizes.deep} blocks, tokens drawn at RMS 0.02, Pre-Norm and Post-Norm from Normal weights, HybridNorm from Megatron's. Follow each line from right to left, as backpropagation does.",
+    caption=f"Norm of the first gradient against the block, in models of {sizes.deep} blocks with embeddings drawn at RMS 0.02. Pre-Norm and Post-Norm have Normal weights, HybridNorm and HybridNorm* Megatron's. Follow each line from right to left, as backpropagation does.",
     provenance=lab.provenance(begun),
 ).named("figure-5")  # fmt: skip
 
@@ -923,7 +934,7 @@ def describe_profile(arm, part, blocks):
         row |= {
             f"step {step}: second / last": f"{second:.2f}",
             f"step {step}: largest / smallest": f"{whole:.1f}",
-            f"step {step}: the same, first block left out": f"{rest:.1f}",
+            f"step {step}: largest / smallest without the first block": f"{rest:.1f}",
         }
     return row
 
@@ -935,20 +946,20 @@ plots.table(
 
 # %%
 figure5 = f"{PAPER}, section 4.5 and Figure 5"
-both = "Pre-Norm, Megatron, tokens of RMS 1"
+both = "Pre-Norm, Megatron, embeddings of RMS 1"
 drawn["Pre-Norm"].measure(compare_blocks, at=1).claim(
     "E-pre-norm-amplifies-at-29-blocks",
     "> 0",
     "At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
-    found="Pre-Norm's second block has {ratio:.2f} times the last one's first gradient; from Megatron's weights {megatron:.2f}, with tokens of RMS 1 {large:.2f}, with both {both:.2f}.",
+    found="Pre-Norm's second block has {ratio:.2f} times the first gradient of its last, {megatron:.2f} times with Megatron's weights, {large:.2f} with embeddings of RMS 1, and {both:.2f} with both.",
     source=figure5,
     published="gradient explosion in deeper models",
     beside={
         "ratio": measure_ratio("Pre-Norm", compare_blocks),
         "megatron": measure_ratio("Pre-Norm, Megatron", compare_blocks),
-        "large": measure_ratio("Pre-Norm, tokens of RMS 1", compare_blocks),
+        "large": measure_ratio("Pre-Norm, embeddings of RMS 1", compare_blocks),
         "both": measure_ratio(both, compare_blocks),
-        "second value": "tokens of RMS 1",
+        "second value": "embeddings of RMS 1",
         "control": "Megatron's weights",
         "last step": "step 1 alone",
     },
@@ -959,7 +970,7 @@ drawn["Post-Norm"].measure(compare_blocks, at=1).claim(
     "E-post-norm-diminishes-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
-    found="Under Post-Norm the second block's first gradient is {ratio:.2f} times the last one's, {later:.2f} times at step 100; from Megatron's weights {megatron:.2f} times.",
+    found="Post-Norm's second block has {ratio:.2f} times the gradient of its last at step 1 ({megatron:.2f} times with Megatron's weights) and {later:.2f} times at step 100.",
     source=figure5,
     published="vanishing gradients, at steps 1 and 100",
     beside={
@@ -967,7 +978,7 @@ drawn["Post-Norm"].measure(compare_blocks, at=1).claim(
         "megatron": measure_ratio("Post-Norm, Megatron", compare_blocks),
         "later": measure_ratio("Post-Norm", compare_blocks, sizes.last),
         "control": "Megatron's weights",
-        "last step": "judged at step 1; step 100, at one rate, stands beside it",
+        "last step": "judged at step 1; step 100 is at one rate",
     },
 )
 
@@ -977,7 +988,7 @@ pre, hybrid = (drawn[arm].measure(measure_range, at=1) for arm in ("Pre-Norm", "
     "E-hybrid-even-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
-    found="Largest over smallest first gradient of a block: {hybrid:.1f} under HybridNorm, {pre:.1f} under Pre-Norm; without first blocks {hybrid_rest:.1f} and {pre_rest:.1f}.",
+    found="The largest first gradient of a block is {hybrid:.1f} times the smallest under HybridNorm and {pre:.1f} times under Pre-Norm; without the first blocks, {hybrid_rest:.1f} and {pre_rest:.1f} times.",
     source=figure5,
     published="a well-balanced gradient flow",
     beside={
@@ -996,14 +1007,14 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
     "E-hybrid-first-block-stands-out",
     "> 0.693",
     "At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
-    found="HybridNorm's first block has {ratio:.1f} times the first gradient of its median block; with tokens of RMS 1 {large:.2f}, in HybridNorm* {star:.1f}, its second {second:.1f}.",
+    found="HybridNorm's first block has {ratio:.1f} times the first gradient of its median block, and {large:.2f} times with embeddings of RMS 1. HybridNorm*'s first block has {star:.1f} times, its second {second:.1f} times.",
     source=figure5,
     beside={
         "ratio": measure_ratio("HybridNorm", stand_out),
-        "large": measure_ratio("HybridNorm, tokens of RMS 1", stand_out),
+        "large": measure_ratio("HybridNorm, embeddings of RMS 1", stand_out),
         "star": measure_ratio("HybridNorm*", stand_out),
         "second": math.exp(second.mean),
-        "second value": "tokens of RMS 1",
+        "second value": "embeddings of RMS 1",
         "control": "HybridNorm*",
         "last step": "step 1 alone",
     },
@@ -1011,12 +1022,12 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
 
 # %% [markdown]
 r"""
-At step 1, then:
+At step 1 we find:
 
-- **Pre-Norm**: gradients grow towards the first blocks. How far depends on weights and on how large tokens enter; from Megatron's weights and with tokens of RMS 1 they are nearly level (table).
-- **Post-Norm**: with the paper's gated layers gradients do not vanish; from Megatron's small writes they are level. A hundred steps later they fall on the way down, as published. With ReLU they fall at once, which the formula does not predict.
-- **HybridNorm**: with small tokens its blocks are even but for the first, which divides by their size. With tokens of RMS 1 all blocks are even, and from the same weights so are Pre-Norm's. So at step 1 the difference that the paper shows is made by weights and embeddings, not by the recipe alone.
-- **HybridNorm\***: it keeps that gradient in the first block, and its second has one too.
+- **Pre-Norm**: gradients grow towards the first blocks. How far they grow depends on the weights and on the size of the embeddings; with Megatron's weights and embeddings of RMS 1 they are nearly equal (table).
+- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. A hundred steps later they shrink on the way down, as published. With ReLU they shrink at step 1 already, which the formula does not predict.
+- **HybridNorm**: with small embeddings all blocks have even gradients except the first, which divides by the embeddings' size. With embeddings of RMS 1 all blocks are even, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
+- **HybridNorm\***: the first block still has a large gradient, and so has the second.
 """
 
 # %% tags=["mechanism"]
@@ -1041,7 +1052,7 @@ inside = {  # of a feed-forward layer, all of one width: what it makes of a = Gx
     "gate, ReLU": lambda a, b: a.relu() * b,
     "gate alone": lambda a, b: a * b,
     "ReLU": lambda a, b: a.relu(),
-    "ReLU less its mean": lambda a, b: a.relu() - a.relu().mean(-1, keepdim=True),
+    "ReLU minus its mean": lambda a, b: a.relu() - a.relu().mean(-1, keepdim=True),
     "linear": lambda a, b: a / math.sqrt(2),
 }
 
@@ -1077,35 +1088,35 @@ plots.table([
 computed([pass_on(i) for i in lab.seeds(5)]).claim(
     "E-gated-layer-passes-on-more-than-it-writes",
     "in [1.3, 1.5]",
-    "For a gated feed-forward layer g is √2 times w.",
-    found="A fresh gated layer passes a random gradient on {mean:.2f} times as large as it writes.",
+    "An untrained gated layer multiplies a random gradient by √2 times its output's RMS over its input's.",
+    found="The layer multiplies a random gradient by {mean:.2f} times its output's RMS over its input's.",
     source="derived above: degree 2",
     predicted=math.sqrt(2),
 )
 falls["ReLU"].claim(
     "E-post-norm-diminishes-with-relu",
     "< 0",
-    "With ReLU Post-Norm's second block has a smaller first gradient than its last, in 29 blocks.",
-    found="With ReLU at the gate's width Post-Norm's second block has {ratio:.2f} times the last one's first gradient; less its mean {centred:.2f}, linear {linear:.2f}.",
+    "At step 1 of 29 blocks with ReLU, Post-Norm's second block has a smaller gradient than its last.",
+    found="With ReLU, Post-Norm's second block has {ratio:.2f} times the first gradient of its last, {centred:.2f} times with ReLU minus its mean, {linear:.2f} times with linear layers.",
     source="this shelf, after the card on Post-Norm had been read",
     beside={
         "ratio": math.exp(falls["ReLU"].mean),
-        "centred": math.exp(falls["ReLU less its mean"].mean),
+        "centred": math.exp(falls["ReLU minus its mean"].mean),
         "linear": math.exp(falls["linear"].mean),
         "second value": "five other layers",
-        "control": "ReLU less its mean",
+        "control": "ReLU minus its mean",
         "last step": "step 1 alone",
     },
 )
 
 # %% [markdown]
 r"""
-All six layers have one width and read one batch; Post-Norm's runs above read five. With the two degree-1 layers that have no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A reason, found afterwards, untested: that mean makes tokens alike. Attention writes what they share at full size, and averages a random gradient out.
+All six layers have one width and read one batch, whereas Post-Norm's runs above read five. With the two degree-1 layers whose output has no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens alike: attention then passes on their common part at full size, but averages out a random gradient.
 """
 
 # %% [markdown]
 r"""
-**At step 100** rates matter, so we look at runs of the ladder, each arm at its own rate, with tokens of RMS 1 and Megatron's weights for all:
+**At step 100** the learning rate matters, so we use the ladder's runs, with a tuned rate for each method, embeddings of RMS 1 and Megatron's weights for all:
 """
 
 # %%
@@ -1125,7 +1136,7 @@ first_over_last = ", ".join(
 plots.by_depth(
     profiles,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
-    caption=f"Step 100 on the ladder, {ladder.RUNGS[deepest].depth} blocks, each arm at its own rate. The first block's gradient over the last one's: {first_over_last}.",
+    caption=f"Norm of the gradient at step 100 against the block, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The gradient of the first block divided by that of the last: {first_over_last}.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
 ).named("step-100")  # fmt: skip
 
@@ -1150,12 +1161,12 @@ for other, name in (
 
 # %% [markdown]
 r"""
-With twelve blocks and tokens of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, where tokens enter at RMS 0.02 and all share one rate, step 100 says the opposite of all blocks and the same of all but the first: HybridNorm's first block stands out there, too (table). In sixteen blocks it is the less even one without its first block as well. Pre-Norm's do not explode at twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
+With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's over all blocks (its first block stands out there, too) and more even without the first block (table). In sixteen blocks they are less even without the first block as well. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
 
 ## Appendix A: two lemmas and a theorem
 
-The paper explains HybridNorm's stability by one head, which writes $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
-How large is the derivative of $H$ by each matrix? Lemma A.1 writes the four derivatives out for Pre-Norm, Lemma A.2 for QKV-norm. Both stand in `labkit.attention.jacobians`, and autograd agrees:
+The paper explains HybridNorm's stability by one attention head, whose output is $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
+How large is the derivative of $H$ by each matrix? Lemma A.1 gives the four derivatives for Pre-Norm, Lemma A.2 for QKV-norm. Both are implemented in `labkit.attention.jacobians`, and autograd agrees:
 """
 
 
@@ -1183,22 +1194,22 @@ def furthest(normed):
 exact(furthest(normed=False), tolerance=1e-10).claim(
     "E-lemma-a1",
     "< 1e-10",
-    "Lemma A.1 gives the derivatives that autograd gives.",
+    "The derivatives of Lemma A.1 agree with autograd's.",
     found="The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.",
     source=f"{PAPER}, Lemma A.1",
 )
 exact(furthest(normed=True), tolerance=1e-10).claim(
     "E-lemma-a2",
     "< 1e-10",
-    "Lemma A.2 gives the derivatives that autograd gives.",
+    "The derivatives of Lemma A.2 agree with autograd's.",
     found="The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.",
     source=f"{PAPER}, Lemma A.2",
 )
 
 # %% [markdown]
 r"""
-From the lemmas follow bounds (Theorem A.3), printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. That bounds nothing: a larger $X$ lowers the bound and leaves the derivatives
-as they are. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With that $\sigma$, for $s$ tokens:
+Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This is not a bound: a larger $X$ lowers it and leaves the derivatives
+unchanged. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is correct and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With that $\sigma$, for $s$ tokens:
 
 | derivative by | early version | corrected |
 | --- | --- | --- |
@@ -1207,11 +1218,11 @@ as they are. Version 4 takes the smallest singular value of $W$, and replaces th
 | $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
 
 The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets $d$ directions through at most). No constant inside the $\mathcal O(\cdot)$ saves the row: the lost factor grows with $d_k$.
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets $d$ directions through at most). No constant inside the $\mathcal O(\cdot)$ repairs the row, because the lost factor grows with $d_k$.
 
-The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, sends some $x$
-to zero, so they say nothing about a model with several heads.
-For two tokens and $d_k = d$ the corrected bounds are reached: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first. (With one token the derivatives by $W_Q$ and $W_K$ are 0.) The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms; it holds. What the gradient itself does: [chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients).
+The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, maps some $x$
+to zero, so these rows say nothing about a model with several heads.
+For two tokens and $d_k = d$ the corrected bounds are reached: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first head. (With one token the derivatives by $W_Q$ and $W_K$ are 0.) The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms. It is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
 """
 
 
@@ -1263,8 +1274,8 @@ rows = {n: max(of[n] for of in random) for n in random[0]}
 exact(max(rows.values()), tolerance=0.3).claim(
     "E-corrected-bounds-hold",
     "<= 1.000001",
-    "No derivative exceeds its corrected bound.",
-    found="Over 100 random heads the derivatives by W_Q, W_K, W_V and W_O reach {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} of their bounds at most.",
+    "No derivative of a head under QKV-norm exceeds its corrected bound.",
+    found="Over 100 random heads, the derivatives by W_Q, W_K, W_V and W_O are at most {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} times their bounds.",
     source="this shelf, after Zhuo et al. 2025, Theorem A.3",
     beside=rows,
 )
@@ -1274,7 +1285,7 @@ exact(min(reached.values()), tolerance=1e-6).claim(
     "E-corrected-bounds-are-reached",
     ">= 0.999999",
     "With d = d_k = 16 and two tokens none of the four corrected bounds can be lowered.",
-    found="In two chosen heads those by W_Q, W_K, W_V and W_O reach {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} of theirs.",
+    found="In two chosen heads, the derivatives by W_Q, W_K, W_V and W_O are {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} times their bounds.",
     source="this shelf",
     beside=reached,
 )
@@ -1309,7 +1320,7 @@ exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).clai
     "E-theorem-a3-holds-elsewhere",
     "<= 1.000001",
     "The early version's other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
-    found="Over 100 random heads no derivative reaches more than {mean:.2f} of its printed bound, under Pre-Norm or QKV-norm, the value row left out.",
+    found="Over 100 random heads, no derivative exceeds {mean:.2f} times its printed bound, under Pre-Norm or under QKV-norm (there without the derivative by W_V).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version, Theorem A.3, equations 26 to 30, 32 and 33; σ of W, and d_k ≤ sd for W_O",
 )
 
@@ -1318,15 +1329,15 @@ exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).clai
 r"""
 ## Figure 6: a scaling law
 
-The paper trains Pre-Norm and HybridNorm\* in four sizes (version 4 has the star, which our text of the early version has lost), and says that the latter's loss is lower and scales better; no exponent is printed ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
+The paper trains Pre-Norm and HybridNorm\* in four sizes (version 4 has the star, which our text of the early version has lost), and says that HybridNorm\*'s loss is lower and scales better, without an exponent ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
 
 $$\mathcal L(n) = E + A\,n^{-\alpha}$$
 
-for $n$ parameters has three unknowns. Two sizes give $\alpha$ only for an $E$ that somebody chose:
+for $n$ parameters has three unknowns. Two sizes give $\alpha$ only for a chosen $E$:
 
 $$\alpha(E) = \frac{\ln(\mathcal L_1 - E) - \ln(\mathcal L_2 - E)}{\ln n_2 - \ln n_1}.$$
 
-And a size should be the only thing that changes. In the paper the tokens change, too:
+And only the size should change. In the paper the number of tokens per parameter changes, too:
 """
 
 # %%
@@ -1335,8 +1346,8 @@ shares = {n: tokens / n for n, tokens in points.items()}
 exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
     "> 2",
-    "The four sizes of Figure 6 differ twofold in the tokens that they read a parameter.",
-    found="The four sizes read {low:,.0f} to {high:,.0f} tokens a parameter: a factor of {mean:.1f}, not in the order of size.",
+    "The four sizes of Figure 6 differ more than twofold in tokens read per parameter.",
+    found="The four sizes read {low:,.0f} to {high:,.0f} tokens per parameter. They differ by a factor of {mean:.1f}, and not in the order of size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
@@ -1351,7 +1362,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Every size that the ladder has, each arm at its own rate, about 20 characters a parameter. With width, window and steps change as well, and the window of text makes a part of the fall.",
+    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. The window of text and the number of steps change with the width, and a part of the fall comes from the window.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1384,11 +1395,11 @@ def describe_exponent(name):
     row, plain = {"recipe": name.replace("*", "\\*")}, name == "Pre-Norm"
     leads = {} if plain else ladder.improvement(climbed, scaled[name])
     for rung in climbs[:2]:
-        row[f"lead on {rung}"] = "" if plain else f"{leads[rung]:+z.4f}"
+        row[f"improvement at {rung}"] = "" if plain else f"{leads[rung]:+z.4f}"
     for floor in (0, 0.5, 0.9):
         row[f"exponent, E = {floor:g}"] = f"{find_exponent(name, floor):.3f}"
         above = "{:+.4f} [{:+.4f}, {:+.4f}]".format(*compare_exponents(name, floor))
-        row[f"above Pre-Norm's, E = {floor:g}"] = "" if plain else above
+        row[f"minus Pre-Norm's, E = {floor:g}"] = "" if plain else above
     return row
 
 
@@ -1413,7 +1424,7 @@ def claim_steeper(id, name):
         id,
         "> 0",
         f"From rung S to M {name}'s loss falls by a larger exponent than Pre-Norm's.",
-        found="From S to M {name}'s exponent is {mean:+.4f} above Pre-Norm's {own:.3f} for E = 0, {other:+.4f} above {floored:.3f} for E = 0.9.",
+        found="From S to M {name}'s exponent minus Pre-Norm's is {mean:+.4f} for E = 0 (Pre-Norm: {own:.3f}) and {other:+.4f} for E = 0.9 (Pre-Norm: {floored:.3f}).",
         source=f"{PAPER}, section 4.6 and Figure 6",
         published="superior scaling properties, of HybridNorm*",
         beside={
@@ -1442,16 +1453,16 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference says that the lead, as a share of what is above the floor, is larger on M than on S. It is one of growth in width, window and steps: grown to about as many parameters in depth alone, both forms have the smaller exponent (printed above). It does not say that it would go on: two points show no bend.
+A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. It is a result about growth in width, window and steps together: when models grow to about as many parameters in depth alone, HybridNorm and HybridNorm\* have the smaller exponent (printed above). It does not say that the trend would continue, because two points show no curvature.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
 The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, its mixtures 64.95 (Pre-Norm) and 66.12 (HybridNorm\*) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
-What can be computed is the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
+But we can compute the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
-where $r$ is the correlation of two models' answers to the same questions, which was not published. Numbers of questions are those of the splits that the released code evaluates on ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which takes the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)); which of the two made the tables cannot be told, so both stand below. Each score is taken as one count of right answers, which many are not (second card).
+where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions of the splits that the released code evaluates on ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, which many are not (second card).
 """
 
 # %%
@@ -1513,8 +1524,8 @@ plots.table([
 exact(max(odds.values())).claim(
     "E-benchmark-averages-are-within-two-errors",
     f"< {2 / math.sqrt(2):.4f}",
-    "No average of Tables 1 and 2 leads by two standard errors of counting, unless answers correlate by more than a half.",
-    found="The largest lead is {mean:.1f} standard errors if answers are unrelated ({less:.1f} with ARC's validation splits), and passes two if they correlate by {needed:.2f} ({more:.2f}).",
+    "No average of Tables 1 and 2 exceeds Pre-Norm's by two standard errors of counting, unless answers correlate by more than a half.",
+    found="The largest difference is {mean:.1f} standard errors for unrelated answers ({less:.1f} with ARC's validation splits), and exceeds two if answers correlate by {needed:.2f} ({more:.2f}).",
     source=f"{PAPER}, Tables 1 and 2; numbers of questions: the released code at f0dd605, and Gu et al. 2024, arXiv 2406.08446",
     published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
     beside={
@@ -1543,25 +1554,25 @@ copa = [score for task, score in odd if task == "copa"]
 exact(len(odd)).claim(
     "E-benchmark-scores-are-no-counts",
     "> 0",
-    "Some scores of Tables 1 and 2 are not those of one evaluation of one model: so many questions cannot give them.",
-    found="{mean:.0f} of {cells} cells are no whole number of either split's questions, among them COPA's {dense:.2f} % and {mixed:.2f} % of a hundred.",
+    "Some scores of Tables 1 and 2 cannot come from one evaluation of one model on the benchmark's number of questions.",
+    found="{mean:.0f} of {cells} cells are no whole number of either split's questions, among them COPA's {dense:.2f} % and {mixed:.2f} % of a hundred questions.",
     source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
     beside={"cells": len(cells), "dense": copa[0], "mixed": copa[1]},
 )
 
 # %% [markdown]
 r"""
-If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Runs have an error of their own, and the tables give no spread.
+If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Training runs add an error, for which the tables give no spread.
 
-Of single tasks the text calls BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two are more than two errors of counting, COPA is less than one, and none of the three of Table 2 is two. All eight signs agree in Table 2. If questions were the only noise, a fair coin would do that once in 128 (either way); but the eight scores share one run on each side, so a better seed does it, too. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight its variant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two are more than two errors of counting, COPA's is less than one, and none of the three of Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ## Tables 6 and 7: the settings
 
-Table 7 stands beside our settings in chapter 06 ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices a feed-forward layer) and keys and values for fewer heads, a block has
+Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices per feed-forward layer) and keys and values for fewer heads, a block has
 
 $$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
 
-weights, for $e$ experts. Do the rows count up to their names, and the mixture to the 6.9 billion of the text?
+weights, for $e$ experts. Do the rows have as many parameters as their names say, and the mixture the 6.9 billion of the text?
 """
 
 
@@ -1583,19 +1594,19 @@ as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in 
 exact(max(off.values())).claim(
     "E-table-6-counts-up",
     "< 0.01",
-    "Four dense models of Table 6 count up to their names, and the mixture to the text's 6.9 billion, within a hundredth.",
-    found="Four dense models match their names and the mixture its 6.9 billion within {mean:.1%}; the sixth has {printed:.2f} billion as printed, {coded:.2f} as coded.",
+    "Four dense models of Table 6 have the parameters of their names, and the mixture the text's 6.9 billion, within a hundredth.",
+    found="Four dense models match their names, and the mixture its 6.9 billion, within {mean:.1%}. The sixth has {printed:.2f} billion as printed and {coded:.2f} as coded.",
     source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
     beside={"printed": as_printed / 1e9, "coded": as_coded / 1e9},
 )
 
 # %% [markdown]
 r"""
-Text (1.27 billion) and table (9192) agree; the name (1.2B) fits the released code (8192). Which model was trained we cannot tell ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Table 7's smallest rate of the mixture, 5e-5, is not a tenth of 4e-4, as the dense model's is and as the released configuration has it ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+The text (1.27 billion) and the table (9192) agree, and the name (1.2B) agrees with the released code (8192). We cannot tell which model was trained ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of 4e-4. In the dense model and in the released configuration it is a tenth ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
 
 ## What is not here
 
-HybridNorm's block line by line, its pseudo-code and its rivals on the ladder: [chapter 06](06_hybridnorm.ipynb). QK-Norm alone: [chapter 04](04_qk_norm.ipynb). Norms on the first block and Mix-LN: [shelf C](C_zoo.ipynb). Nobody measured here: any benchmark, robustness to noise, and a mixture with more parameters than its dense twin.
+HybridNorm's block line by line, its pseudo-code and comparisons with other recipes: [chapter 06](06_hybridnorm.ipynb). QK-Norm alone: [chapter 04](04_qk_norm.ipynb). Norms on the first block and Mix-LN: [appendix C](C_zoo.ipynb). We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
 
 ## Exercises
 
@@ -1620,7 +1631,7 @@ Subtract $E$ from both losses, take logarithms, divide the differences.
 </details>
 <details><summary>Solution</summary>
 
-$\alpha(0) = \ln(1.4/1.2)/\ln 4 \approx 0.111$; $\alpha(0.8) = \ln(0.6/0.4)/\ln 4 \approx 0.292$. The same two losses: the exponent is chosen with the floor.
+$\alpha(0) = \ln(1.4/1.2)/\ln 4 \approx 0.111$; $\alpha(0.8) = \ln(0.6/0.4)/\ln 4 \approx 0.292$. The same two losses give both exponents, so the choice of the floor decides the exponent.
 
 </details>
 
@@ -1688,7 +1699,7 @@ check_head(my_head)
 r"""
 <details><summary>Hint</summary>
 
-A covariance of values and keys is largest when both take two opposite values, half of the time each. When does the projection in $\partial N(q)/\partial q$ take nothing away?
+A covariance of values and keys is largest when both take two opposite values, half of the time each. When does the projection in $\partial N(q)/\partial q$ remove nothing?
 
 </details>
 """
@@ -1703,14 +1714,14 @@ assert check_head(solved_head).ok
 r"""
 <details><summary>Solution</summary>
 
-Let $a$ be the weights of token $i$. A change $dq$ of its normed query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
+Let $a$ be the weights of token $i$. A change $dq$ of its normalized query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
 covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by Cauchy and Schwarz $\|C\|_F \le d_k$. The norm's derivative is
-$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection makes no Frobenius norm larger. Together with $dq = dW_Q^\top x_i$ the row $i$ has at most
+$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection does not increase a Frobenius norm. Together with $dq = dW_Q^\top x_i$ the row $i$ has at most
 $\|W_O\|_2\,d_k\,\|x_i\|/\|q_i\| \le d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$, since $\|W_Q^\top x\| \ge \sigma_{\min}\|x\|$ for $d_k \ge d$. Sum the squares over $s$ tokens. $\square$
 
 </details>
 
-**4 (open).** In both tables COPA, with a hundred questions, makes more of the variance of an average of eight than any other benchmark. How should eight benchmarks of different size be averaged, if one wants to tell two models apart? What does that average no longer say?
+**4 (open).** In both tables COPA, with a hundred questions, contributes more to the variance of an average of eight than any other benchmark. How should eight benchmarks of different size be averaged, if one wants to distinguish two models? What does that average no longer say?
 """
 
 # %% tags=["exercise"]
