@@ -10,8 +10,8 @@
 r"""
 # Skips before norms
 
-**Question.** In 2015 more layers made a network worse, on its own training data. Highway and residual networks mended that.
-Can depth hurt a network that could copy a shallower one, which shortcuts mend it, and how much of the mending needs a norm?
+**Question.** In 2015 more layers made a network worse, on its own training data. Highway and residual networks solved this problem.
+Can depth hurt a network that could copy a shallower one, which shortcuts remove the damage, and how much of that needs a norm?
 
 **In short.**
 
@@ -19,19 +19,19 @@ Can depth hurt a network that could copy a shallower one, which shortcuts mend i
 | --- | --- | --- |
 | can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids, yes: the gradient goes, though outputs keep their size; what tells inputs apart goes too. At the first step of the 56 layers below they do not occur | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
-| degradation | without skips 56 layers fit worse than 20, with BatchNorm and without; in four times the steps still by as much with BatchNorm, by less without norms; identity skips with BatchNorm remove most of that cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
+| vanishing gradients | through sigmoids, yes: the gradient vanishes, though outputs keep their size, and so do the differences between inputs. At the first step of the 56 layers below gradients do not vanish | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| degradation | without skips 56 layers fit worse than 20, with BatchNorm and without; after four times the steps the gap is as large with BatchNorm, and smaller without norms; identity skips with BatchNorm remove most of the cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | must there be a norm? | no: skips with small branches remove the cost as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
-| highways | 56 layers train without norms if the gates begin at $b = -6$, hardly from $b = -2$ | [Highways](A_skips.ipynb#highways) |
-| ResNet v1 or v2 | both train; v2 ends lower here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
-| other shortcuts | gates on shortcut and branch end below the identity, a gate on the shortcut alone above; halved, dropped and projected ones hardly start | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
+| highways | 56 layers train without norms if the gates start at $b = -6$, and hardly if they start at $b = -2$ | [Highways](A_skips.ipynb#highways) |
+| ResNet v1 or v2 | both train; v2 reaches the lower loss here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
+| other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | from Xavier's rule the first gradients overflow; with small branches they train for 200 steps | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
-| the largest rate that trains | perceptrons on digits: without norms it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips no trend is seen | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
+| the largest learning rate that trains | perceptrons on digits: without norms it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips we detect no trend | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
 | singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
-| answers read off early | on digits nearly all are settled after a quarter of the depth, and most that still change turn right; in text they change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
-| skips and masks | no leak of later tokens; but where a mask hides a token from itself, the skip shows it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
+| early readout (logit lens) | on digits nearly all answers are settled after a quarter of the depth, and most that still change become correct; in text they change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
+| skips and masks | later tokens do not leak; but if a mask hides a token from itself, the skip reveals it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
 
-A *layer* is one hidden matrix; a *residual step* has two and a skip around both: 56 layers are 28 steps. Losses are in nats, natural logarithms. [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
+A *layer* is one hidden matrix. A *residual step* has two layers and a skip around both, so 56 layers are 28 steps. Losses are in nats (natural logarithms). [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
 """
 
 # %% tags=["parameters"]
@@ -84,13 +84,13 @@ r"""
 ## A network built by hand
 
 One layer is "sufficient to represent any function given enough capacity", says *Exploring the Transformer*, part 14. The theorem says less. One hidden layer, if it is wide enough, comes as close as you
-like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, even one with jumps, as long as it is no polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit a block
-does so for any integrable function, in the integral of the absolute error ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build one: give the stream two channels, $x$ and $y$, and start $y$ at $f(0)$. Each block leaves $x$ alone and
+like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, even one with jumps, as long as it is no polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit per block
+does this for any integrable function, in the integral of the absolute error ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build one: give the stream two channels, $x$ and $y$, and start $y$ at $f(0)$. Each block leaves $x$ as it is and
 adds one bent line to $y$:
 
 $$y \leftarrow y + c_k\,\mathrm{relu}(x - t_k), \qquad t_k = \tfrac kn .$$
 
-Choose each $c_k$ as the change of slope at $t_k$, and $y$ joins the points $f(t_k)$ by lines. On pieces of length $h = \frac1n$ that misses $f$ by at most $h^2\max|f''|/8$. The same sum is
+Choose each $c_k$ as the change of slope at $t_k$, and $y$ joins the points $f(t_k)$ by lines. On pieces of length $h = \frac1n$ the error is at most $h^2\max|f''|/8$. The same sum is
 one layer of $n$ units.
 """
 
@@ -125,7 +125,7 @@ drawn["sin 2πx"] = [dict(zip(at.tolist(), wave(at).tolist(), strict=True))]
 plots.panels(
     {"y": drawn},
     xlabel="x",
-    caption="A wave, and two residual networks that nobody trained. Each block after the first adds one bend at most; the one at x = ½ adds none, for the wave is straight there.",
+    caption="A wave, and two residual networks built by hand that approximate it. Each block after the first adds at most one change of slope. The block at x = ½ adds none, because the wave is straight there.",
 ).named("built-by-hand")
 
 # %%
@@ -134,8 +134,8 @@ bound = (2 * pi) ** 2 / (8 * blocks**2)
 exact((lay_hinges(wave, blocks)(at) - wave(at)).abs().max()).claim(
     "A-hinges-fit-a-wave",
     f"<= {bound:.6f}",
-    "A residual network of 64 blocks with one unit each fits a wave to a stated error.",
-    found="{blocks} residual blocks of one unit miss sin 2πx by {mean:.5f} at most; the bound is {bound:.5f}.",
+    "A residual network of 64 blocks with one unit each approximates sin 2πx within the bound of linear interpolation.",
+    found="{blocks} residual blocks of one unit approximate sin 2πx with an error of {mean:.5f} at most. The bound is {bound:.5f}.",
     source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
     beside={"blocks": blocks, "bound": bound},
 )
@@ -146,12 +146,12 @@ Nothing here says that *training* would find these weights.
 
 ## The largest stretch is a bound
 
-Part 7 of *Transformer Anatomy* lets a signal grow by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: $1.01$ at each of 96 layers makes
-$1.01^{96} \approx 2.6$. As an equation that is wrong:
+Part 7 of *Transformer Anatomy* says that a signal grows by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: $1.01$ at each of 96 layers gives
+$1.01^{96} \approx 2.6$. This is not an equation but a bound:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
-Both sides are equal only where the input of each layer lies along a direction that this layer stretches most. Four rows of 96 matrices of spectral norm $1.01$:
+Both sides are equal only if the input of each layer points in a direction that this layer stretches most. We compare four rows of 96 matrices of spectral norm $1.01$:
 """
 
 
@@ -187,9 +187,9 @@ plots.by_depth(
     logy=True,
     start=0,
     reference={"bound": 1.01**96},
-    caption="Four rows of matrices with the same spectral norm. Orthogonal ones stretch every vector alike and meet the bound. Random ones stretch one direction most, and the signal "
-    "rarely lies along it. One matrix repeated, as in a recurrent net, in the end grows by the size of its largest eigenvalue. "
-    "For a symmetric matrix that is the spectral norm, so once the signal has turned into its best direction it grows at the bound's rate; for a large random one it is about half of it.",
+    caption="Length of a signal against the number of matrices, for four rows of matrices with the same spectral norm. Orthogonal matrices stretch every vector alike and reach the bound. Random matrices stretch one direction most, and the signal "
+    "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal in the end grows by the absolute value of its largest eigenvalue. "
+    "For a symmetric matrix this is the spectral norm, so once the signal has turned into the best direction it grows at the bound's rate. For a large random matrix it is about half of the spectral norm.",
 ).named("stretch")
 
 # %%
@@ -197,7 +197,7 @@ exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
     "A-spectral-norm-bounds-growth",
     "< 1e-20",
     "A spectral norm of 1.01 is a bound, not a gain: random matrices of that norm shrink a signal to nothing.",
-    found="Of the bound, random matrices reach {mean:.0e}, one symmetric matrix {shared:.2f}, orthogonal ones {turned:.3f}.",
+    found="As a share of the bound, the signal's length is {mean:.0e} with random matrices, {shared:.2f} with one symmetric matrix and {turned:.3f} with orthogonal ones.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="spectral norm 1.01 means growth like 1.01 to the power L",
     beside={
@@ -208,11 +208,11 @@ exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
 
 # %% [markdown]
 r"""
-A random row is predicted by its gain, the root mean square of the stretch over all directions ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
+The gain of a matrix, the root mean square of the stretch over all directions, predicts the growth in a random row ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
 
 ## Gradients that vanish: sigmoids
 
-*Exploring the Transformer*, part 14, counts vanishing gradients among the troubles of depth. In linear layers the size of the signal goes with it: both pass the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Through sigmoids the size stays: the slope is ¼ at most, and outputs lie around ½. What differs from input to input vanishes all the same:
+*Exploring the Transformer*, part 14, counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Through sigmoids the slope is ¼ at most, but the size stays, because outputs lie around ½. The differences between inputs vanish nevertheless:
 """
 
 
@@ -241,14 +241,14 @@ computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).cla
     "A-sigmoid-layers-vanish",
     "< -10",
     "Through many sigmoid layers gradients vanish though outputs keep their size.",
-    found="Through 48 sigmoid layers the gradient falls to 10^{mean:.0f}, outputs keep an RMS of {size:.2f} and differ by {spread:.0e}; through tanh {of_tanh:.1f}.",
+    found="Through 48 sigmoid layers the gradient falls to 10^{mean:.0f} of its size, while outputs keep an RMS of {size:.2f} and differ by {spread:.0e} between inputs. Through tanh the gradient is multiplied by {of_tanh:.1f}.",
     source="Exploring the Transformer, part 14, l. 16",
     beside={
         "size": fmean(rms for _, rms, _ in faded),
         "spread": fmean(spread for *_, spread in faded),
         "of_tanh": fmean(ratio for ratio, *_ in tanh),
         "control": "tanh",
-        "last step": "first weights alone",
+        "last step": "at initialization alone",
     },
 )
 
@@ -256,8 +256,8 @@ computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).cla
 r"""
 ## Deeper, and worse on its own training data
 
-[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the 56 had the higher *training* error. So it is no overfitting, nor a lack of
-capacity: set 36 layers to $W = I$, and because $\mathrm{relu}(Ix) = x$ for what a rectifier has put out, the deep network *is* the shallow one. With BatchNorm a copy also needs a gain and a shift that undo the norm: exact in evaluation, nearly so in training, where each batch has its own statistics. *Exploring the Transformer*, part 14, reports that such a network was worse. No: the copies are an argument, and nobody trained them. What did worse had started from random weights.
+[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
+capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer*, part 14, reports that such a network was worse. This is not so: the copies are an argument, and nobody trained them. The network that was worse had started from random weights.
 """
 
 
@@ -286,15 +286,15 @@ exact(moved["none"]).claim(
     "A-deeper-holds-the-shallow",
     "<= 0",
     "A deeper plain network can compute exactly what a shallower one does.",
-    found="Copying layers, put on top of a plain network, move no logit: {mean:g} at most; with BatchNorm, in evaluation, {normed:.0e}.",
+    found="Copying layers on top of a plain network change a logit by {mean:g} at most. With BatchNorm, in evaluation, they change one by {normed:.0e} at most.",
     source="He et al. 2016a, arXiv 1512.03385, section 1",
     beside={"normed": moved["batch"]},
 )
 
 # %% [markdown]
 r"""
-Does training fail in our networks, too? Perceptrons on handwritten digits, first weights by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), SGD with momentum, 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps starts at $\frac1{\sqrt S}$ of its size. One seed chooses each design's
-rate out of seven, by its loss on validation digits, and five others report; the cards below judge the training loss. For the ResNets two more seeds judge the best rate and its neighbours, until the best lies between two others. We added that after five seeds had been seen, hence *not preregistered* on the cards of this race.
+Does training fail in our networks, too? We train perceptrons on handwritten digits, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), by SGD with momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps starts at $\frac1{\sqrt S}$ of its size. For each design we choose
+among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below judge the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best lies between two others. We added this after we had seen five seeds, hence *not preregistered* on the cards of this comparison.
 """
 
 # %%
@@ -368,7 +368,7 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Training loss, each network at its own rate. Without skips the deeper network ends far above the shallower one; with skips, a little above.",
+    caption="Training loss against step for two networks without skips and two with skips, each at its tuned learning rate. Without skips the deeper network's final loss is far higher than the shallower one's. With skips it is a little higher.",
     provenance=lab.provenance(*final.values()),
 ).named("deeper-is-worse")
 
@@ -378,10 +378,10 @@ plots.table(
         {
             "design": name,
             "layers": depth,
-            "own rate": f"{own[f'{name}, {depth} layers']['train.lr']:g}",
+            "tuned rate": f"{own[f'{name}, {depth} layers']['train.lr']:g}",
             "training loss": measure_own(name, depth, fit).mean,
             "test loss": measure_own(name, depth).mean,
-            "digits read right": measure_own(name, depth, "test.accuracy").mean,
+            "test accuracy": measure_own(name, depth, "test.accuracy").mean,
         }
         for name in designs
         for depth in (low, high)
@@ -399,7 +399,7 @@ cost["plain, BatchNorm"].claim(
     "A-deeper-plain-fits-worse",
     "> 0.3",
     "With BatchNorm and without skips, the deeper network fits its own training data worse.",
-    found=f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
+    found=f"With BatchNorm, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low}.",
     source=figures,
     published=printed,
     beside={**at_the_end, "second value": "without BatchNorm"},
@@ -410,7 +410,7 @@ cost["plain"].claim(
     "A-deeper-bare-fits-worse",
     "> 0.1",
     "Without norms and without skips, too, the deeper network fits its own training data worse.",
-    found=f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} on their training data.",
+    found=f"Without norms, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low}.",
     source=figures,
     published=printed,
     beside={**at_the_end, "second value": "with BatchNorm"},
@@ -421,7 +421,7 @@ cost["ResNet v1"].claim(
     "A-depth-costs-skips-nothing",
     "< 0.1",
     "With skips, the deeper network ends less than 0.1 nats above the shallower one on its own training data.",
-    found=f"ResNet v1: {high} layers end {{mean:.3f}} nats above {low} on their training data.",
+    found=f"In ResNet v1, the training loss of {high} layers is {{mean:.3f}} nats higher than that of {low}.",
     source="this book: a bound of 0.1 nats",
     beside={**at_the_end, "second value": "four times the steps (below)"},
 )
@@ -436,8 +436,8 @@ def share_saved(skips, bare):
 combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
     "A-skips-cut-the-cost-of-depth",
     "> 0.5",
-    "Skips alone, put into a network with BatchNorm, take away most of the cost of depth.",
-    found=f"Of the rise in training loss from {low} to {high} layers with BatchNorm, skips take away {{mean:.0%}}.",
+    "Skips alone, put into a network with BatchNorm, remove most of the cost of depth.",
+    found=f"Skips remove {{mean:.0%}} of the rise in training loss from {low} to {high} layers with BatchNorm.",
     source=figures,
     published=printed,
     beside=at_the_end,
@@ -448,18 +448,18 @@ combine(share_saved, cost["skips, small branches"], cost["plain"]).claim(
     "A-small-branches-cut-the-cost",
     "> 0.5",
     "Without norms, skips with small branches take away most of the cost of depth.",
-    found=f"Of the rise in training loss from {low} to {high} layers without norms, skips with small branches take away {{mean:.1%}}.",
+    found=f"Skips with small branches remove {{mean:.1%}} of the rise in training loss from {low} to {high} layers without norms.",
     source="this book",
     beside=at_the_end,
 )
 
 # %% [markdown]
 r"""
-Without skips depth costs much, with BatchNorm and without. With identity skips and BatchNorm it costs little, not nothing: the third card's interval lies above zero and reaches past its bound, while in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). That card's sentence was locked as "no worse" first, and re-worded to what its criterion asks when our runs showed a small cost. The fourth card's networks differ in the skip alone.
+Without skips depth costs much, with BatchNorm and without. With identity skips and BatchNorm it costs little, but not nothing: the third card's interval lies above zero and reaches past its bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks of the fourth card differ in the skip alone.
 
-And no norm is needed: small branches take away the cost as well. Without them, from He's rule, skips explode ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
+And no norm is needed: small branches remove the cost as well. Without small branches, with He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* gives it as the paper's conclusion that networks do not easily learn the identity. The paper offers that as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? Four times the steps. The deep plain networks have a rate of their own, the one of several at which three tuning seeds have the lowest *training* loss; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen their gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
+*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
 """
 
 # %%
@@ -495,9 +495,9 @@ earlier = lab.run(Experiment(long, {"arm": by_validation, "seed": five})).by("ar
 for name in retuned:
     shallow, deep = (patient[f"{name}, {depth} layers"].measure(fit) for depth in (low, high))
     print(
-        f"{name}: at 0.001, which one seed's loss on validation digits chose, {high} layers end "
-        f"{(earlier[name].measure(fit) - shallow).mean:.2f} nats above {low}; "
-        f"at {longer[f'{name}, {high} layers']['train.lr']:g}, {(deep - shallow).mean:.2f}"
+        f"{name}: at 0.001, the best rate by one seed's loss on validation digits, the loss of {high} layers is "
+        f"{(earlier[name].measure(fit) - shallow).mean:.2f} nats higher than that of {low}; "
+        f"at {longer[f'{name}, {high} layers']['train.lr']:g}, {(deep - shallow).mean:.2f} nats higher"
     )
 
 # %%
@@ -511,8 +511,8 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Without skips, but with BatchNorm, the deep network stays a little below guessing: at "
-    f"{len(ends)} rates the tuning seeds end on average between {min(ends):.2f} and {max(ends):.2f} nats. Without norms its loss falls on.",
+    caption="Training loss against step for networks without skips, over four times the steps. With BatchNorm the loss of the deep network stays only a little below guessing: at "
+    f"{len(ends)} rates the mean final loss of the tuning seeds is between {min(ends):.2f} and {max(ends):.2f} nats. Without norms the loss of the deep network continues to fall.",
     provenance=lab.provenance(*patient.values()),
 ).named("four-times-the-steps")
 
@@ -529,14 +529,14 @@ def measure_long_cost(name):
 
 
 patiently = {"last step": "the last 20 batches", "second value": "a quarter of the steps"}
-own_rate = f"{high} layers at a rate of their own, {low} at that of a quarter of the steps"
+own_rate = f"{high} layers at a rate tuned for these steps, {low} at that of a quarter of the steps"
 
 # %%
 measure_long_cost("plain, BatchNorm").claim(
     "A-deeper-plain-stays-behind",
     "> 0.3",
     "With BatchNorm and without skips, the deeper network still fits its own training data worse after four times the steps.",
-    found=f"With BatchNorm, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
+    found=f"With BatchNorm, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low} after {long.train.steps:,} steps. After a quarter of the steps it is {{before:.2f}} nats higher.",
     source=figures,
     published=printed,
     beside={"before": cost["plain, BatchNorm"], **patiently, "control": own_rate},
@@ -547,7 +547,7 @@ measure_long_cost("plain").claim(
     "A-deeper-bare-stays-behind",
     "> 0.1",
     "Without norms and without skips, too, the deeper network still fits its own training data worse after four times the steps.",
-    found=f"Without norms, {high} plain layers end {{mean:.2f}} nats above {low} after {long.train.steps:,} steps; without more steps {{before:.2f}}.",
+    found=f"Without norms, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low} after {long.train.steps:,} steps. After a quarter of the steps it is {{before:.2f}} nats higher.",
     source="this book; with BatchNorm, He et al. 2016a, arXiv 1512.03385",
     beside={"before": cost["plain"], **patiently, "control": own_rate},
 )
@@ -558,7 +558,7 @@ left.claim(
     "A-deeper-skips-fit-better",
     "< 0",
     "With skips and four times the steps, the deeper network has the lower training loss.",
-    found=f"ResNet v1 after {long.train.steps:,} steps: {high} layers end {{apart:.3f}} nats {{where}} {low} on their training data.",
+    found=f"In ResNet v1, the training loss of {high} layers after {long.train.steps:,} steps is {{apart:.3f}} nats {{where}} that of {low}.",
     source=figures,
     published="with skips the deeper network has the lower training error",
     beside={"where": "above" if left.mean > 0 else "below", **patiently},
@@ -589,15 +589,15 @@ for name in retuned:
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network is all but stuck: at no rate tried does its training loss come far below guessing. Without norms it is late: it has caught up most of the way, and is still behind. At the first step gradients do not vanish in either (printed above): without norms those of the first and the last hidden matrix are alike, behind BatchNorm they *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). Later steps were not looked at. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) looked at those of their plain networks with BatchNorm, found them healthy, and call vanishing unlikely. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
+With BatchNorm the deep network hardly learns: at no rate that we tried is its training loss far below guessing. Without norms it is late: most of the gap has closed, but its loss is still higher. At the first step gradients do not vanish in either network (printed above). Without norms those of the first and the last hidden matrix are alike, and with BatchNorm gradients *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did for their plain networks with BatchNorm, found healthy gradients, and call vanishing unlikely. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
 
 ## Highways
 
-Shortcuts are older than these networks: *Exploring the Transformer*, part 14, traces them to *factor-centering decomposition*, which trains a linear path beside a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+Shortcuts are older than these networks: *Exploring the Transformer*, part 14, traces them to *factor-centering decomposition*, which trains a linear path next to a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ is a layer without skip, $T = 0$ a copy. With $T$ near 0 the *transform gate* is closed and the shortcut open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed, where $T$ is 1. The bias $b$ starts at $-2$, so where $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. That has not quite "the same layers", as their locked sentences say: a rectifier follows *every* matrix.
+$T = 1$ is a layer without skip, $T = 0$ a copy. With $T$ near 0 the *transform gate* is closed and the shortcut open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. This network does not quite have "the same layers", as the preregistered sentences say: in it a ReLU follows *every* matrix.
 """
 
 # %%
@@ -605,14 +605,14 @@ $T = 1$ is a layer without skip, $T = 0$ a copy. With $T$ near 0 the *transform 
     "A-highway-needs-no-norm",
     "> 0.5",
     "At depth a highway, without norms, ends far below the same layers without its gates.",
-    found=f"A highway of {high} layers with b = −2 ends {{apart:.2f}} nats {{side}} a plain network as deep; neither has a norm.",
+    found=f"Without norms, the test loss of a highway of {high} layers with b = −2 is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
     source="this book: gates that begin at b = −2, whatever the depth",
     beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
 )
 
 # %% [markdown]
 r"""
-The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The paper's authors chose the bias together with the rate, so the card is no evidence against them. With $b = -6$ the path carries $0.9975^{28} \approx 0.93$:
+The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The paper's authors tuned the bias together with the learning rate, so the card is no evidence against them. With $b = -6$ the path carries $0.9975^{28} \approx 0.93$:
 """
 
 # %%
@@ -624,7 +624,7 @@ ends = measure_tuned(found, sought)
     "A-closed-highway-needs-no-norm",
     "> 0.5",
     "With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
-    found=f"With b = −6 a highway of {high} layers ends at {{closed:.2f}} nats, {{apart:.2f}} {{side}} a plain network as deep.",
+    found=f"With b = −6 the test loss of a highway of {high} layers is {{closed:.2f}} nats, {{apart:.2f}} {{side}} that of a plain network of the same depth.",
     source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
     published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
     beside={
@@ -636,13 +636,13 @@ ends = measure_tuned(found, sought)
 
 # %% [markdown]
 r"""
-A highway's wiring alone does not do it in 400 steps. With $b = -2$ its loss is higher than the plain network's, in all five seeds. Many first choices are right, with little confidence; the share of digits read differs by less than the seeds scatter. The loss still falls at the end, but at the next rate up the run diverges. With $b = -6$ it trains, with no norm in it.
+A highway's architecture alone is not enough in 400 steps. With $b = -2$ its loss is higher than the plain network's, in all five seeds. It predicts many digits correctly, but with little confidence: the accuracies differ by less than their standard deviation between seeds. The loss is still falling at the end, but at the next higher rate the run diverges. With $b = -6$ the highway trains, without a norm.
 
 ## ResNet v1 and v2
 
 $$\text{v1:}\quad x \leftarrow \mathrm{relu}\big(x + N(f(x))\big), \qquad \text{v2:}\quad x \leftarrow x + f\big(\mathrm{relu}(N(x))\big).$$
 
-In v1 a rectifier stands on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) nothing does; norm and rectifier are in the branch ("pre-activation"). What v2 gains grows with depth: 6.61 to 6.37 % error at 110
+In v1 there is a ReLU on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) there is nothing on it; norm and ReLU are in the branch ("pre-activation"). The improvement of v2 grows with depth: 6.61 to 6.37 % error at 110
 layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
 """
 
@@ -651,7 +651,7 @@ layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
     "A-v2-ends-below-v1",
     "> 0",
     "At depth ResNet v2 ends below v1.",
-    found=f"At {high} layers ResNet v2 ends {{apart:.3f}} nats {{side}} v1.",
+    found=f"With {high} layers ResNet v2's test loss is {{apart:.3f}} nats {{side}} v1's.",
     source="He et al. 2016b, arXiv 1603.05027, Table 3 (CIFAR-10)",
     published="1,001 layers: 4.92 against 7.61 % error; 110 layers: 6.37 against 6.61 %",
     beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
@@ -659,11 +659,11 @@ layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
 
 # %% [markdown]
 r"""
-On digits v1 is behind already at 20 layers ([table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)), and by more at 56.
+On digits v1 has the higher loss already with 20 layers ([table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)), and by more with 56.
 
 ## What may stand on the shortcut
 
-[He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all ended behind the identity's 6.61 % error on CIFAR-10 (Table 1). *Exploring the Transformer*, part 14, makes of it: beyond 100 layers identity shortcuts are "the
+[He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all had a higher error on CIFAR-10 than the identity's 6.61 % (Table 1). *Exploring the Transformer*, part 14, concludes that beyond 100 layers identity shortcuts are "the
 only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
 
 | name | shortcut $h(x)$ | factor $k(x)$ |
@@ -675,7 +675,7 @@ only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) 
 | halved | $x/2$ | ½ |
 | half dropped | dropout of $x$ | 1 |
 
-These are labkit's steps:
+We compare labkit's steps with these equations:
 """
 
 
@@ -711,7 +711,7 @@ exact(max(apart.values()), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-Now 110 layers with each, 200 steps, each at its own rate, with $b = -6$. The second column has the paper's names and errors, in the best setting ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third needs no training: the gradient of the first matrix over that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$, so that gradient should vanish. It grows, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
+Now we train 110 layers with each shortcut for 200 steps, at tuned learning rates, with $b = -6$. The second column has the paper's names and errors, in the best setting ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third column needs no training: it is the gradient of the first matrix divided by that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$, so the gradient should vanish. It grows, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
 """
 
 # %%
@@ -759,10 +759,10 @@ plots.table(
             f"{sizes.tall} layers": name,
             "in the paper (CIFAR-10)": " ".join(in_paper[name]),
             "gradient, first/last": f"{first_over_last(replace(tall.model, step=step)):.1g}",
-            "own rate": f"{chosen[name]['train.lr']:g}",
+            "tuned rate": f"{chosen[name]['train.lr']:g}",
             "training loss": ended[name].measure(fit).mean,
-            "test loss, runs that end": float(np.nanmean(loss[name].values)),
-            "digits read right": accuracy[name].mean,
+            "test loss, runs that did not diverge": float(np.nanmean(loss[name].values)),
+            "test accuracy": accuracy[name].mean,
             "diverged": str(ended[name].count(lambda record: record.diverged_at is not None)),
         }
         for name, (step, _) in shortcuts.items()
@@ -776,7 +776,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-gated-shortcut-ends-above-identity",
     "> 0",
     "At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
-    found=f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with both gated.",
+    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with both gated.",
     source=f"{table}; Exploring the Transformer, part 14",
     published="8.70 against 6.61 % error",
     beside=when,
@@ -787,7 +787,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-shortcut-gate-ends-above-identity",
     "> 0",
     "At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
-    found=f"At {sizes.tall} layers the network with identity shortcuts ends {{apart:.2f}} nats {{side}} the one with gated shortcuts.",
+    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with a gate on the shortcut.",
     source=table,
     published="6.91 against 6.61 % error",
     beside=when,
@@ -799,7 +799,7 @@ combine(min, *behind).claim(
     "A-three-shortcuts-read-fewer-digits",
     "> 0.1",
     "At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
-    found=f"At {sizes.tall} layers the best of the three still reads {{mean:.2f}} of the digits fewer than the identity.",
+    found=f"With {sizes.tall} layers the accuracy of the best of the three shortcuts is {{mean:.2f}} lower than with the identity, as a share of the digits.",
     source=table,
     published="12.35 % error, failed, and 12.22 %, against 6.61 %",
     beside=when,
@@ -807,13 +807,13 @@ combine(min, *behind).claim(
 
 # %% [markdown]
 r"""
-So "the only effective method" fails here, in perceptrons of 110 layers: gated on shortcut *and* branch, the network ends below ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. The gate on the shortcut *alone*, next to the identity in the paper, ends far above it here. ResNet v2 was not tried, and the seed that chose the identity's rate did better than the five that report.
+So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, which in the paper is close to the identity, the loss is far higher here. We did not try ResNet v2, and the identity's tuning seed did better than the five evaluation seeds.
 
-No rate that we tried lets halved or half-dropped shortcuts learn in 200 steps, and projected ones hardly do; half-dropped ones were best at the lowest rate, hence the third card's "not seen". In the paper two of the three train. So our table says that these fail to start, not which shortcut is better. Halved ones stay at guessing in training; in the test BatchNorm uses running averages, and the losses lie above guessing. Dropping half of the stream and doubling the rest makes it grow. The first losses lie far above guessing; but so do those of the identity, which trains. Why the dropped ones do not come down, we did not find.
+At no rate that we tried do networks with halved or half-dropped shortcuts learn in 200 steps, and with projected ones they hardly do. The best rate for half-dropped ones was the lowest, hence the third card's "not seen". In the paper two of the three train. So our table says that these networks fail to start learning, not which shortcut is better. With halved shortcuts the training loss stays at guessing; in the test BatchNorm uses running averages, and the losses are higher than guessing. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than guessing, but so are those of the identity, which trains. We did not find out why the losses with half-dropped shortcuts do not fall.
 
 ## Ninety-six blocks without a norm
 
-"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", says part 7 of *Transformer Anatomy*; it might need a rate of $10^{-5}$ or less. That depends on how the weights are drawn. In models of width 64 we read the gradient of the *last* feed-forward matrix before the first update. It is the error from above times the signal from below. That error is bounded, so only the signal can make the gradient explode. *Smaller weights* draws every matrix with the deviation $1/\sqrt{2.5\,d}$, as the HybridNorm paper does, here about a third below Xavier's rule in attention and output head. *Small branches* does so, too, and divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks, as Megatron-LM does.
+"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", says part 7 of *Transformer Anatomy*; it might need a learning rate of $10^{-5}$ or less. This depends on the initialization. In models of width 64 we measure the gradient of the *last* feed-forward matrix before the first update. It is the error from above times the signal from below. The error is bounded, so only the signal can make the gradient explode. *Smaller weights* draws every matrix with the standard deviation $1/\sqrt{2.5\,d}$, as the HybridNorm paper does, here about a third less than Xavier's rule in attention and output head. *Small branches* does the same and divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks, as Megatron-LM does.
 """
 
 # %%
@@ -850,8 +850,8 @@ plots.curves(
     ylabel="first gradient of the last matrix",
     logx=True,
     logy=True,
-    caption="Transformers at their first step, by depth. Without norms, from Xavier's rule, the line bends upwards even on two "
-    "logarithmic axes, as an exponential does. Smaller weights bend it less. Small branches keep it level. With Pre-Norm it even falls: the last norm divides by a stream that has grown.",
+    caption="First gradient of the last feed-forward matrix against the number of blocks, in transformers at their first step. Without norms, with Xavier's rule, the line curves upwards even on two "
+    "logarithmic axes, as an exponential does. It curves less with smaller weights and is level with small branches. With Pre-Norm it even falls, because the last norm divides by a stream that has grown.",
     provenance=lab.provenance(gradients),
 ).named("first-gradient-by-depth")
 
@@ -866,8 +866,8 @@ def measure_growth(arm):
 measure_growth("no norm").claim(
     "A-gradient-explodes-without-norms",
     "> 1.3",
-    "Without norms, from Xavier's rule, the last gradient grows by more than 1.3 times a block, on average from the shallowest model to the deepest.",
-    found="A block multiplies the last gradient by {mean:.2f} on average; from smaller weights by {smaller:.2f}, with small branches by {small:.3f}, with Pre-Norm by {normed:.3f}.",
+    "Without norms, with Xavier's rule, the first gradient of the last feed-forward matrix grows by a factor of more than 1.3 per block, on average from the shallowest model to the deepest.",
+    found="On average, a block multiplies the gradient of the last matrix by {mean:.2f} with Xavier's rule, by {smaller:.2f} with smaller weights, by {small:.3f} with small branches and by {normed:.3f} with Pre-Norm.",
     source="this book: variances add",
     beside={
         "smaller": measure_growth("no norm, smaller weights"),
@@ -878,7 +878,7 @@ measure_growth("no norm").claim(
 
 # %% [markdown]
 r"""
-So how the signal grows depends on the first weights. What of training? Ninety-six blocks of width 16, with 16 tokens of text. By Xavier's rule already the first gradients overflow, and in some draws the first loss as well:
+So the growth of the signal depends on the initialization. Does this hold for training, too? We build ninety-six blocks of width 16 and feed them 16 tokens of text. With Xavier's rule the first gradients already overflow, and in some draws the first loss as well:
 """
 
 # %%
@@ -915,8 +915,8 @@ loud, quiet = ([begin_tower(init, s) for s in draws] for init in ("xavier", "meg
 computed(proportion(not whole for _, _, whole in loud), unit="draws").claim(
     "A-xavier-tower-has-no-first-loss",
     "> 0.5",
-    "Ninety-six blocks without norms, drawn by Xavier's rule, overflow in their first loss or in its gradients.",
-    found=f"{sizes.tower_blocks} blocks without norms, from Xavier's rule: in {{k}} of {{n}} draws the first loss or a first gradient overflows, in {{lost}} the loss itself.",
+    "In ninety-six blocks without norms, drawn by Xavier's rule, the first loss or its gradients overflow.",
+    found=f"In {sizes.tower_blocks} blocks without norms, with Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws, and the loss itself in {{lost}}.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
     beside={"lost": sum(not np.isfinite(loss) for _, loss, _ in loud)},
@@ -929,15 +929,17 @@ per_block = [
 ]
 tops = [sum(size < 65504 for size in rms) for rms, _, _ in loud]
 print(f"Xavier's rule: a block multiplies the stream's mean square by {per_block[0]:.2f};")
-print(f"past the largest float16 at block {min(tops)} to {max(tops)} of {sizes.tower_blocks}")
+print(
+    f"its RMS exceeds the largest float16 at block {min(tops)} to {max(tops)} of {sizes.tower_blocks}"
+)
 print(
     f"small branches: by {per_block[1]:.3f}; mean first loss {fmean(loss for _, loss, _ in quiet):.2f}"
 )
 
 # %% [markdown]
 r"""
-So by Xavier's rule a block more than doubles the stream's variance. In some draws the logits of attention, products of two numbers of that size, pass the largest float32; in the others the loss is a number whose gradients overflow. We train 96 blocks with small branches, at the
-highest rate that the source names for models *with* norms, 0.001, and at ten times that:
+So with Xavier's rule a block more than doubles the stream's variance. In some draws the attention logits, products of two numbers of that size, exceed the largest float32; in the others the loss is finite but its gradients overflow. We train 96 blocks with small branches, at the
+highest rate that the source names for models *with* norms, 0.001, and at ten times that rate:
 """
 
 # %%
@@ -951,7 +953,7 @@ plots.loss_curves(
     reference={"guessing": log(96)},
     smooth=10,
     ylim=(2, 7),
-    caption="Ninety-six blocks of attention and feed-forward, no norm anywhere, small branches, at two rates.",
+    caption="Training loss against step for ninety-six blocks of attention and feed-forward layers with small branches and no norms, at two learning rates.",
     provenance=lab.provenance(careful, hasty),
 ).named("ninety-six-blocks")
 
@@ -967,7 +969,7 @@ careful.count(fell).claim(
     "A-careful-tower-diverges",
     "> 0.5",
     "Ninety-six blocks without norms, with small branches, diverge within 200 steps.",
-    found=f"{sizes.tower_blocks} blocks without norms, small branches, rate 0.001: {{k}} of {{n}} runs diverge within {sizes.tower_steps} steps.",
+    found=f"At a learning rate of 0.001, {{k}} of {{n}} runs of {sizes.tower_blocks} blocks without norms, with small branches, diverge within {sizes.tower_steps} steps.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
     beside={
@@ -979,20 +981,20 @@ careful.count(fell).claim(
 
 # %% [markdown]
 r"""
-At the lower rate none of the runs diverges, and all learn; of two at ten times that rate one diverges. Wider models and more steps we did not try.
+At the lower rate none of the runs diverges, and all learn. At ten times that rate one of two runs diverges. We did not try wider models or more steps.
 
 ## The largest rate, by depth
 
-The same text: without norms the largest stable rate falls like $1/\sqrt L$; with norms it is the same at 12 layers and at 96. How should it fall, where $S$ branches are small in one of two ways? A count of orders, no proof:
+The same text says that without norms the largest stable learning rate falls as $1/\sqrt L$, and that with norms it is the same at 12 layers and at 96. How should it fall if $S$ branches are small in one of two ways? The following counts orders of magnitude and is no proof:
 
-| each branch has | the rate falls, under SGD | under Adam |
+| each branch has | under SGD the largest rate | under Adam |
 | --- | --- | --- |
-| a last matrix that starts at $\frac1{\sqrt S}$ of its size | like $1/S$ | like $1/S$ |
-| a lasting factor $\frac1{\sqrt S}$ in front (not trained) | not | like $1/\sqrt S$, the source's law |
+| a last matrix that starts at $\frac1{\sqrt S}$ of its size | falls as $1/S$ | falls as $1/S$ |
+| a constant factor $\frac1{\sqrt S}$ (not trained) | does not fall | falls as $1/\sqrt S$, as the source says |
 
-Under SGD a matrix moves the output by the rate times its squared gradient. That square is as large as ever where the matrix only *starts* small, and $S$ of them add up; a lasting factor divides each by $S$. Adam divides each gradient by its size, so of the factor only $\frac1{\sqrt S}$ is left ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by a stream that has grown like $\sqrt S$: such a factor, too.
+Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each by $S$. Adam divides each gradient by its size, so only $\frac1{\sqrt S}$ of the factor is left ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by a stream that has grown as $\sqrt S$, which is such a factor, too.
 
-With perceptrons on digits we climb a *ladder* of rates, 80 steps each; every *rung* is twice the one below. A rate *trains* if the last 20 losses stay below guessing on average.
+We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A rate *trains* if the mean of the last 20 losses is below guessing.
 """
 
 # %%
@@ -1056,8 +1058,8 @@ plots.curves(
     ylabel="largest rate that trains",
     logx=True,
     logy=True,
-    caption="Without norms the largest rate falls with depth. With norms and skips no trend is seen. A point is half a rung above the last rate that trains. Under SGD without norms the runs that fail diverge; "
-    f"the first of ResNet v2's that fail end between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW at 64 layers even those that train pass through losses of hundreds of nats or more first.",
+    caption="Largest learning rate that trains, against the number of layers. Without norms it falls with depth. With norms and skips we detect no trend. A point is half a step of the grid above the last rate that trains. Under SGD without norms the runs that fail diverge. "
+    f"The final loss of ResNet v2's first runs that fail is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even the runs that train pass through losses of hundreds of nats or more first.",
     provenance=lab.provenance(*climbs.values()),
 ).named("largest-rate")
 
@@ -1078,7 +1080,7 @@ fit_power("small branches, SGD").claim(
     "A-sgd-rate-falls-like-the-root",
     "in [-0.65, -0.35]",
     "Without norms, under SGD, the largest rate that trains falls like one over the root of the depth.",
-    found="Small branches, no norm, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+    found="With small branches and no norm, under SGD, the largest rate that trains scales as L to the power {mean:.2f}.",
     source=anatomy,
     published="L to the power −1/2",
     beside={**how, "second value": "AdamW"},
@@ -1090,7 +1092,7 @@ fit_power("small branches, AdamW").claim(
     "A-adam-rate-falls-like-the-root",
     "in [-0.65, -0.35]",
     "Without norms, under AdamW, the largest rate that trains falls like one over the root of the depth.",
-    found="Small branches, no norm, AdamW: the largest rate that trains goes like L to the power {mean:.2f}.",
+    found="With small branches and no norm, under AdamW, the largest rate that trains scales as L to the power {mean:.2f}.",
     source=anatomy,
     published="L to the power −1/2",
     beside={**how, "second value": "SGD"},
@@ -1103,7 +1105,7 @@ if size != "smoke":  # there all seeds have one power, and values without scatte
         "A-norms-keep-the-largest-rate",
         "in [-0.15, 0.15]",
         "With norms and skips the largest rate that trains is the same at every depth.",
-        found="ResNet v2, SGD: the largest rate that trains goes like L to the power {mean:.2f}.",
+        found="In ResNet v2, under SGD, the largest rate that trains scales as L to the power {mean:.2f}.",
         source=anatomy,
         published="the same rates from 12 to 96 layers",
         beside=how,
@@ -1112,17 +1114,17 @@ if size != "smoke":  # there all seeds have one power, and values without scatte
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not by one law. Under SGD it falls as the count says, faster than the root. Under AdamW the slope lies between the two: the card's interval excludes the count's $-1$, and $-\frac12$ as well. It reaches into the band around the root that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not pin the power down. ResNet v2's first weights differ, too: the norm is not singled out.
+Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the count says, faster than the square root. Under AdamW the slope lies between the two: the card's interval excludes the count's $-1$, and $-\frac12$ as well. It reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this does not single out the norm.
 
-The power is coarse. A rung is a factor two, so one seed's slope is a multiple of a quarter; as the depths have equal ratios the middle one drops out, and the number compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the spacing of the grid.
+The power is coarse. The rates differ by factors of two, so one seed's slope is a multiple of a quarter. Because the depths have equal ratios, the middle one drops out, and the number compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the spacing of the grid.
 
-And all this is about learning anything within 80 steps, not about the best rate.
+And these results are about learning anything within 80 steps, not about the best rate.
 
 ## Redundant units (singularities)
 
 [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
-changes nothing, and learning along it stands still. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit has something of its own. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. Count the
-directions that can be told apart, of 16:
+changes nothing, and there is no learning along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count the
+directions that change the output, of 16:
 """
 
 # %%
@@ -1159,24 +1161,31 @@ unread = [
     for skip in (0, 1)
 ]
 plots.table(
-    [*counted, {"case": "nobody reads a unit", "plain": unread[0], "with a skip": unread[1]}]
+    [
+        *counted,
+        {
+            "case": "no unit of the next layer reads a unit",
+            "plain": unread[0],
+            "with a skip": unread[1],
+        },
+    ]
 )
 
 # %%
 exact(min([row["with a skip"] for row in counted] + unread[1:])).claim(
     "A-skips-lift-singularities",
     ">= 16",
-    "A skip lifts each kind of singularity: all directions can be told apart again.",
-    found="With a skip {mean:.0f} of 16 directions can be told apart in each case; without, {plain:.0f} and fewer.",
+    "A skip removes each kind of singularity: all directions change the output again.",
+    found="With a skip {mean:.0f} of 16 directions change the output in each case. Without a skip {plain:.0f} or fewer do.",
     source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
     beside={"plain": max(row["plain"] for row in counted[1:])},
 )
 
 # %% [markdown]
 r"""
-The six dependent units obey one relation, from $\mathrm{relu}(a) - \mathrm{relu}(-a) = a$, and lose one direction. A singularity is lifted only at that place. With a skip a linear layer is $I + W$, and it loses a direction wherever $W$ has the eigenvalue $-1$. The skip has *moved* the singular places, away from small weights, where training starts. The paper argues that such places *make* plain networks slow; our count does not show that.
+The six dependent units satisfy one relation, from $\mathrm{relu}(a) - \mathrm{relu}(-a) = a$, and lose one direction. The skip removes a singularity only at that place. With a skip a linear layer is $I + W$, and it loses a direction if $W$ has the eigenvalue $-1$. The skip has *moved* the singular places, away from small weights, where training starts. The paper argues that such places *make* plain networks slow; our count does not show that.
 
-**Rank of products.** Each factor costs rank. Of $d$ directions a product of $n$ random matrices keeps about $d/(n + 1)$, as long as that is many, by the effective rank $(\sum s^2)^2/\sum s^4$ of its singular values $s$.
+**Rank of products.** Each factor lowers the rank. A product of $n$ random matrices keeps about $d/(n + 1)$ of $d$ directions, as long as these are many. We measure this by the effective rank $(\sum s^2)^2/\sum s^4$ of the singular values $s$.
 """
 
 
@@ -1221,7 +1230,7 @@ kept["plain"][96].claim(
     "A-products-lose-rank",
     "< 4",
     "A product of many random matrices keeps only a few directions.",
-    found="Of 64 directions a product of 96 random matrices keeps {mean:.1f}, of 96 small branches with skips {skips:.0f}.",
+    found="Of 64 directions, a product of 96 random matrices keeps {mean:.1f}, and a product of 96 small branches with skips keeps {skips:.0f}.",
     source="Exploring the Transformer, part 14; Orhan and Pitkow 2018, arXiv 1701.09175",
     published="the overall rank becomes even lower after multiplication",
     beside={"skips": kept["I + W/√n"][96]},
@@ -1229,12 +1238,12 @@ kept["plain"][96].claim(
 
 # %% [markdown]
 r"""
-With small branches the loss stops at about a third of the directions; with branches of full size it goes on.
+With small branches about a third of the directions remain; with branches of full size the number continues to fall.
 
 ## Early readout (logit lens)
 
-In a residual model one can read the answer off the stream early: apply the model's own end after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did that with a language model of 16 layers. The guess settles and grows more confident on its way up: layers *correct*
-each other. They also judged 100 words that the last layer had changed: 66 % went far in meaning. That is a share *of the changed* answers, and a judgement out of range for digits. How often an answer changes, and whether it turns right, can be counted: in the ResNets v2 above, and in models of text.
+In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. On its way up the guess settles and becomes more confident, and layers *correct*
+each other. They also judged 100 words that the last layer had changed: 66 % differed far in meaning. This is a share *of the changed* answers, and a judgement that is out of range for digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
 """
 
 # %%
@@ -1257,10 +1266,10 @@ def measure_early(runs, what, step):
 shares = {"final answer": "agreement", "right answer": "right", "confidence": "confidence"}
 plots.panels(
     {name: {"ResNet v2": list_early(answers, what)} for name, what in shares.items()},
-    xlabel="residual steps before the answer is read off",
+    xlabel="residual steps before the readout",
     limits=dict.fromkeys(shares, (0, 1.05)),
-    caption="Answers to test digits, read off the stream early: the share that is the final one, the share that is right, and the mean probability of the answer. They are read with the network's own end, "
-    "norm, rectifier and output matrix; all three, and the norm's running statistics, belong to the top.",
+    caption="Answers to test digits that are read from the stream after each step: the share that equals the final answer, the share that is correct, and the mean probability of the answer. They are read with the network's output layers: "
+    "norm, ReLU and output matrix. All three, and the norm's running statistics, were trained for the last step.",
     provenance=lab.provenance(answers),
 ).named("early-answers")
 
@@ -1274,7 +1283,7 @@ gained.claim(
     "A-early-answers-settle",
     "> 0.1",
     "Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
-    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} points more than after one quarter; we had asked for ten.",
+    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} points more than after one quarter. The criterion is ten points.",
     source=f"this book: a gain of a tenth; the method is that of {method}",
     beside={"late": late, "points": 100 * gained.mean, **trained},
 )
@@ -1284,7 +1293,7 @@ measure_early(answers, "changed", -1).claim(
     "A-last-step-changes-answers",
     "> 0.01",
     "The last step still changes the answer to some images.",
-    found=f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits; we had asked for more than one in a hundred.",
+    found=f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits. The criterion is more than one in a hundred.",
     source=f"this book: one image in a hundred; the method is that of {method}",
     beside=trained,
 )
@@ -1294,8 +1303,8 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 (up - down).claim(
     "A-early-answers-turn-right",
     "> 0",
-    "In a deep ResNet the later steps turn more answers right than wrong.",
-    found="From a quarter of the depth to the end {up:.1%} of the answers turn right and {down:.1%} turn wrong.",
+    "In a deep ResNet the later steps make more answers correct than wrong.",
+    found="From a quarter of the depth to the end {up:.1%} of the answers become correct and {down:.1%} become wrong.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="layers correct each other",
     beside={"up": up, "down": down, **trained},
@@ -1303,11 +1312,11 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 
 # %% [markdown]
 r"""
-The paper's trend is confirmed: the first card's interval lies above zero. It misses the tenth that we had asked for, because a quarter of the depth settles nearly every digit. The second card misses its threshold, too; the locked sentences leave the thresholds out, the verdicts are on them. And later steps do *correct*: of the few answers that still change, most turn right.
+The paper's trend is confirmed: the first card's interval lies above zero. But the gain is smaller than the tenth of the criterion, because nearly every digit is settled after a quarter of the depth. The second card misses its threshold, too. (The preregistered sentences do not name the thresholds on which the verdicts are based.) And later steps do *correct*: of the few answers that still change, most become correct.
 
 ### The same in text
 
-In text the next character is seldom certain, so an answer has more to settle. Five Pre-Norm models of six blocks, the smallest size that the book trains (S: 3,200 steps on speeches, at Pre-Norm's own rate), read off after each block:
+In text the next character is seldom certain, so answers should settle later. We read the answers after each block of five Pre-Norm models of six blocks, the smallest size that the book trains (S: 3,200 steps on speeches, at Pre-Norm's tuned rate):
 """
 
 # %%
@@ -1328,8 +1337,8 @@ def measure_smallest_gain(what):
 shares = {"final answer": "agreement", "right answer": "right", "probability of the truth": "truth"}
 plots.panels(
     {name: {"Pre-Norm": list_early(told, what)} for name, what in shares.items()},
-    xlabel="blocks before the answer is read off",
-    caption="Next characters of held-out speeches, read off the stream early: the share of positions whose likeliest character is the final one, the share where it is right, and the mean probability of the true one.",
+    xlabel="blocks before the readout",
+    caption="Next characters of held-out speeches, read from the stream after each block: the share of positions at which the most likely character equals the final one, the share at which it is correct, and the mean probability of the true character.",
     provenance=lab.provenance(told),
 ).named("early-characters")
 
@@ -1340,7 +1349,7 @@ measure_smallest_gain("agreement").claim(
     "A-early-characters-settle",
     "> 0",
     "In a character model each block makes the early answer the final one more often.",
-    found="The share of final answers rises from {first:.2f} to 1; the block that adds least adds {mean:.3f}.",
+    found="The share of final answers rises from {first:.2f} to 1. The block with the smallest rise adds {mean:.3f}.",
     source=method,
     published="the share of final answers grows with the layer",
     beside={"first": measure_early(told, "agreement", 0), **trained},
@@ -1349,7 +1358,7 @@ measure_smallest_gain("truth").claim(
     "A-early-characters-come-true",
     "> 0",
     "In a character model each block raises the probability of the true next character.",
-    found="The probability of the true character rises from {first:.2f} to {last:.2f}; the block that adds least adds {mean:.4f}.",
+    found="The probability of the true character rises from {first:.2f} to {last:.2f}. The block with the smallest rise adds {mean:.4f}.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="the probability of the answer grows",
     beside={
@@ -1366,18 +1375,18 @@ measure_early(told, "changed", -1).claim(
     "A-last-block-changes-characters",
     "> 0.05",
     "The last of six blocks changes the answer at more than one position in twenty.",
-    found="The last of six blocks changes the answer at {mean:.1%} of the positions; from the middle to the end {up:.1%} turn right and {down:.1%} wrong.",
+    found="The last of six blocks changes the answer at {mean:.1%} of the positions. From the middle to the end {up:.1%} become correct and {down:.1%} become wrong.",
     source=f"this book; the method is that of {method}",
     beside={"up": up, "down": down, **trained},
 )
 
 # %% [markdown]
 r"""
-Text settles later than digits do. Whether a changed character is near in meaning is no question: the paper's judgement stays out of range.
+Answers settle later in text than for digits. Whether a changed character is near in meaning is not a meaningful question, so the paper's judgement stays out of range.
 
 ## Does a skip leak what the mask hides?
 
-No. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, whatever works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
+No. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, every map that works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
 """
 
 # %%
@@ -1391,7 +1400,7 @@ exact(max(leaks.values())).claim(
     "A-skips-do-not-leak",
     "<= 0",
     "Skips do not carry later tokens past a causal mask.",
-    found="In {recipes:.0f} recipes of the book changing the last token moves an earlier logit by {mean:g} at most.",
+    found="In {recipes:.0f} recipes of the book, changing the last token changes an earlier logit by {mean:g} at most.",
     source="Exploring the Transformer, part 14: residual networks and normalization",
     published="the skip introduces no additional information",
     beside={"recipes": len(leaks)},
@@ -1399,7 +1408,7 @@ exact(max(leaks.values())).claim(
 
 # %% [markdown]
 r"""
-Those masks let a position see itself. A skip carries each position *to itself*. Hide the present as well, as when a word is guessed from its neighbours, and the skip hands over what was hidden. One head, with queries from positions, guesses each token from those before it:
+These masks let a position see itself, and a skip carries each position *to itself*. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip passes on the hidden token. In this example one head, with queries from positions, guesses each token from those before it:
 """
 
 # %%
@@ -1419,23 +1428,23 @@ feel = {s: torch.func.jacrev(guess_last)(sequence[-1], s).abs().max().item() for
 exact(feel[1]).claim(
     "A-skips-show-a-hidden-present",
     ">= 1",
-    "Where a mask hides a position from itself, a skip shows it.",
-    found="Hidden from itself, a token moves what stands at its place by a slope of {mean:g} with a skip, of {none:g} without.",
+    "If a mask hides a position from itself, a skip reveals it.",
+    found="The output at a hidden token's position depends on that token with a slope of {mean:g} with a skip and of {none:g} without one.",
     source="this book",
     beside={"none": feel[0]},
 )
 
 # %% [markdown]
 r"""
-What does leak the future is a norm over positions: [In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens).
+A norm over positions does leak the future: [In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens).
 
 ## What is not here
 
-The "+1" of the derivative: [chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip). The range of rates that norms add to small branches: [What the norm adds](00_why_normalize.ipynb#what-the-norm-adds). Pre- or Post-Norm: [chapter 02](02_pre_and_post_norm.ipynb), and whether Pre-Norm's gradient is bounded below (no): [Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has). Skips between attention's logits, RealFormer's: [shelf C](C_zoo.ipynb#post-norm-with-help). Scaled skips: [DeepNorm](05_deepnorm.ipynb), [shelf C](C_zoo.ipynb). Not measured: whether gates close in training, a factor near 1 on the shortcut, convolutions, and the other orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) than v1's and v2's.
+The "+1" of the derivative: [chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip). The range of rates that norms add to small branches: [What the norm adds](00_why_normalize.ipynb#what-the-norm-adds). Pre- or Post-Norm: [chapter 02](02_pre_and_post_norm.ipynb), and whether Pre-Norm's gradient is bounded below (no): [Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has). Skips between attention's logits, RealFormer's: [appendix C](C_zoo.ipynb#post-norm-with-help). Scaled skips: [DeepNorm](05_deepnorm.ipynb), [appendix C](C_zoo.ipynb). We did not measure whether gates close in training, a factor near 1 on the shortcut, convolutions, and the other orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) than v1's and v2's.
 
 ## Exercises
 
-**1 (in code, 10 minutes).** A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ alone and folds back what lies above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
+**1 (in code, 10 minutes).** A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ as it is and folds back the part above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
 its output go up and down?
 """
 
@@ -1485,10 +1494,10 @@ assert check_fold(solved_fold).ok
 
 # %% [markdown]
 r"""
-Each step doubles the pieces; a unit of a single layer adds at most one ([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)).
+Each step doubles the number of pieces, whereas a unit of a single layer adds at most one ([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)).
 
-**2 (by hand, 5 minutes).** (a) A network of 110 layers, two to a step, has each shortcut multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share does $(1 - T)$, over
-all steps, leave?
+**2 (by hand, 5 minutes).** (a) A network of 110 layers, two to a step, has each shortcut multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share of the input is left after
+the factors $1 - T$ of all steps?
 """
 
 # %% tags=["exercise"]
