@@ -17,18 +17,18 @@ inference?
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| the ends of each format, and what of a norm breaks there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
-| FP8 and NVFP4, with and without a norm | under one scale for all tokens, E4M3 loses the small ones where sizes spread over five powers of ten; a norm, or a scale for each token, mends that, and E5M2 holds out to eight; where one channel is far larger than the rest, a norm gives back 3 dB of the signal-to-noise ratio at most on average, in NVFP4 next to nothing | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| the limits of each format, and which part of a norm fails there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
+| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses the small tokens if sizes spread over five powers of ten; a norm, or a scale for each token, prevents this, and E5M2 loses little up to eight; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | sums of squares in float16, bfloat16, FP8 | a running sum falls short on wide tokens; averages in pairs come close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
-| tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance comes out too large where the mean is many deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
+| tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
-| which gradient overflows first | with too large a scale the output matrix's; the norms' gains have the largest only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
-| who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; LayerNorm did not end with Llama | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
-| the price at inference | for one token, by an estimate, the start of a kernel; reading LayerNorm's shifts is a vanishing part of a step of a 70B model; for large tensors it depends on whose kernels run | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
-| norms in bfloat16, trained, which the series charts | no harm on ordinary tokens; the series' chart has no source, and nobody trained float16's here | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
-| where ε stands, order of casts, $x - \mu$, $d - 1$ | other chapters have them | [What is not here](D_numbers.ipynb#what-is-not-here) |
-| autocast, Welford's variance | nobody tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
+| which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
+| who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; some families later than Llama have LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
+| the price at inference | for one token, by an estimate, one kernel launch; reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| training with norms in bfloat16, which the series charts | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
+| position of ε, order of casts, $x - \mu$, $d - 1$ | discussed in other chapters | [What is not here](D_numbers.ipynb#what-is-not-here) |
+| autocast, Welford's variance | not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
 *The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
@@ -78,10 +78,10 @@ of_draws = partial(computed, unit="draws")
 r"""
 ## What each format holds
 
-A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). Rounding is off by $2^{-p}$ of a number at most, as long as the number is *normal*; below, digits
-go one by one, and under half of the smallest number everything is 0. Above the largest there is infinity. E4M3 and E2M1 have
-none: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is what
-NVFP4 is made of.
+A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
+one by one, and everything under half of the smallest number is 0. Above the largest number there is infinity. E4M3 and E2M1 have
+no infinity: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
+format of NVFP4's values.
 """
 
 
@@ -107,9 +107,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$; where the difference has no digits left is derived in chapter 03, [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
+The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
 
-**An ε can vanish.** What stands under the root must be a number of the format that computes it. A *silent* token has only zeros:
+**An ε can vanish.** The sum under the root must be a number of the format that computes it. An all-zero token shows whether it is:
 """
 
 # %%
@@ -123,8 +123,8 @@ exact(sum(of["float16"] == 0 for of in kept.values())).claim(
     "D-a-small-eps-is-zero-in-float16",
     "in [2, 2]",
     "In float16 an ε of 1e-8 or 1e-12 is 0.",
-    found="In bfloat16 {brain} of {tried_eps} tried ε are 0, in float16 {mean:.0f} ({which}): "
-    "a silent token then gives {result}.",
+    found="Of {tried_eps} values of ε, {brain} are 0 in bfloat16 and {mean:.0f} in float16 ({which}). "
+    "An all-zero token then gives {result}.",
     source="the smallest float16 is 2^-24; 1e-8 is the ε of Zhang and Sennrich's code",
     beside={
         "brain": sum(of["bfloat16"] == 0 for of in kept.values()),
@@ -138,12 +138,12 @@ exact(sum(of["float16"] == 0 for of in kept.values())).claim(
 r"""
 ## A dot product in eight bits, and in four
 
-In a product of matrices both operands are rounded; the sums are kept in float32. The **signal-to-noise ratio**
+In a matrix product we round both operands and keep the sums in float32. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
-$0.4\cdot2^{-p}$ of a value, whatever its size: of values spread evenly from one power of two to the next it is $2^{-p}/\sqrt6$ in root mean square. The errors of both operands add up. Signal and noise both grow with width, so their ratio does not. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
+$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next it is $2^{-p}/\sqrt6$ in root mean square. The errors of both operands add up. Signal and noise both grow with width, so their ratio does not. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
 To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each
-16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. To train whole models in FP8 or NVFP4 is out of
+16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. Training whole models in FP8 or NVFP4 is out of
 range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
 """
 
@@ -186,8 +186,8 @@ slope.claim(
     "D-six-decibels-a-bit",
     "in [5.7, 6.3]",
     "Each significant bit is worth 6 dB in a dot product.",
-    found="From E5M2 to float16 a significant bit is worth {mean:.2f} dB: {low8:.0f} dB in E4M3, {bf16:.0f} in bfloat16. NVFP4 "
-    "has {four:.0f}.",
+    found="From E5M2 to float16, each significant bit adds {mean:.2f} dB. The ratio is {low8:.0f} dB in E4M3, {bf16:.0f} dB in bfloat16 "
+    "and {four:.0f} dB in NVFP4.",
     source="the rounding analysis above",
     beside={"low8": plain["e4m3"], "bf16": plain["bfloat16"], "four": plain["NVFP4"]},
     predicted=6.02,
@@ -197,8 +197,8 @@ slope.claim(
 r"""
 ### Tokens of unlike size
 
-In a few tokens of large models single entries are up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can be of very unlike size; we did not measure how far ours spread. One scale must fit them all, and the small ones fall below the smallest number.
-RMSNorm divides each token by its own size, so normalized operands stay at the left end of every line. One scale for each token does the same without a norm.
+In a few tokens of large models single entries are up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure by how much ours differ. One scale must fit them all, and the small ones fall below the smallest number.
+RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line. One scale for each token has the same effect without a norm.
 """
 
 # %%
@@ -211,9 +211,9 @@ plots.curves(
     by_spread,
     xlabel="tokens differ in size by so many powers of ten",
     ylabel="signal to noise (dB)",
-    caption="A product with one scale for a tensor, for the tenth of tokens that fare worst. Powers of ten at which less than 1 dB is lost: "
+    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes. Largest number of powers of ten at which less than 1 dB is lost: "
     + ", ".join(f"{way} {d}" for way, d in held.items())
-    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens stand at 0.",
+    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens are at 0.",
     provenance=lab.provenance(),
 ).named("unlike-tokens")
 
@@ -243,9 +243,9 @@ plots.table([
 mended["e4m3"].claim(
     "D-a-norm-mends-tokens-of-unlike-size",
     "> 10",
-    "In E4M3, with sizes over six powers of ten, normalized operands keep tokens that one scale for all would lose.",
-    found="Over six powers of ten a norm lifts the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} in NVFP4, "
-    "{five:.1f} in E5M2.",
+    "In E4M3, with token sizes over six powers of ten, a norm preserves tokens that one scale for all tokens would lose.",
+    found="With sizes over six powers of ten, a norm raises the signal-to-noise ratio of the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} dB in NVFP4 "
+    "and {five:.1f} dB in E5M2.",
     source="this shelf; one scale for a tensor as in Micikevicius et al. 2022, arXiv 2209.05433",
     beside={"four": mended["NVFP4"], "five": mended["e5m2"]},
 )
@@ -255,17 +255,17 @@ r"""
 ### An outlier channel
 
 Now one channel is $f$ times the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). (Massive activations
-sit in few tokens instead.) Its rounding error is $f$ times as large and drowns the
+occur in few tokens instead.) Its rounding error is $f$ times as large and masks the
 ordinary channels: with $d$ of them the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still hold both. E2M1 with one scale cannot.
 
-**A norm** divides the whole token by one number and changes no ratio of channels. But where the outlier outweighs all others, the norm makes it the same size in every token, and one scale then fits it exactly. That spares the outlier's rounding error
-and not that of its weight: half the noise at most, $10\log_{10}2 = 3.01$ dB on average.
+**A norm** divides the whole token by one number and changes no ratio of channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
+but not that of its weight: half of the noise at most, $10\log_{10}2 = 3.01$ dB on average.
 
-**Blocks.** In NVFP4 the outlier is the largest value of its block, so it is off only by the rounding of the block's scale to E4M3, with a norm or without. Its weight's larger error is left: NVFP4 loses about what other formats lose after a norm, and a norm has next to nothing to give. Blocks spare the *other blocks* the outlier's scale, but nobody the noise of the outlier's own product.
+**Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with a norm or without. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm improves it next to nothing. Blocks protect the *other blocks* from the outlier's scale, but no block from the noise of the outlier's product.
 
-**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors stay what they are, so most formats gain next to nothing. In NVFP4 both are then mostly the largest of their blocks, and are off only by the rounding of the scales: that gives back a part (table).
+**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors do not change, so most formats gain next to nothing. In NVFP4 the channel and its weight are then mostly the largest values of their blocks, and their only error is the rounding of the scales. This recovers a part of the loss (table).
 
-The table and its card take noise over signal, averaged over tokens.
+The table and its card use the ratio of noise to signal, averaged over tokens.
 """
 
 # %%
@@ -280,8 +280,8 @@ plots.curves(
     xlabel="outlier channel over the others",
     ylabel="signal to noise (dB)",
     logx=True,
-    caption="Signal of the ordinary channels. Far above √1024 = 32 the formula loses 20 dB for a "
-    "factor of ten; E2M1 with one scale has lost them earlier. At the right end a norm lifts bfloat16 and E4M3 a little, and NVFP4 not at all.",
+    caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula loses 20 dB for each "
+    "factor of ten. E2M1 with one scale loses these channels earlier. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, and that of NVFP4 not at all.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
 
@@ -310,7 +310,7 @@ moved = {
 }
 
 # %%
-columns = ("lost", "back by a norm", "back by a gain")
+columns = ("lost", "recovered by a norm", "recovered by a gain")
 found = {
     way: {f: (lost[way][f].mean, given[way][f].mean, moved[way][f].mean) for f in (100, 1000)}
     for way in ways
@@ -336,8 +336,8 @@ four = ("bfloat16", "float16", "e4m3", "e5m2")
 combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
     "D-a-norm-leaves-an-outlier-channel",
     "< 3.01",
-    "Averaged over draws and over bfloat16, float16 and FP8, a norm gives back no more than 3 dB of what an outlier channel costs.",
-    found="Of the {lost:.1f} dB that a channel of 1,000 costs, a norm gives back {mean:.1f}, in one draw {most:.1f}, in NVFP4 {nv:.1f}.",
+    "Averaged over draws and over bfloat16, float16 and FP8, a norm recovers no more than 3 dB of the loss from an outlier channel.",
+    found="A channel 1,000 times as large as the others costs {lost:.1f} dB. A norm recovers {mean:.1f} dB of it, {most:.1f} dB in one draw, and {nv:.1f} dB in NVFP4.",
     source="the rounding analysis above; averaged over bfloat16, float16, E4M3 and E5M2",
     beside={
         "lost": fmean(lost[way][1000].mean for way in four),
@@ -350,8 +350,8 @@ combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
 (by_factor["NVFP4"][30] - by_factor["e2m1"][30]).claim(
     "D-blocks-keep-an-outlier-local",
     "> 5",
-    "At f = 30 NVFP4's blocks keep channels that one scale for E2M1 loses.",
-    found="With a channel of 30, blocks of 16 keep {mean:.0f} dB more than one scale for the same four-bit values.",
+    "With a channel 30 times as large as the others, NVFP4's blocks preserve channels that E2M1 with one scale loses.",
+    found="With a channel 30 times as large as the others, blocks of 16 give a signal-to-noise ratio {mean:.0f} dB higher than one scale for the same four-bit values.",
     source="NVIDIA 2025, arXiv 2509.25149",
 )
 
@@ -361,8 +361,8 @@ r"""
 
 [Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason: if entry by entry two
 vectors agree a little more often than not, their products add up with width, while rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
-$d + (\rho d)^2$, the noise's grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. Where the correlation
-is strong the errors get a common sign, too, for E2M1's errors are not independent of its values. Which $\rho$ trained models have we did not measure.
+$d + (\rho d)^2$, the noise's grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
+is strong the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
 """
 
 
@@ -390,8 +390,8 @@ slopes = {
 slopes[0.1].claim(
     "D-width-lifts-a-signal-that-adds-up",
     "in [2.3, 3.3]",
-    "Where two vectors' entries have a correlation of 0.1, twice the width adds nearly 3 dB in NVFP4.",
-    found="In NVFP4, twice the width adds {mean:.1f} dB at a correlation of a tenth, {none:.1f} dB at none, {half:.1f} dB at a half.",
+    "If the entries of two vectors have a correlation of 0.1, doubling the width adds nearly 3 dB to the signal-to-noise ratio of their product in NVFP4.",
+    found="In NVFP4, doubling the width adds {mean:.1f} dB at a correlation of 0.1, {none:.1f} dB without correlation and {half:.1f} dB at a correlation of 0.5.",
     source="Fishman et al. 2026, arXiv 2605.06067",
     beside={"none": slopes[0.0], "half": slopes[0.5]},
     predicted=10 * np.log10((1 + 40.96) / (1 + 5.12)) / 3,
@@ -401,15 +401,15 @@ slopes[0.1].claim(
 r"""
 ## The sum of squares, by width
 
-RMSNorm squares $d$ numbers and adds; a mean and a variance are such sums, too. *The series* says of FP8 (l. 440) that computing any of the three in it is "completely unreliable". Three things can go
-wrong, and only the last has to do with how tokens are *stored*.
+RMSNorm squares $d$ numbers and adds; a mean and a variance are such sums, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
+wrong, and only the last concerns how tokens are *stored*.
 
-- **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and what rounds to it ends at 65520. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows from $r = \sqrt{65520/d}$ on: 4 at width 4,096,
-  2 at 16,384; in LayerNorm after centring. The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, meet neither end.
-- **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may. Ones stop at $2^p$, the first table's last column; squares of unlike size go on longer, and fall short all the same. So a running float16 sum can be finite where the true one is not.
-- **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, but for a bias that no width removes.
+- **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows from $r = \sqrt{65520/d}$ on: 4 at width 4,096,
+  2 at 16,384; in LayerNorm after centring. The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, reach neither limit.
+- **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may. A running sum of ones stops at $2^p$, the first table's last column. Sums of squares of different size go on longer but are too small as well. So a running float16 sum can be finite where the exact sum overflows.
+- **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, except for a bias that does not decrease with the width.
 
-The second is a matter of order. Averaged in pairs, neighbours first, both terms have come from equally many squares, and no result outgrows its terms.
+The second depends on the order of the additions. If neighbours are averaged in pairs, both terms come from equally many squares, and no result is larger than its terms.
 """
 
 # %%
@@ -449,8 +449,8 @@ plots.curves(
     xlabel="width",
     ylabel="sum of squares over the true one",
     logx=True,
-    caption="A token's squares, added one after another with a rounding after each: the fewer digits, the sooner the sum falls short. Averaged in pairs "
-    "they stay near 1 even in E4M3. Kernels add in float32, and in pieces.",
+    caption="Sum of a token's squares divided by the exact sum, against the width, with a rounding after each addition. With fewer digits a running sum becomes too small at a smaller width. Averages in pairs "
+    "stay near 1 even in E4M3. Kernels add in float32, and in pieces.",
     provenance=lab.provenance(),
 ).named("sum-of-squares")
 
@@ -458,9 +458,9 @@ plots.curves(
 sums["added in bfloat16"][16384].claim(
     "D-a-running-bfloat16-sum-stops",
     "< 0.5",
-    "Added one after another in bfloat16, the squares of a wide token fall short by more than half.",
-    found="At width 16,384 a running bfloat16 sum reaches {mean:.0%} of the squares, and the norm's "
-    "output is {times:.1f} times too large; at 4,096, {first:.0%}.",
+    "A running bfloat16 sum of a wide token's squares reaches less than half of the exact sum.",
+    found="At width 16,384 a running bfloat16 sum of squares reaches {mean:.0%} of the exact sum, so the norm's "
+    "output is {times:.1f} times too large. At width 4,096 it reaches {first:.0%}.",
     source="the spacing of bfloat16",
     beside={
         "first": sums["added in bfloat16"][4096],
@@ -479,7 +479,7 @@ exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items()))
     "D-a-sum-of-squares-overflows-by-width",
     "< 0.0011",
     "A sum of squares that is added exactly and kept in float16 overflows from RMS √(65520/d) on.",
-    found="At widths {all} sums kept in float16 overflow from RMS {from_on}, within {mean:.4f} of the formula; added there, {true:,.0f} become {short:,.0f}.",
+    found="At widths {all}, sums kept in float16 overflow from RMS {from_on} on, within {mean:.4f} of the formula. Added in float16, an exact sum of {true:,.0f} becomes {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
     beside={
         "all": ", ".join(f"{width:,}" for width in overflow),
@@ -494,8 +494,8 @@ exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items()))
 sums["added in e5m2"][4096].claim(
     "D-statistics-of-fp8-are-unreliable",
     "< 0.5",
-    "Added one after another in FP8, a wide token's squares reach less than half of their sum.",
-    found="Added one after another at width 4,096, squares reach {mean:.0%} of their sum in E5M2, {four:.0%} in E4M3, where {bound:.0%} is all that fits.",
+    "A running FP8 sum of a wide token's squares reaches less than half of the exact sum.",
+    found="At width 4,096 a running sum of squares reaches {mean:.0%} of the exact sum in E5M2 and {four:.0%} in E4M3, whose largest number is {bound:.0%} of it.",
     source="Transformer Anatomy, part 7, l. 440",
     published="'completely unreliable'",
     beside={"four": sums["added in e4m3"][4096], "bound": FORMATS["e4m3"].largest / 4096},
@@ -517,8 +517,8 @@ typical = {way: of.mean(-1).amax(-1) for way, of in wrong_by.items()}
 of_draws(typical["e4m3"].tolist()).claim(
     "D-averages-in-pairs-survive-fp8",
     "< 0.05",
-    "Averaged in pairs in E4M3, a token's mean square is on average within five per cent.",
-    found="At the worst of {widths} widths, averages in pairs miss the mean square by {mean:.1%} in E4M3, at most {most:.0%}; in E5M2, {five:.1%} and {most5:.0%}.",
+    "The mean square of a token, averaged in pairs in E4M3, is on average within five per cent of the exact one.",
+    found="At the worst of {widths} widths, the error of averages in pairs is {mean:.1%} on average and {most:.0%} at most in E4M3, and {five:.1%} and {most5:.0%} in E5M2.",
     source="this shelf, against Transformer Anatomy, part 7, l. 440",
     beside={
         "widths": len(reach),
@@ -532,7 +532,7 @@ of_draws(typical["e4m3"].tolist()).claim(
 r"""
 ### Stored in FP8, added in float32
 
-So the series is right about a running sum in FP8, and not about every way to add: averages in pairs come close in E4M3 (card). What of tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
+So the series is right about a running sum in FP8, but not about every way to add: averages in pairs come close in E4M3 (card). Does FP8 harm tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
 """
 
 
@@ -590,24 +590,24 @@ of_draws(inside.amax((0, -1)).tolist()).claim(
     "D-tokens-in-fp8-keep-their-rms",
     "< 0.005",
     "Stored in E4M3 and added in float32, a token of RMS 0.01 to 100 keeps its RMS within half a per cent.",
-    found="Of 64 tokens stored in E4M3, the worst keeps its RMS within {mean:.2%} for RMS 0.01 to 100, {one:.2%} at RMS 1; on average, {usual:.2%}.",
+    found="Of 64 tokens stored in E4M3, the largest error of the RMS is {mean:.2%} for RMS 0.01 to 100 and {one:.2%} at RMS 1. The mean error at RMS 1 is {usual:.2%}.",
     source="this shelf; the largest error of 64 tokens, at five values of RMS, width 4,096",
     beside={"one": by_rms[1.0].amax(-1).mean(), "usual": by_rms[1.0].mean()},
 )
 
 # %% [markdown]
 r"""
-In FP8 error and bias agree in size at the larger width: what is left is bias. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, above 100 it saturates; E5M2 reaches further at both ends.
+In FP8 error and bias have the same size at the larger width, so only bias is left. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
 
-LayerNorm's variance is another matter. Numbers near 10 lie 1 apart in E4M3, and an error that is spread evenly over a step of 1 has the variance $1/12$. It adds to the token's own, which is 1 where the mean is 10 deviations.
+LayerNorm's variance is another matter. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has the variance $1/12$. It adds to the token's variance, which is 1 if the mean is 10 standard deviations.
 """
 
 # %%
 of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
     "D-a-stored-variance-grows-by-a-twelfth",
     "in [0.07, 0.1]",
-    "Stored in E4M3, a token with mean 10 and deviation 1 has about a twelfth too much variance.",
-    found="At a mean of 10 deviations tokens stored in E4M3 have {mean:.1%} too much variance, in E5M2 {five:.0%}, in bfloat16 {brain:.2%}.",
+    "The variance of a token with mean 10 and standard deviation 1 is about a twelfth too large if the token is stored in E4M3.",
+    found="At a mean of 10 standard deviations, the variance of stored tokens is {mean:.1%} too large in E4M3, {five:.0%} in E5M2 and {brain:.2%} in bfloat16.",
     source="the variance of rounding to whole numbers; this shelf",
     beside={
         "five": error_of_variance("e5m2").mean(),
@@ -618,27 +618,27 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 
 # %% [markdown]
 r"""
-So for RMSNorm, within a format's range, the float32 rule is about where one *adds*. LayerNorm's variance can be lost in storage, if tokens have a large mean.
+So for RMSNorm, within a format's range, the rule to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance, if tokens have a large mean.
 
-Matrix units would not speed up a norm, for it has no matrix product. Fewer bytes would: a norm that writes FP8 for the next product writes half as much as in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
+Matrix units would not speed up a norm, because it has no matrix product. Fewer bytes would: a norm that writes FP8 for the next product writes half as much as in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
 """
 
 # %% [markdown]
 r"""
 ## How a gain is stored
 
-Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and makes $1 + w$ in float32 ([the line](https://github.com/google/gemma_pytorch/blob/014acb7ac4563a5f77c76d7ff98f31b568c16508/gemma/model.py#L187)). Two things change.
+Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and computes $1 + w$ in float32 ([the line](https://github.com/google/gemma_pytorch/blob/014acb7ac4563a5f77c76d7ff98f31b568c16508/gemma/model.py#L187)). Two things change.
 
-**Weight decay** pulls what is *stored* towards zero. A gain that is stored as itself is pulled to 0: without a gradient
+**Weight decay** pulls the *stored* number towards zero. A gain that is stored as itself is pulled to 0: without a gradient
 it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
-not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before that is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$; we did not measure what that does to the error. One custom is to exempt
-gains, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
+not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before the matrix is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$. We did not measure the effect on the error. A common practice is to exempt
+gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
 norm.
 
 **Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every rise of up to $2^{-8}$, and every fall of up to
-$2^{-9}$: it can shrink where it cannot grow. Around 0 they lie as close as anyone needs. Let $w$ rise by steps of 0.001: from $w = ¼$ on each of
-them comes out nearly twice as large, and at ½ all are rounded away. Without a float32 copy of the weights, a gain stored as $1 + w$
-learns as long as $w$ is small, if the sum is made in float32. Made in bfloat16, $1 + 0.001$ is 1 again:
+$2^{-9}$: it can shrink but not grow. Around 0 the numbers are as close as anyone needs. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
+step nearly twice as large, and at ½ it removes all of them. Without a float32 copy of the weights, a gain stored as $1 + w$
+learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
 """
 
 # %%
@@ -650,8 +650,8 @@ for _ in range(1000):
 exact(gain.item() - 1).claim(
     "D-a-gain-near-one-cannot-move",
     "in [0, 0]",
-    "A bfloat16 gain of 1 rounds away a thousand rises of 0.001; stored as 1 + w it takes them while w is small.",
-    found="After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved {mean:.3f}, one stored as 1 + w {early:.3f}, {late:.3f}, {last:.3f}.",
+    "A bfloat16 gain of 1 rounds away a thousand updates of 0.001. Stored as 1 + w, the gain follows them while w is small.",
+    found="After 1,000 updates of 0.001 a bfloat16 gain has changed by {mean:.3f}. A gain stored as 1 + w has changed by {early:.3f} after 100 updates, {late:.3f} after 400 and {last:.3f} after 1,000.",
     source="the spacing of bfloat16; Gemma's code",
     beside={"early": moved[99], "late": moved[399], "last": moved[999]},
 )
@@ -660,11 +660,11 @@ exact(gain.item() - 1).claim(
 r"""
 ## Loss scaling
 
-Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient on its way down carries a
+Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient on its way down contains a
 factor $1/N$. **Loss scaling** multiplies the loss by $S$ and divides weight gradients by $S$ in float32, before the optimizer sees them
-([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). What counts is the product: $S/N$ against the range.
+([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). The range must fit the quotient $S/N$.
 
-One forward and backward pass of a small Pre-Norm model, all gradients between modules collected, then rounded to float16 at each $S$:
+We run one forward and backward pass of a small Pre-Norm model, collect all gradients between modules, and round them to float16 at each $S$:
 """
 
 # %%
@@ -707,8 +707,8 @@ plots.curves(
     fates,
     xlabel="k, where the scale is 2 to the k",
     ylabel="gradient entries (%)",
-    caption="What float16 makes of a first pass over 512 tokens. To the left gradients vanish, to the right the first ones overflow; between "
-    "them lies room. A mean over 4,096 times as many tokens moves everything to the right by 12.",
+    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large ones the first gradients overflow, and between "
+    "them there is a range without either. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
     provenance=lab.provenance(),
 ).named("loss-scaling")
 
@@ -717,7 +717,7 @@ fates["rounded to 0"][-12].claim(
     "D-averaging-tokens-empties-float16",
     "> 50",
     "At 2^-12 of their size, most gradients between modules are rounded to 0 in float16.",
-    found="Unscaled, {one:.1f} % of a first pass's gradient entries are 0 in float16; at 2^-12, a mean over 4,096 times the tokens, {mean:.0f} %.",
+    found="Unscaled, {one:.1f} % of the gradient entries of a first pass are 0 in float16. At 2^-12, which stands for a mean over 4,096 times as many tokens, {mean:.0f} % are.",
     source="the smallest float16 number; Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"one": fates["rounded to 0"][0]},
 )
@@ -726,8 +726,8 @@ fates["rounded to 0"][-12].claim(
 r"""
 ### Trained with rounded gradients
 
-The same model trains for 150 steps. Gradients are rounded wherever they pass from module to module and at the weights; weights, Adam's averages and the
-forward pass stay float32. Scales below 1 stand for means over more tokens: exactly so between modules, too severely at the weights, where tokens are added up again.
+We train the same model for 150 steps. Gradients are rounded between modules and at the weights; weights, Adam's averages and the
+forward pass stay float32. Scales below 1 stand for means over more tokens. This is exact between modules, and too severe at the weights, where tokens are added up again.
 """
 
 # %%
@@ -770,8 +770,8 @@ plots.curves(
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": full.mean},
-    caption="Test loss after training with rounded gradients. A plateau between two cliffs: at the left gradients vanish, at the right they "
-    "overflow. E5M2 has float16's exponents, and so nearly its largest numbers, and not its smallest. (The scales that were tried are not evenly spaced.)",
+    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large ones they "
+    "overflow, and between them the loss is level. E5M2 has float16's exponents, and so nearly its largest numbers, but not its smallest. (The scales that were tried are not evenly spaced.)",
     provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
@@ -781,7 +781,7 @@ cost[2.0**-12].claim(
     "D-underflow-stops-training",
     "> 0.2",
     "At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.",
-    found="At 2^-12 of the loss float16 gradients cost {mean:.2f} nats; at 2^-8, {less:.2f}.",
+    found="At 2^-12 of the loss, float16 gradients raise the test loss by {mean:.2f} nats, at 2^-8 by {less:.2f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={
         "less": cost[2.0**-8],
@@ -795,7 +795,7 @@ cost[1.0].claim(
     "D-no-scale-is-needed-here",
     "in [-0.02, 0.02]",
     "At this size float16 gradients need no loss scale.",
-    found="Unscaled, float16 gradients end {mean:+.5f} nats from float32's.",
+    found="The test loss with unscaled float16 gradients minus that with float32 gradients is {mean:+.5f} nats.",
     source="this shelf",
     beside={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
     predicted=0.0,
@@ -803,7 +803,7 @@ cost[1.0].claim(
 
 # %% [markdown]
 r"""
-All cards on trained runs here were [locked](claims.md) before those runs. The next three say more than they test. "Every scale" was tried at 1, $2^8$ and $2^{16}$. "Ends the run" asks, by its criterion, for more than four runs in ten. And $2^{22}$ was asked only after $2^{18}$ had been seen, so the third card is no independent
+All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences of the next three say more than they test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is no independent
 forecast.
 """
 
@@ -813,7 +813,7 @@ farthest.claim(
     "D-scales-work-over-many-octaves",
     "< 0.02",
     "At every scale from 1 to 2^16, float16 gradients end within 0.02 nats of float32's.",
-    found="Over scales from 1 to 2^16 the largest distance from float32 is {mean:.4f} nats.",
+    found="At three scales from 1 to 2^16, the test loss differs from that of float32 gradients by {mean:.4f} nats at most.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"second value": "three scales", "control": "the same rate in float32"},
 )
@@ -824,7 +824,7 @@ gone[18].claim(
     "D-too-large-a-scale-ends-the-run",
     "> 0.4",
     "A constant scale of 2^18 ends the run within 150 steps.",
-    found="At the constant scale 2^18, {k} of {n} runs end in an overflow.",
+    found="At a constant scale of 2^18, {k} of {n} runs stop with an overflow.",
     source="the largest float16 number; in the pilot 2^18 ended the run at once",
     beside={"second value": "2^16, 2^20 and 2^22"},
 )
@@ -834,7 +834,7 @@ gone[22].claim(
     "D-sixteen-times-that-scale-ends-every-run",
     "> 0.4",
     "A constant scale of 2^22 ends the run within 150 steps.",
-    found="At 2^22, {k} of {n} runs end in an overflow; at 2^20, {twenty:.0%}; at 2^16, {sixteen:.0%}.",
+    found="At a constant scale of 2^22, {k} of {n} runs stop with an overflow. At 2^20 {twenty:.0%} do, and at 2^16 {sixteen:.0%}.",
     source="the largest float16 number",
     beside={
         "twenty": gone[20],
@@ -849,7 +849,7 @@ lower.claim(
     "D-e5m2-gradients-want-a-scale",
     "> 0",
     "E5M2 gradients end lower at the scale 2^8 than at 1.",
-    found="E5M2 gradients end {mean:.3f} nats lower at scale 2^8 than at 1, in {signs} of {n} seeds, at most by {most:.2f}; then {left:.3f} above float32.",
+    found="With E5M2 gradients the test loss is {mean:.3f} nats lower at a scale of 2^8 than at 1. It is lower in {signs} of {n} seeds, by {most:.2f} at most, and at 2^8 it is still {left:.3f} nats higher than with float32.",
     source="E5M2's smallest number is 2^-16; Micikevicius et al. 2022, arXiv 2209.05433",
     beside={
         "signs": sum(one > 0 for one in lower),
@@ -862,11 +862,11 @@ lower.claim(
 
 # %% [markdown]
 r"""
-One seed of E5M2 lies so far out that the interval reaches below 0, so the card says "not seen".
+One seed of E5M2 is so far from the others that the interval reaches below 0, so the card says "not seen".
 
 ### Dynamic scaling: GradScaler
 
-Nobody knows the plateau's right end beforehand, and seeds differ. So: halve the scale and skip the step when anything overflows; double it after a number of good steps
+The largest scale that works is not known in advance, and it differs between seeds. So one halves the scale and skips the step when anything overflows, and doubles it after a number of good steps
 (2,000 in PyTorch):
 """
 
@@ -907,8 +907,8 @@ for true in torch.randn(200, 8):
 exact(apart).claim(
     "D-a-dozen-lines-are-the-grad-scaler",
     "in [0, 0]",
-    "These lines keep the scale that PyTorch's GradScaler keeps.",
-    found="In 200 steps, of which {skipped} overflow, the scale differs from PyTorch's GradScaler's at {mean:.0f}.",
+    "A dozen lines compute the same loss scale as PyTorch's GradScaler.",
+    found="In 200 steps, of which {skipped} overflow, the scale differs from that of PyTorch's GradScaler at {mean:.0f} steps.",
     source="torch.amp.GradScaler, growth 2, backoff 1/2",
     beside={"skipped": skipped},
 )
@@ -917,10 +917,10 @@ exact(apart).claim(
 r"""
 ### And the norms?
 
-*The series* (l. 442–446) says two things. A norm divides gradients by σ, which can amplify small ones; and when a scale must be lowered, the gradients of norms are often what overflowed. The first is
-true where tokens are smaller than 1. A norm divides gradients by the token's size $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, as deep in a Pre-Norm stream, *shrink* them.
+*The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first is
+true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, as deep in a Pre-Norm stream, *shrink* them.
 
-Of the second we test one reading: gradients of the norms' *gains*, beside those of other weights, for PyTorch's check looks at weights. The card's runs have float32 gradients. Gradients that pass *through* norms, which the series means as well, we did not trace.
+We test one reading of the second: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at weights. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
 """
 
 
@@ -939,8 +939,8 @@ times = [gain_of_backward(rms) for rms in grid]
 exact(float(np.polyfit(np.log(grid), np.log(times), 1)[0])).claim(
     "D-a-norm-divides-gradients-by-the-size",
     "in [-1.001, -0.999]",
-    "A norm divides gradients by the size of the token.",
-    found="Where tokens have RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}: the power {mean:.3f}.",
+    "A norm divides gradients by the token's RMS.",
+    found="For tokens of RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}. The factor scales as the RMS to the power {mean:.3f}.",
     source="RMSNorm's Jacobian",
     published="'can amplify small gradients'",
     beside={"small": times[0], "one": times[1], "large": times[2]},
@@ -985,8 +985,8 @@ ratios.claim(
     "D-norm-gradients-are-the-largest",
     "> 0",
     "Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
-    found="Over {looks} looks the largest gradient entry of norms' gains is {ratio:.2f} times "
-    "(binary logarithm {mean:.2f}) the largest elsewhere; there, {where} is largest on average.",
+    found="Averaged over {looks} steps, the largest gradient entry of the norms' gains is {ratio:.2f} times "
+    "(binary logarithm {mean:.2f}) the largest entry of all other weights. Among these, {where} has the largest on average.",
     source="Transformer Anatomy, part 7, l. 446",
     published="'often the normalization gradients that trigger the overflow detection'",
     beside={
@@ -999,7 +999,7 @@ ratios.claim(
 
 # %% [markdown]
 r"""
-The runs with rounded gradients hold the overflows themselves. Both tables below split them after we had looked, so they describe and do not test.
+The overflows occur in the runs with rounded gradients. We made both tables below after we had seen these runs, so they describe and do not test.
 """
 
 
@@ -1040,11 +1040,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-At $2^{20}$ every run overflows in its first step: in the output matrix, and never in a gain. At $2^{22}$ gains overflow, too, but never alone: output and embedding do as well. Left of the plateau it is the other way about: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" is about runs whose gradients float16 can hold.
+At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but never alone: output and embedding do as well. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
 
 ## Who uses which norm
 
-*The series* prints a table of eight models (l. 279–298), the latest of 2024. Beside it, what papers and released configurations say; [later families](D_numbers.ipynb#later-families) are at the end of this section.
+*The series* prints a table of eight models (l. 279–298), the latest of 2024. We compare it with papers and released configurations; [later families](D_numbers.ipynb#later-families) are at the end of this section.
 """
 
 # %%
@@ -1082,8 +1082,8 @@ wrong = [row["model"] for row in differ if isinstance(row["printed_widths"], str
 exact(len(wrong)).claim(
     "D-sizes-in-the-adoption-table",
     "in [0, 0]",
-    "The table's widths and layers are those of the models that it names.",
-    found="In {mean:.0f} of {rows} rows the range is not its models' ({wrong}); {several} give one size of several ({which}).",
+    "The widths and layers in the series' table of models are those of the models that it names.",
+    found="In {mean:.0f} of {rows} rows the printed range is not that of the models ({wrong}). In {several} rows only one of several sizes is given ({which}).",
     source="Transformer Anatomy, part 7, l. 288-295, against the papers in the last column",
     beside={
         "rows": len(adopted),
@@ -1095,12 +1095,12 @@ exact(len(wrong)).claim(
 
 # %% [markdown]
 r"""
-Its norms are right, but for what a column of names cannot show: Gemma 2 has a norm on both sides of each sublayer
-([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). Its note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Against it we hold Falcon
+The table's norms are right, but a column of names cannot show everything: Gemma 2 has a norm on both sides of each sublayer
+([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). Its note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
 ([Almazrouei et al., 2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([Bellagente et al., 2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([Lozhkov et al., 2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
 ([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)), OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)), Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)), and Cohere's Command R and Command A
-([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)). These were picked by hand, because they have LayerNorm; whether they are *major* is a judgement. What their layers construct, a program reads from transformers 5.23.0
-(`tests/norm_census.py` has its rules; what is called LayerNorm and subtracts nothing, as CpmAnt's norm, counts as RMSNorm). Cohere's norms have no shift, and OLMo 1's neither gain nor shift.
+([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)). We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. A program reads from transformers 5.23.0 which norms their layers construct
+(`tests/norm_census.py` has its rules; a norm that is called LayerNorm and subtracts nothing, such as CpmAnt's, counts as RMSNorm). Cohere's norms have no bias, and OLMo 1's have neither gain nor bias.
 """
 
 # %%
@@ -1111,7 +1111,7 @@ exact(len(with_layer)).claim(
     "D-layer-norm-did-not-end-with-llama",
     "in [0, 0]",
     "No major model released since Llama 1 uses full LayerNorm.",
-    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and shift ({which}), {others} one without.",
+    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and bias ({which}). {others} build one without bias.",
     source="Transformer Anatomy, part 7, l. 296; modeling files of transformers 5.23.0",
     beside={
         "which": ", ".join(with_layer),
@@ -1128,7 +1128,7 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
     "D-most-decoders-have-rms-norm",
     "> 0.5",
     "Most families of published decoders have RMSNorm.",
-    found="Of {known} decoder families with one kind of norm {mean:.0%} have RMSNorm, the others LayerNorm; {both} have both, of {none} the rule sees none.",
+    found="Of {known} decoder families with one kind of norm, {mean:.0%} have RMSNorm and the others LayerNorm. {both} families have both, and in {none} the rule finds none.",
     source="modeling files of transformers 5.23.0, decoders by its registry, read by program",
     beside={
         "known": counts["rms"] + counts["layer"],
@@ -1139,11 +1139,11 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
 
 # %% [markdown]
 r"""
-A family counts if transformers registers it for causal language modelling and neither for masked tokens nor for sequence to sequence. The share counts kinds of code, not how much they are used.
+A family counts if transformers registers it for causal language modelling, but not for masked tokens or for sequence to sequence. The share counts kinds of code, not how much they are used.
 
 ### Later families
 
-Every decoder that was counted, later ones than the table's among them, under its folder's name in transformers. *Both* may be one norm of the text and another of an image's or a sound's tower. *Not seen by the rule* does not mean without norms: the program reads what a class called …Layer or …Block assigns by name, and these families keep their norms elsewhere, or under other names:
+The table lists every decoder that was counted, including those later than the series' table, under its folder's name in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean without norms: the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
 """
 
 # %%
@@ -1172,11 +1172,11 @@ For one token of width $d$, in one kernel, with bfloat16 everywhere:
 | RMSNorm | $4d$ | $4d$ | $2d$ |
 | LayerNorm | $7d$ | $4d$ | $4d$ |
 
-At $d = 8192$ that is 48 and 64 KiB; *the series* (l. 474–488) has 64 and 96, with float32 parameters. On an H100 they take $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns of memory's time, where the start of any
-kernel takes microseconds. So by the estimate, with one sequence both cost a start; with many, activations decide, and these are equal.
+At $d = 8192$ that is 48 and 64 KiB; *the series* (l. 474–488) has 64 and 96, with float32 parameters. On an H100 the memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns for them, whereas any
+kernel launch takes microseconds. So by the estimate, with one sequence both norms cost one launch. With many sequences activations dominate, and these are equal.
 [A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here.
 
-For one token we have no measurement, for large tensors we have: on an H100. *Forward* is what inference runs, on a long prompt for instance. Each kernel was replayed many times, and the card's interval runs from the 20th to the 80th percentile of the replays:
+We have no measurement for one token. For large tensors we have measurements on an H100. Inference runs the *forward* pass, on a long prompt for instance. Each kernel was timed many times, and the card's interval goes from the 20th to the 80th percentile:
 """
 
 # %%
@@ -1210,7 +1210,7 @@ computed(slowest, interval=around, unit="replays, 20th to 80th percentile").clai
     "D-a-large-layer-norm-takes-little-longer",
     "< 10",
     "On an H100 our large LayerNorm takes less than a tenth longer than our RMSNorm, forward.",
-    found="Forward, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, the compiler's {compiled:.1f} %, Liger's {liger:.1f} %; PyTorch's, {least:.0f} to {torch:.0f} %.",
+    found="Forward, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, the compiler's up to {compiled:.1f} % and Liger's up to {liger:.1f} %. PyTorch's takes {least:.0f} to {torch:.0f} % longer.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
     beside={
         "compiled": max(ahead["compile"])[0],
@@ -1229,15 +1229,15 @@ wholes = {
         given=Assumptions(program, split=split),
     )
     for name, split in splits.items()
-    for batch, program, label in ((1, "eager", "in steps"), (1, "fused", "one kernel"), (64, "fused", "one kernel"))
+    for batch, program, label in ((1, "eager", "unfused"), (1, "fused", "one kernel"), (64, "fused", "one kernel"))
 }  # fmt: skip
 plots.share_bars(
     wholes,
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
-    caption="An estimate: what norms and the sums before them take of a decoding step, of the 8B "
-    "model on one H100, of 70B on 4, of 405B on 16. In steps: nine kernels for each norm, as PyTorch runs "
-    "the formula. GPUs share the matrices while each computes "
-    "every norm. A kernel takes 2 µs at least; communication is left out.",
+    caption="Estimated share of a decoding step that norms and the sums before them take, for the 8B "
+    "model on one H100, 70B on 4 and 405B on 16. Unfused means nine kernels for each norm, as PyTorch runs "
+    "the formula. The GPUs divide the matrices, but each computes "
+    "every norm. A kernel takes at least 2 µs. Communication is left out.",
 ).named("inference-share")
 
 # %%
@@ -1247,8 +1247,8 @@ shift = seventy.norms * 2 * seventy.dim / (h100.bandwidth * given_four.of_bandwi
 exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
     "< 0.05",
-    "Reading the shifts takes under a twentieth of a per cent of a decoding step.",
-    found="By bytes {n_norms} shifts take {micro:.1f} µs, {mean:.3f} % of a step, if nothing hides it; in the estimate a kernel's start does.",
+    "Reading LayerNorm's biases takes less than a twentieth of a per cent of a decoding step of a 70B model.",
+    found="By their bytes, the biases of {n_norms} norms take {micro:.1f} µs, {mean:.3f} % of a step, if nothing hides this time. In the estimate the kernel launches hide it.",
     source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
     beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
@@ -1275,20 +1275,20 @@ plots.table(
 
 # %% [markdown]
 r"""
-*The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of that. The micro-benchmarks themselves do not hold together: their times are shorter than a kernel takes to start, and the first one's share of the bandwidth is printed more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So of the 22.4 µs nothing can be said.
+*The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the printed share of the bandwidth of the first one is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
 
-More GPUs raise the share, for they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
+More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## What is not here
 
-Chapter 03 has what norms in bfloat16 do to training, and where float16 overflows, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), where ε stands, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 has the effect of norms in bfloat16 on training, and the overflow of float16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
-Nobody tried here: autocast, what PyTorch's norms upcast by themselves, Welford's variance, one token's norm on a GPU, a forward pass in FP8.
+We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance, one token's norm on a GPU, or a forward pass in FP8.
 
 ## Exercises
 
-**1 (by hand, 5 minutes).** A backward pass has gradient entries from $3\cdot10^{-9}$ to 2. For scales $2^k$ with whole $k$: which is the smallest at which float16
-rounds the small entry not to 0, the smallest at which it is a normal number, and the largest at which nothing overflows? Is there a scale for all of it?
+**1 (by hand, 5 minutes).** A backward pass has gradient entries from $3\cdot10^{-9}$ to 2. Consider scales $2^k$ with whole $k$. Which is the smallest at which float16
+does not round the small entry to 0, the smallest at which it is a normal number, and the largest at which nothing overflows? Is there one scale for all of this?
 """
 
 # %% tags=["exercise"]
@@ -1318,7 +1318,7 @@ $3\cdot10^{-9} \approx 1.6\cdot2^{-29}$.
 <details><summary>Solution</summary>
 
 Above $2^{-25}$ the nearest number is $2^{-24}$: $k = 4$. Normal from $2^{-14}$ on: $1.6\cdot2^{k-29}\ge2^{-14}$ from $k = 15$ on. $2\cdot2^{14} = 32768$ fits, $65536$
-does not: $k = 14$. So none: a factor of two is lacking, and the smallest entries lose a bit.
+does not: $k = 14$. So there is no such scale: a factor of two is missing, and the smallest entries lose a bit.
 
 </details>
 
@@ -1348,7 +1348,7 @@ check_sum(my_sum)
 r"""
 <details><summary>Hint</summary>
 
-Halves: the first half of the row plus the second, again and again; a 0 more where a row is odd. How often is each number rounded?
+Add the first half of the row to the second, again and again, with one more 0 if the length is odd. How often is each number rounded?
 
 </details>
 """
@@ -1366,8 +1366,8 @@ assert check_sum(solved_sum).ok
 
 # %% [markdown]
 r"""
-**3 (open).** Random Hadamard transforms spread an outlier over all channels before rounding. Multiply $x$ and $w$ of the figure on outlier channels by an orthogonal matrix and predict, in decibels, what
-NVFP4 gains at $f = 100$. What does it lose at $f = 1$?
+**3 (open).** Random Hadamard transforms spread an outlier over all channels before rounding. Multiply $x$ and $w$ of the figure on outlier channels by an orthogonal matrix and predict, in decibels, the gain of
+NVFP4 at $f = 100$. What does NVFP4 lose at $f = 1$?
 
 ## References
 
