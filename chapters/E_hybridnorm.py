@@ -202,17 +202,12 @@ def describe_row(name):
         "training loss, printed": theirs["loss"],
         "C4 perplexity, printed": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
     }
+    blank = {"improvement over Pre-Norm": "", "paired by seed": ""}
     if name not in ends:
-        return {
-            **row,
-            "test loss, ours": "waits",
-            "n": 0,
-            "improvement over Pre-Norm": "",
-            "paired by seed": "",
-        }
+        return {**row, "test loss, ours": "waits", "n": 0, **blank}
     row |= {"test loss, ours": f"{ends[name].mean:.4f}", "n": len(ends[name])}
     if name == "Pre-Norm":
-        return {**row, "improvement over Pre-Norm": "", "paired by seed": ""}
+        return {**row, **blank}
     lead = leads_over_pre[name]
     paired = f"{lead.pair():+z.4f}"
     return {**row, "improvement over Pre-Norm": f"{lead:+z.4f}", "paired by seed": paired}
@@ -573,12 +568,8 @@ def describe_lead(init):
     }
     arms = {recipe: recipe + starts[init] for recipe in ("pre", "hybrid")}
     if not all(ladder.has_reported(climbed, arm, first) for arm in arms.values()):
-        return row | {
-            "n": 0,
-            "Pre-Norm, ours": "",
-            "HybridNorm, ours": "",
-            "improvement, ours": "waits",
-        }
+        both = dict.fromkeys(("Pre-Norm, ours", "HybridNorm, ours"), "")
+        return row | {"n": 0, **both, "improvement, ours": "waits"}
     pre, hybrid = (
         climbed.where(arm=arm, rung=first, stage="final").measure("test.loss")
         for arm in arms.values()
