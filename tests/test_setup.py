@@ -126,7 +126,7 @@ def test_a_set_up_that_is_stopped_is_finished_by_the_next(root, calls, monkeypat
     assert set_up(root, calls) == []
 
 
-def test_a_moved_folder_and_another_chosen_python_make_it_anew(root, calls):
+def test_another_chosen_python_makes_it_anew_and_a_moved_folder_deletes_nothing(root, calls):
     set_up(root, calls)
     config = root / ".venv/pyvenv.cfg"
     config.write_text("version = 3.99.0\n")
@@ -136,8 +136,9 @@ def test_a_moved_folder_and_another_chosen_python_make_it_anew(root, calls):
     (root / ".venv").symlink_to(root / "elsewhere")
     stamp = setup.read_stamp(root / ".venv")
     (root / "elsewhere" / setup.STAMP).write_text(json.dumps(stamp | {"root": "/elsewhere"}))
-    assert set_up(root, calls)[0].startswith("venv ")
-    assert (root / "elsewhere/pyvenv.cfg").exists(), "of a link, only the link goes"
+    with pytest.raises(setup.SetupError, match=r"made for /elsewhere; the clone is at .* now"):
+        set_up(root, calls)
+    assert (root / "elsewhere/pyvenv.cfg").exists() and (root / ".venv").is_symlink()
 
 
 def test_an_environment_of_someone_else_is_left_alone(root, calls):
@@ -182,3 +183,19 @@ def test_the_lab_listens_on_this_machine_only_and_keeps_its_token(tmp_path: Path
     assert "--ServerApp.ip=127.0.0.1" in command and "/chapters/START.ipynb" in command
     assert "token" not in command and "password" not in command
     assert '"python": "Jupytext Notebook"' in (settings / "overrides.json").read_text()
+
+
+def test_a_clone_that_may_not_be_written_gets_one_sentence(tmp_path: Path, monkeypatch, capsys):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", str(tmp_path / ".venv"))
+
+    (tmp_path / "chapters").mkdir()
+    monkeypatch.setattr(lab, "write_settings", refuse)
+    monkeypatch.setattr(sys, "argv", ["lab", "--root", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"may not be \(Permission denied\); work in"):
+        lab.main()
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(setup, "set_up", refuse)
+    monkeypatch.setattr(sys, "argv", ["setup"])
+    assert setup.main(tmp_path) == 1
+    assert "may not be written (Permission denied)" in capsys.readouterr().err

@@ -80,7 +80,9 @@ def _fail(code: int, why: object) -> int:
 
 
 def _explain_system(error: OSError) -> object:
-    """Add the way out where a file or folder may not be written."""
+    """Add the way out where a file or folder may not be written, or the disk is full."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error}; free some space, and call the same command again: what is done is kept"
     if error.errno not in (errno.EROFS, errno.EACCES):
         return error
     return (

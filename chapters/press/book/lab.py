@@ -57,7 +57,13 @@ def main() -> None:
     root = known.root.resolve()
     if not (root / "chapters").is_dir():
         sys.exit(f"lab: the root must hold a folder chapters/, and {root} does not; name another")
-    settings = write_settings(Path(sys.prefix))
+    try:
+        settings = write_settings(Path(sys.prefix))
+    except OSError as error:
+        sys.exit(
+            "lab: settings and notebooks are written in the clone, and "
+            f"{error.filename} may not be ({error.strerror}); work in a clone that is yours"
+        )
     os.chdir(root)
     os.execv(sys.executable, [*build_command(root, settings), *rest])
 

@@ -71,8 +71,6 @@ def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
     inside = re.search(r"(?m)^version\w* *= *(\d+\.\d+)", (venv / "pyvenv.cfg").read_text())
     if chosen and inside and inside[1] != "{}.{}".format(*sys.version_info):
         return f"holds Python {inside[1]}, and another was asked for"
-    if stamp["root"] != str(venv.parent):
-        return "was made for another folder"
     if hash_choice() not in ("", stamp["choice"]):  # unset: what was chosen once stays
         return f"was made before {CHOICE} was set to this"
     return ""
@@ -116,6 +114,11 @@ def set_up(root: Path, chosen: bool) -> None:
     stamp = read_stamp(venv)
     if venv.exists() and any(venv.iterdir()) and not stamp:
         raise SetupError("set-up must make .venv itself, and this one came from elsewhere; move it")
+    if stamp and stamp["root"] != str(root):
+        raise SetupError(
+            f".venv works in one folder, and it was made for {stamp['root']}; the clone is at "
+            f"{root} now: move it back, or remove .venv and call make again"
+        )
     reason = find_misfit(venv, stamp, chosen) if stamp else ""
     if reason:
         print_line(f".venv {reason}: it is made again")
@@ -165,6 +168,13 @@ def main(root: Path) -> int:
             set_up(root, chosen)
     except SetupError as error:
         print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"set-up: {error.filename} may not be written ({error.strerror}); "
+            "set up a clone that is yours, on a disk with 8 GB of room",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("\nset-up: stopped; the next make finishes it", file=sys.stderr)

@@ -29,6 +29,13 @@ TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
 FULL = (
     "the disk is full; free some space, and call the same command again: finished runs are stored"
 )
+CLOSED = "runs are stored in the clone, which may not be written; work in a clone that is yours"
+HOPELESS = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EROFS: CLOSED,
+    errno.EACCES: CLOSED,
+}
 
 
 class Lost(Exception):
@@ -162,6 +169,8 @@ def _describe_failure(error: BaseException) -> str:
     """Write a sentence of labkit's own as it is, and of any other error all that is known."""
     if isinstance(error, Lost):
         return str(error)
+    if _explain_hopeless(error):
+        return f"{type(error).__name__}: {error}"
     if isinstance(error, SENTENCES) and str(error):
         return f"{type(error).__name__}: {error}\n{TRACE}"
     return "".join(traceback.format_exception(error))
@@ -171,8 +180,7 @@ def _explain_hopeless(error: BaseException) -> str:
     """Return why what waits would fail, too; nothing where it may not."""
     if isinstance(error, Lost):
         return error.hopeless
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return FULL if full else ""
+    return HOPELESS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: str) -> str:
