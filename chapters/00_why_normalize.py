@@ -10,17 +10,17 @@
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and what leaves the row is
-$1.1^{96} \approx 9{,}412$ times what went in. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)), and its signal
-passes them twice: up, and as gradients down again. Careful first weights, skips, norms: which of the three lets a deep network learn?
+**Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and the number that leaves the row is
+$1.1^{96} \approx 9{,}412$ times the one that entered. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)). Signals
+pass them on their way up, gradients on their way down. Which remedy lets a deep network learn: careful initialization, skips or norms?
 
 **In short.**
 
-- Signal and gradient pass the same matrices, so they explode or vanish together. Careful first weights prevent that, but only
-  for size, and only at the start.
-- Sixteen layers learn to read digits in any wiring. At forty-eight, in 400 steps, BatchNorm alone hardly learns. Skips alone start with far too large a signal, so they learn only at a tiny
-  rate; there they read some of the digits, and at no rate does their loss fall below that of guessing. Both together learn, and so do skips whose branches start small.
-- What makes depth possible is skips whose branches stay small beside the **stream** that runs along the skips; first weights can see to that, or norms. What BatchNorm buys is room: larger learning rates work, and more of them.
+- Signal and gradient pass the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
+  for their size, and only at the start of training.
+- Sixteen layers learn to classify digits in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Skips alone start with far too large a signal, so they learn only at a tiny
+  learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. Norms and skips together learn, and so do skips whose branches start small.
+- Depth becomes possible through skips whose branches stay small compared with the **stream** that runs along the skips. Either initialization or norms can keep them small. BatchNorm also buys room: larger learning rates work, and more of them.
 """
 
 # %% tags=["parameters"]
@@ -97,8 +97,8 @@ def draw_row(gain):
 
 plots.explore(
     draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1, formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
-    caption="Ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
-    "at layer 0 it has come all the way down. At every gain the two lines are mirror images.",
+    caption="Root mean square of signal and gradient in a row of ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
+    "the gradient reaches layer 0 last. At every gain the two lines are mirror images.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -106,14 +106,14 @@ r"""
 ## The idea: one factor, ninety-six times
 
 Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ makes $8\cdot10^{16}$ of a whisper.
-At that gain float16, which ends at 65,504, overflows at layer 28; bfloat16 would overflow at layer 219: it has float32's range, with fewer digits.
+At that gain float16, whose largest number is 65,504, overflows at layer 28. For comparison, bfloat16 would overflow at layer 219, because it has float32's range, with fewer digits.
 
-Three repairs are known: draw the first weights with care, let the signal skip layers, normalize it on the way. Each is said to solve the problem,
+Three repairs are known: draw the initial weights with care, let the signal skip layers, or normalize it on the way. Each is said to solve the problem,
 and nearly every large model uses all three.
 
 ### How to read this book
 
-Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or a prediction of ours,
+Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
 with a run, it states a **claim**. A claim is one line:
 """
 
@@ -129,13 +129,13 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-The line opens into a **card**. The mark in front is the **verdict**, one of four: the number meets the card's criterion; it misses it (as here); our runs cannot tell; the question lies outside what they can answer. For a card that says *preregistered*, the criterion and our forecast $p$, the probability that the claim
-holds, were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
+Click the line to open its **card**. The mark in front of the line is the **verdict**, one of four: the number meets the card's criterion, the number misses it (as here), our runs cannot tell, or our runs cannot answer such a question. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
+holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
 does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
 ### Signal and gradient share one gain
 
-Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, each entry with mean 0 and variance $g^2/d$; let $x$ be the signal on
+Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, each entry with mean 0 and variance $g^2/d$. Let $x$ be the signal on
 its way up, and $\delta$ the gradient on its way down. Then
 
 $$\begin{aligned}
@@ -144,9 +144,9 @@ $$\begin{aligned}
 \end{aligned}$$
 
 The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
-grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is what comes down times what
-came up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size goes as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike. Both passes by hand:
+grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is the gradient that comes down times the signal that
+comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size scales as
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike. Here are both passes by hand:
 """
 
 
@@ -181,8 +181,8 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell compares both functions with autograd. Now take ninety-six, and rotations times $g$, which multiply every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few lucky draws carry that
-average: a typical row ends at about $e^{-L/(2d)}$ times that size, a half for $L = 96$ and $d = 64$.
+The folded cell compares both functions with autograd. Now take ninety-six matrices, each a rotation times $g$, which multiplies every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few draws with very large results dominate that
+average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row $\|x\|$ ends at about $e^{-L/(2d)}$ times $g^L$ of its first value: a factor of about one half for $L = 96$ and $d = 64$.
 """
 
 
@@ -192,7 +192,7 @@ torch.manual_seed(seed)
 exact(down[0] / down[-1]).claim(
     "00-gradients-grow-with-the-signal",
     "> 1",
-    "Where the signal grows on its way up, the gradient grows on its way down, too.",
+    "If the signal grows on its way up, the gradient grows on its way down, too.",
     found="The row that multiplies a signal by {signal:,.0f} on its way up multiplies a gradient by {mean:,.0f} on its way down.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="if activations grow forward, gradients shrink backward",
@@ -201,7 +201,7 @@ exact(down[0] / down[-1]).claim(
 exact(starved[0] / starved[-1]).claim(
     "00-vanishing-spares-no-layer",
     "in [0.999, 1.001]",
-    "Where signals shrink, the weights of all layers get the same small gradient.",
+    "If signals shrink, the weights of all layers get gradients of the same small size.",
     found="At gain 0.9 the gradient of the first matrix is {mean:.3f} times that of the last.",
     source="against Exploring the Transformer, part 14: residual networks and normalization",
     published="early layers receive almost no updates, layers near the output are updated well",
@@ -210,21 +210,21 @@ exact(starved[0] / starved[-1]).claim(
 # %% [markdown]
 r"""
 So vanishing and exploding are one disease with two signs. For some layers to starve while others learn, signal and gradient must
-stop being mirror images. Saturation, biases or a norm can do that; exercise 4 shows how a norm does. And the gain is not the *spectral norm*, the largest factor by which $W$
+stop being mirror images. Saturation, biases or a norm can cause that, and exercise 4 shows how a norm does. The gain is not the *spectral norm*, the largest factor by which $W$
 stretches any vector. A large random matrix of gain 1 stretches its most favoured vector nearly twofold, and a typical
-vector not at all, so the spectral norm is a loose bound: shelf A has [four rows of the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
+vector not at all, so the spectral norm is a loose bound: appendix A has [four rows of the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
-One network goes with us from here. It reads handwritten digits, images of 8 × 8 pixels: one matrix takes in the pixels, forty-eight of width 64 follow, and one writes ten logits. Its first weights follow He's rule, and it is wired in five ways; the next three sections explain the terms:
+From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix takes in the pixels, forty-eight of width 64 follow, and a last one computes ten logits. The initialization follows He's rule. We compare five architectures, whose terms the next three sections explain:
 
-- *neither*: plain layers;
-- *norms*: BatchNorm after each of the forty-eight;
-- *skips*: 24 steps, each with a branch of two matrices;
-- *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$;
-- *norms and skips*: ResNet v2, whose branches begin with BatchNorm, with a second one inside, and a last one before the logits.
+- *neither*: plain layers.
+- *norms*: BatchNorm after each of the forty-eight.
+- *skips*: 24 steps, each with a branch of two matrices.
+- *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
+- *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second one, and there is a last one before the logits.
 
-We follow it on paper, then by three numbers before its first step, and then through its training.
+We follow the five on paper, then by three numbers before the first step, and then through training.
 
 ### First repair: draw the weights with care
 
@@ -244,8 +244,8 @@ energy = {rule: 64 * INITS[rule](64, 64) ** 2 / 2 for rule in ("torch", "xavier"
 exact(energy["he"]).claim(
     "00-he-keeps-the-size",
     "in [0.999, 1.001]",
-    "By He's rule, as labkit has it, a rectified layer keeps the signal's size.",
-    found="A rectified layer keeps {mean:.3f} of the energy by He's rule, {xavier:.3f} by Xavier's, {torch:.3f} by PyTorch's.",
+    "With He's rule as implemented in labkit, a ReLU layer keeps the signal's size.",
+    found="A ReLU layer keeps {mean:.3f} of the mean square with He's rule, {xavier:.3f} with Xavier's and {torch:.3f} with PyTorch's.",
     source="He et al. 2015, arXiv 1502.01852, section 2.2",
     beside={"xavier": energy["xavier"], "torch": energy["torch"]},
 )
@@ -258,15 +258,15 @@ vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); what runs along the skips is the stream. The step's Jacobian is
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
-He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Shelf A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
+He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
 
-Now the catch. If $f$ keeps the size of what it reads and is unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it, one part stream and two parts branch: by He's rule, and with no rectifier
-behind its second matrix, a branch puts out twice the variance that it reads. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought an explosion of its own. The cure is to keep the **branches** $f$
-small. Divide each by $\sqrt S$. If a branch had put out the variance that it reads, the variance now grows by $(1 + \frac1S)^S < e$ in all; in our network by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
-GPT-2 starts so ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf));
+Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it, one part stream and two parts branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
+between them halves it, so a branch outputs twice the variance of its input. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
+small. Divide each by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
+GPT-2 starts this way ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
 *By hand.* Twelve steps; each branch is unrelated to the stream and half as large in RMS. How large is the stream at the end?
@@ -277,8 +277,8 @@ Each step multiplies the variance by $1 + \frac14$. After twelve it is $1.25^{12
 
 </details>
 
-The place matters as well. A shortcut times $\lambda$ multiplies the direct path by $\lambda^S$, our row of people once more. A
-rectifier on it, as in the first **ResNet**, also acts once per step; [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
+The place of each operation matters as well. A factor $\lambda$ on the shortcut multiplies the direct path by $\lambda^S$, our row of people once more. A
+ReLU on the shortcut, as in the first **ResNet**, also acts once per step. [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
 it into the branch: **ResNet v2**.
 
 ### Third repair: normalize
@@ -289,7 +289,7 @@ scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that
 
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
-The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets a gradient $c$ times as small, so a step of gradient descent at the same rate turns it $c^2$ times less. (With an $\varepsilon$ this is true
+The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, so a step of gradient descent at the same learning rate turns it by $\frac1{c^2}$ of the angle. (With an $\varepsilon$ this is true
 as long as the variance of $Wx$ is far larger. Make $W$ small enough, and the norm no longer repairs it.)
 """
 
@@ -309,8 +309,8 @@ def loss_and_gradient(scale):
 exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance=1e-12).claim(
     "00-norm-hides-the-scale",
     "< 1e-12",
-    "With a norm behind it, a weight three times as large gives the same loss and a third of the gradient.",
-    found="Weights three times as large: the loss, and three times the gradient, change by at most {mean:.1e}.",
+    "If a norm follows, a weight three times as large gives the same loss and a third of the gradient.",
+    found="With weights three times as large, the loss and three times the gradient differ from the original values by at most {mean:.1e}.",
     source="scale invariance, e.g. Ba et al. 2016, arXiv 1607.06450, section 5.1",
 )
 
@@ -318,8 +318,8 @@ exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance
 r"""
 ## Implementation: you write it
 
-**1 (in code, 5 minutes).** Write a step of ResNet v2. `f` is the sublayer, `norm` its norm; `torch.relu` is yours to place. Nothing
-may stand on the stream. The check compares with the paper's equation, and tells you which block you have written instead.
+**1 (in code, 5 minutes).** Write a step of ResNet v2. `f` is the sublayer and `norm` its norm. You decide where `torch.relu` goes. No operation
+may act on the stream itself. The check compares your step with the paper's equation, and tells you which block you have written instead.
 """
 
 
@@ -336,7 +336,7 @@ check.block(my_step, "resnet-v2")
 r"""
 <details><summary>Hint</summary>
 
-The branch reads a normalized, rectified copy; the sum is with $x$ itself.
+The branch reads a copy that went through the norm and ReLU. Its output is added to $x$ itself.
 
 </details>
 """
@@ -352,7 +352,7 @@ assert check.block(solved_step, "resnet-v2").ok
 
 # %% [markdown]
 r"""
-The steps of the models below, as `labkit` has them:
+The steps of the models below, as implemented in `labkit`:
 """
 
 # %%
@@ -368,8 +368,8 @@ wirings = {
 exact(sum(not check.block(step, name).ok for name, step in wirings.items())).claim(
     "00-designs-meet-their-equations",
     "<= 0",
-    "The steps that labkit trains are the papers' equations.",
-    found="Of {n_designs:.0f} steps typed from the papers' equations {mean:.0f} differ from labkit's.",
+    "The steps that labkit trains implement the papers' equations.",
+    found="Of {n_designs:.0f} steps that we typed from the papers' equations, {mean:.0f} differ from labkit's.",
     source="He et al. 2016a and 2016b, arXiv 1512.03385 and 1603.05027; Srivastava et al. 2015, 1505.00387",
     beside={"n_designs": len(wirings)},
 )
@@ -383,8 +383,8 @@ enters, *_, leaves = signal(idle, images)
 exact((leaves - enters).abs().max()).claim(
     "00-empty-branches-are-the-identity",
     "<= 0",
-    "A residual step that writes nothing is the identity.",
-    found="Through 24 residual steps that write nothing a signal changes by {mean:g}.",
+    "A residual step whose branch outputs zero is the identity.",
+    found="In 24 residual steps whose branches output zero, a signal changes by {mean:g}.",
     source="He et al. 2016a, arXiv 1512.03385, section 3.1",
 )
 
@@ -396,19 +396,19 @@ For each question, give a range in which you expect the answer to lie. Write it 
 
 | question | axis | ours |
 | --- | --- | --- |
-| After ninety-six rectified layers with He's weights, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>Ninety-six rectified layers, He's rule, two different images: the size survives, the difference does not.</details> |
-| Forty-eight layers, each design at its own rate: how far above norms and skips together does BatchNorm alone end? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>Forty-eight layers, each design at its own rate: BatchNorm alone learns next to nothing, skips alone explode, both together train.</details> |
-| At a rate low enough for their huge first logits, what share of the digits do skips alone read, minus the share that BatchNorm alone reads? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a rate low enough for their huge first logits, skips alone read more digits than BatchNorm alone. Their loss stays above guessing.</details> |
-| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by about $\sqrt{\pi/(\pi-1)}$ a layer.</details> |
-| Skips with small branches and no norm: how far above norms and skips do they end? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer rates work.</details> |
-| Shake the output of each norm at every step. How far does the mean training loss then lie below that without norms, each at its own rate? (Negative: above.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>Each at its own rate, a norm whose output is shaken at every step trains faster than none.</details> |
-| After a walk of $\eta = 0.1$ down the gradient, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, a gradient holds longer with a norm than without.</details> |
+| After ninety-six ReLU layers with He's initialization, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>With He's rule the size of the signal survives ninety-six ReLU layers. The difference between two images does not.</details> |
+| With forty-eight layers and tuned learning rates, how much higher is the test loss of BatchNorm alone than that of norms and skips together? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>With forty-eight layers and tuned learning rates, BatchNorm alone learns next to nothing, skips alone explode, and the two together train.</details> |
+| At a learning rate low enough for their huge initial logits, what is the test accuracy of skips alone, minus that of BatchNorm alone? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a learning rate low enough for their huge initial logits, skips alone classify more digits correctly than BatchNorm alone. Their loss stays above that of guessing.</details> |
+| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by about $\sqrt{\pi/(\pi-1)}$ per layer.</details> |
+| How much higher is the test loss of skips with small branches and no norm than that of norms and skips? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer learning rates work.</details> |
+| Add noise to the output of each norm at every step. With tuned learning rates, how much lower is the mean training loss than without norms? (Negative: it is higher.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>With tuned learning rates, a network with noise after each norm trains faster than one without norms.</details> |
+| After a walk of $\eta = 0.1$ down the gradient, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, the gradient changes less with a norm than without.</details> |
 
 ## Measure
 
 ### Three numbers before the first step
 
-One batch of digits, no training yet. How much does a matrix change the size of the signal? How alike do different images come out? And how large is the gradient of the first matrix beside that of the last?
+One batch of digits, no training yet. How much does a matrix change the size of the signal? How alike do different images come out? And how large is the gradient of the first matrix compared with that of the last?
 """
 
 
@@ -438,20 +438,20 @@ patients = {
 }
 plots.table(
     [
-        {"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "what we read": read_off}
+        {"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "diagnosis": read_off}
         for name, (read_off, fields) in patients.items()
     ]
 )
 
 # %% [markdown]
 r"""
-Read it by columns: size factors should be near 1, the cosine well below 1, the ratio of gradients within two powers of ten of 1. "First" and "last" are those of the forty-eight.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ a step with skips, so $3^{1/4} \approx 1.32$ a matrix. The other two columns are news. In plain layers images merge, and BatchNorm drives the first gradient and the last apart. So three of the five ways are sick, each most plainly in a column of its own; the first row, with the wrong rule, is an extra. Will training mend them?
-Before we train, a closer look at the merging.
+Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be within two powers of ten of 1. "First" and "last" mean the first and the last of the forty-eight matrices.
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
+Before we train, we look more closely at the merging.
 
-### Ninety-six rectified layers
+### Ninety-six ReLU layers
 
-Make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. Take three rules and sixteen images. What becomes of the size, and what of the angles between images?
+Make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. Take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
 """
 
 
@@ -476,8 +476,8 @@ plots.panels(
         "cosine of two images": {"any rule": cosines},
     },
     xlabel="layer", log=["RMS of the signal"], limits={"cosine of two images": (0, 1.05)},
-    caption="Above: on a logarithmic axis each rule is the straight line that the table of rules predicts. Below: a rule is only a "
-    "factor, so it changes no angle. Under all three, different images end up as one.",
+    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each rule gives the straight line that the table of rules predicts. "
+    "Below, a rule is only a factor, so it changes no angle: under all three rules different images end up as one.",
     provenance=lab.provenance(),
 ).named("rectified-rows")  # fmt: skip
 
@@ -485,24 +485,24 @@ plots.panels(
 computed([of[96] for of in cosines]).claim(
     "00-he-merges-its-inputs",
     "> 0.95",
-    "By He's rule different images point the same way after 96 rectified layers.",
-    found="By He's rule the mean cosine between different images is {start:.2f} at first and {mean:.4f} after 96 layers.",
+    "With He's rule, different images point in nearly the same direction after 96 ReLU layers.",
+    found="With He's rule the mean cosine between different images is {start:.2f} at layer 0 and {mean:.4f} after 96 layers.",
     source="this book; for the gradient's side of it, Balduzzi et al. 2017, arXiv 1702.08591",
     beside={"start": fmean(of[0] for of in cosines)},
 )
 
 # %% [markdown]
 r"""
-So much for "initialization solves it": the size is kept, and the network sees one image. Its gradient suffers as well: move the input a little, and the gradient is a different
-one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep apart units that would come to compute the same
-([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Shelf A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
+So initialization alone does not solve the problem: the size is kept, but the network sees one image. Its gradient suffers as well. If the input moves a little, the gradient becomes a different
+one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same
+([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
 
-Now train our network: 400 steps of SGD with momentum, from He's rule, in five ways; and two shallower versions, of four and of sixteen matrices, too. Every design is trained, at every depth, at nine learning rates from 0.0001 to 1. At each depth one seed tries them all, and the rate of its lowest validation loss is the design's *own rate*. That seed is
-never reported: five others are trained at the own rate.
+Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The learning rate with the lowest validation loss is the design's *tuned learning rate* (some cards say *its own rate*). The tuning seed is
+not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
 
-Skips alone begin with huge logits. At forty-eight layers they get ten more rates, down to $10^{-9}$, and five seeds run at all nineteen.
+Skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
 """
 
 # %%
@@ -555,12 +555,12 @@ def read(name, what, depth=high):
 plots.curves(
     {name: {n: read(name, "accuracy", n).values for n in sizes.heights} for name in designs},
     xlabel="hidden matrices",
-    ylabel="share of test digits read right",
+    ylabel="test accuracy",
     logx=True,
     ylim=(0, 1.02),
     reference={"guessing": 0.1},
-    caption="Each design at its own best rate. With four layers and with sixteen every wiring learns; with forty-eight the wiring is everything. "
-    "A run that diverged reads as many digits as guessing.",
+    caption="Test accuracy against depth for five designs, five seeds each, at tuned learning rates. With four layers and with sixteen every design learns. With forty-eight the design decides. "
+    "A run that diverged has the accuracy of guessing.",
     provenance=lab.provenance(*final.values()),
 ).named("forty-eight-layers")
 
@@ -585,9 +585,9 @@ plots.table(
     [
         {
             f"{high} layers": name,
-            "own rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
-            "digits read right": read(name, "accuracy").mean,
-            "test loss, runs that end": float(np.nanmean(read(name, "loss").values)),
+            "tuned learning rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
+            "test accuracy, mean": read(name, "accuracy").mean,
+            "test loss, runs that did not diverge": float(np.nanmean(read(name, "loss").values)),
             "diverged": str(final[f"{name} | {high}"].count(diverges)),
         }
         for name in designs
@@ -599,8 +599,8 @@ price = read("norms", "loss") - read("norms and skips", "loss")
 price.tuned(lack_rates("norms", "norms and skips")).claim(
     "00-norms-and-skips-together",
     "> 0.5",
-    "With BatchNorm, taking away the skips costs a deep network dearly.",
-    found=f"At {high} layers BatchNorm alone ends {{mean:.2f}} nats above norms and skips.",
+    "In a deep network with BatchNorm, removing the skips raises the test loss by more than 0.5 nats.",
+    found=f"At {high} layers the test loss of BatchNorm alone is {{mean:.2f}} nats higher than that of norms and skips.",
     source="this book; for networks on CIFAR-10, He et al. 2016a, arXiv 1512.03385",
 )
 skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
@@ -608,7 +608,7 @@ skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
     "00-skips-read-more-than-batch-norm",
     "> 0",
     "At 48 layers, each at its own rate, skips alone read more digits right than BatchNorm alone.",
-    found=f"At {high} layers skips alone read {{skips:.0%}} of the digits, BatchNorm alone {{norms:.0%}}: a difference of {{mean:.2f}}.",
+    found=f"At {high} layers skips alone classify {{skips:.0%}} of the test digits correctly, and BatchNorm alone classifies {{norms:.0%}}: a difference of {{mean:.2f}}.",
     source="this book",
     beside={"skips": skips, "norms": norms},
 )
@@ -618,8 +618,8 @@ by_lr = alone.by("lr")
 plots.table(
     [
         {
-            "skips alone, rate": f"{lr:g}",
-            "digits read right, median": by_lr[lr].measure("test.accuracy").median,
+            "skips alone, learning rate": f"{lr:g}",
+            "test accuracy, median": by_lr[lr].measure("test.accuracy").median,
             "lowest test loss of the five": min(
                 (x for x in by_lr[lr].values("test.loss") if x), default="–"
             ),
@@ -636,25 +636,25 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
     "> 0",
     "At 48 layers the loss of skips alone ends above guessing at every rate.",
-    found="A seed's lowest loss is 10 to the {mean:.1f} times that of guessing, on average. Of {runs} runs at {rates} rates {lost} diverge.",
+    found="On average, a seed's lowest test loss at any learning rate is 10 to the {mean:.1f} times that of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
     source="this book: variances add",
     beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
 
 # %% [markdown]
 r"""
-**BatchNorm alone is not enough** here, though it holds the size at every layer: after 400 steps even *neither* reads more digits, though its images had all but merged. **Skips alone** are not hopeless, but a bad
-place to start. At every rate of the common grid the first updates throw the network with its huge logits off. At rates a thousand times lower still, and below, it learns to read some of the digits: more than
-with BatchNorm alone, and about as many as with neither. The verdict of the card on digits is weak because one of its five runs diverged. At the next lower rate none did, and about as many digits were read. Its logits stay enormous, and a wrong one costs
-hundreds of nats. So by its digits it beats BatchNorm alone, and by its loss it is worse than guessing. Norms and skips
-together do not mind depth. But what about the other line at the top, which has no norm?
+**BatchNorm alone is not enough** here, although it keeps the size at every layer. After 400 steps even *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they are a bad
+place to start. At every learning rate of the common grid the first updates throw off the network with its huge logits. At learning rates a thousand times lower still, and below, it learns to classify some of the digits correctly: more than
+with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a wrong one costs
+hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. Norms and skips
+together lose nothing with depth. But what about the other line at the top, small branches, which has no norm?
 
 ### What is wrong with BatchNorm alone
 
-Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with units $y'$ independent and standard normal. BatchNorm divides by the
-deviation of its input, and it has subtracted the mean first. A rectified normal variable has second moment $\frac12$, but
+Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with units $y'$ independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
+deviation. A rectified normal variable has second moment $\frac12$, but
 variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the gradient's energy by
-$n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and the rectifier lets half of it through:
+$n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and ReLU lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.21^2.$$
 
@@ -677,8 +677,8 @@ def per_layer(sizes):
 computed([per_layer(growth_below("batch", s)) for s in five]).claim(
     "00-batch-norm-makes-gradients-explode",
     "in [1.16, 1.26]",
-    "In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory gives.",
-    found="In a plain stack a gradient grows by {mean:.3f} per layer with BatchNorm, by {layer:.3f} with LayerNorm.",
+    "In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory predicts.",
+    found="In a plain stack a gradient grows by a factor of {mean:.3f} per layer with BatchNorm and of {layer:.3f} with LayerNorm.",
     source="Yang et al. 2019, arXiv 1902.08129; the factor 1.21 as derived above",
     published="exponential growth that no initial variance removes",
     beside={"layer": fmean(per_layer(growth_below("layer", s)) for s in five)},
@@ -687,11 +687,11 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The interval leaves out the derived factor. With 64 images, as here, shelf B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows); with 1,024 images the average is close to the derived factor, with noise in their place below it.
+This stack is four times as wide as our network. The interval leaves out the derived factor: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
 
-The norm has parted the mirror images of the first figure: the signal stays, the gradient grows. So one rate must serve a first and a last matrix whose gradients differ by powers of
-ten; the table of three numbers has their ratio. That is probably what stops BatchNorm alone; to be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units, where there is little to
-subtract, so it divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that the rectifier takes, and the factor is 1. We did not train it alone.
+With the norm, the two lines of the first figure are no longer mirror images: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
+ten (the table of three numbers has their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units. The entries of $W$ have mean 0, so over the units of one image there is little to
+subtract, whereas images that point in similar directions give a unit a large mean over the batch. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that ReLU removes, and the factor is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
@@ -703,15 +703,15 @@ price = read("small branches", "loss") - read("norms and skips", "loss")
 price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
     "< 0.1",
-    "With small branches a deep residual network without norms ends within 0.1 nats of one with them.",
-    found=f"At {high} layers skips with small branches and no norm end {{mean:.3f}} nats above norms and skips.",
+    "The test loss of a deep residual network with small branches and no norms exceeds that of one with norms by less than 0.1 nats.",
+    found=f"At {high} layers the test loss of skips with small branches and no norm is {{mean:.3f}} nats higher than that of norms and skips.",
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
 )
 
 # %% [markdown]
 r"""
-So what is the norm for? Try both designs over so wide a range of rates that at either end neither learns much.
+So what is the norm for? We train both designs over a range of learning rates so wide that neither learns much at either end.
 """
 
 # %%
@@ -736,8 +736,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption=f"{high} layers. A loss above guessing, or none because the run diverged, is drawn as guessing. Each design has its range of rates; "
-    "the one with norms lies far higher, and is the wider.",
+    caption=f"Test loss against learning rate for two designs with {high} layers, five seeds each. Losses above guessing and runs that diverged are drawn as guessing. Each design has its own range of learning rates. "
+    "The range with norms is at far higher learning rates, and it is wider.",
     provenance=lab.provenance(spans),
 ).named("small-steps")
 
@@ -758,9 +758,9 @@ def count_trained(name, depth=high, cut=1.0):
 (average("small branches") - average("norms and skips")).over_rates().claim(
     "00-norms-widen-the-range-of-rates",
     "> 0",
-    "Norms widen the range of learning rates that train.",
-    found=f"Averaged over {len(wide)} rates, losses without norms lie {{mean:.2f}} nats higher. Of {{runs}} runs {{bare}} end below one nat, with norms "
-    "{normed}.",
+    "Norms widen the range of learning rates at which a deep network trains.",
+    found=f"Averaged over {len(wide)} learning rates, test losses without norms are {{mean:.2f}} nats higher. Of {{runs}} runs, {{bare}} without norms reach a loss below one nat, and with norms "
+    "{normed} do.",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604",
     beside={
         "runs": len(wide) * len(five),
@@ -782,17 +782,17 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to what the norm is for, with BatchNorm on digits. Chapter 10 asks it of transformers, and shelf A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the best network without norms comes close, if not level. What it
-lacks is *room*. Its range of rates lies far lower and is somewhat narrower, and it ends in a cliff: at the next rate above its best one every run diverges. A norm buys tolerance for a rate that
-nobody has tuned. The lower ends are a matter of patience: more steps would move both.
+That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that with norms, without reaching it. But the network lacks
+*room*. Its range of learning rates is far lower and somewhat narrower, and it ends in a cliff: at the next learning rate above the best, every run diverges. A norm buys tolerance for a learning rate that
+nobody has tuned. The lower ends of both ranges depend on patience: more steps would move both.
 
 ### Test: add covariate shift back
 
-Why does a norm tolerate larger rates? Norms came with an explanation. While the lower layers learn, the inputs of the upper ones wander; a norm holds them still. The wandering was called
-**internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested that
-as one should, by spoiling just what was supposed to help: each output $y$ of a BatchNorm becomes $sy + m$, where $s$ and $m$ are noise around two
-centres that are drawn anew for each channel and step. The layers above receive a distribution that jumps at every step. If keeping inputs still were the whole benefit of a norm, this
-network would be as slow as one without, or slower, at every rate. We use eight plain layers, since forty-eight do not train well: He's rule, seven rates; speed is the training loss averaged over the whole run. One seed finds each network's own rate, five others report.
+Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation. While the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
+**internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
+as one should, by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, where $s$ and $m$ are noise around two
+centres, and new centres are drawn for each channel at each step. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
+shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well, with He's rule and seven learning rates. Speed is the training loss averaged over the whole run. We tune each network's learning rate with one seed and evaluate with five others.
 """
 
 # %%
@@ -843,7 +843,8 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Lower is faster. The distance between the two lines of BatchNorm is the price of the noise. A run that diverged is drawn as guessing.",
+    caption="Mean training loss against learning rate for eight plain layers without norms, with BatchNorm and with shaken BatchNorm, five seeds each. Lower is faster. "
+    "The distance between the two lines of BatchNorm is the price of the noise. A run that diverged is drawn as guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
 
@@ -858,7 +859,7 @@ lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])
     "00-shaken-at-its-own-rate",
     "> 0",
     "Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
-    found="Each at its own rate, the mean loss without norms, minus the shaken network's, is {mean:+.3f} nats.",
+    found="With tuned learning rates, the mean training loss without norms minus that of the shaken network is {mean:+.3f} nats.",
     source=idea,
     beside={"second value": "at a high rate and at a low one", "last step": "the whole run"},
 )
@@ -866,7 +867,7 @@ plots.table(
     [
         {
             "network": arm,
-            "own rate": f"{rate:g}",
+            "tuned learning rate": f"{rate:g}",
             "mean training loss": measure_speed(arm, rate).mean,
         }
         for arm, rate in own.items()
@@ -877,30 +878,30 @@ plots.table(
 (measure_speed(bare, quick) - measure_speed(shaken, quick)).claim(
     "00-shift-does-not-slow-training",
     "> 0.2",
-    "At a high rate a network whose inputs are shaken trains faster than one without norms.",
-    found="At rate 0.1 the shaken network's mean loss is {mean:.2f} nats below that without norms, though its inputs move {times:.1f} times as far a step.",
+    "At a high learning rate a network whose inputs are shaken trains faster than one without norms.",
+    found="At learning rate 0.1 the shaken network's mean training loss is {mean:.2f} nats lower than without norms, although its inputs move {times:.1f} times as far per step.",
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
 (measure_speed(bare, slow) - measure_speed(shaken, slow)).claim(
     "00-shift-does-not-slow-training-at-low-rates",
     "> 0",
-    "At a low rate, too, the shaken network trains faster than the one without norms.",
-    found="At rate 0.01 the mean loss without norms, minus the shaken network's, is {mean:+.2f} nats.",
+    "At a low learning rate, too, the shaken network trains faster than the one without norms.",
+    found="At learning rate 0.01 the mean training loss without norms minus that of the shaken network is {mean:+.2f} nats.",
     source=idea,
 )
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not find the lead that we predicted. Each at its own rate, five seeds show no difference between the shaken network and the one without norms; plain BatchNorm is faster than
-both. One seed chose the rates. Over all five the shaken network does best at the next rate up, and would lead there; but that is chosen afterwards. By the table's means the noise costs about as much as the norm had gained. But noise has a price of its own, so this does not prove that BatchNorm helps by keeping inputs still.
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. Plain BatchNorm is faster than
+both. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that choice is post hoc. By the table's means the noise costs about as much as the norm had gained. But the noise itself has a cost, so this does not prove that BatchNorm helps by keeping inputs still.
 
-The other two cards look at two rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the network without norms is in trouble, and a
-violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So wandering *inputs* alone do not make the trouble at high
-rates. At the low rate there is no trouble to explain, and there the shaking only costs.
+The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the network without norms is in trouble, and a
+violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So shifting *inputs* alone do not cause the trouble at high learning
+rates. At the low learning rate there is no trouble to explain, and the noise only costs speed.
 
-Wandering *gradients* remain a suspect. How far does the gradient of a matrix move when only the matrices below it make their step? Santurkar et al. found it no less with
-BatchNorm, in other networks and by another measure. In these eight layers, and by our measure, it is less:
+Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that it changes no less with
+BatchNorm, in other networks and by another measure. In these eight layers, and by our measure, it changes less:
 """
 
 # %%
@@ -912,8 +913,8 @@ moved = {
 (moved["BatchNorm"] - moved["no norm"]).claim(
     "00-norms-do-not-calm-the-gradient-from-below",
     "> 0",
-    "With BatchNorm a layer's gradient is moved no less by the update of the layers below it.",
-    found="At rate 0.01 a step of the layers below changes a gradient by {batch:.0%} of its length with BatchNorm, by {bare:.0%} without.",
+    "With BatchNorm, an update of the layers below changes a layer's gradient no less than without norms.",
+    found="At learning rate 0.01 a step of the layers below changes a gradient by {batch:.0%} of its length with BatchNorm and by {bare:.0%} without norms.",
     source="Santurkar et al. 2018, arXiv 1805.11604, section 2.2",
     published="no smaller, often larger, with BatchNorm",
     beside={"batch": moved["BatchNorm"], "bare": moved["no norm"]},
@@ -929,7 +930,7 @@ r"""
 ### Smoothness of the loss landscape
 
 The explanation of Santurkar et al.: norms make the *landscape* smoother. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points elsewhere? All three networks
-were trained at rate 0.01, where all three train, and the noise is held fixed on the walk. A walk of $\eta$ goes $\eta$ times the gradient. In training a step begins as a walk of 0.01; momentum, which
+were trained at learning rate 0.01, at which all three train. The noise is held fixed during such a walk. A walk of $\eta$ moves the weights by $\eta$ times the gradient. A training step begins as a walk of 0.01, and momentum, which
 adds up about ten gradients, makes it up to 0.1 long.
 """
 
@@ -950,8 +951,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="How far the gradient has changed after a walk of η times itself, averaged over three moments of the training. With BatchNorm it holds "
-    "for many times the distance, shaken or not.",
+    caption="Relative change of the gradient after a walk of η times the gradient, averaged over three moments of the training, five seeds. With BatchNorm the gradient stays nearly the same "
+    "over many times the distance, with the added noise or without.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -963,23 +964,23 @@ further = tenth["no norm"] - tenth["BatchNorm"]
 further.claim(
     "00-gradients-predict-further",
     "> 0.1",
-    "Along a step the gradient changes less with BatchNorm than without norms.",
-    found="After a walk of η = 0.1 the gradient has changed {times:.1f} times as much without norms; as a power of ten, {mean:.2f}.",
+    "Along a training step the gradient changes less with BatchNorm than without norms.",
+    found="After a walk of η = 0.1 the gradient has changed {times:.1f} times as much without norms as with BatchNorm (ten to the {mean:.2f}).",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
     beside={"times": 10**further.mean},
 )
 
 # %% [markdown]
 r"""
-A gradient that holds over a longer walk allows a longer step. That fits the larger rates that BatchNorm allows, and shaking its outputs does not change it. Whether it is the cause,
-the figure cannot say.
+A gradient that stays nearly the same over a longer walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and noise on its outputs does not change it. The figure cannot show
+whether it is the cause.
 
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models it left *after* norm and
 rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The rectifier reaches back.** `nn.ReLU(inplace=True)`
-at the head of a branch overwrites its input. Behind a norm, which has made a copy, this is harmless. Take the norm away, and the *skip* is rectified too: it happened in a
-VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes. The check of exercise 1 notices:
+at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
+VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices:
 """
 
 
@@ -992,15 +993,15 @@ def late_shortcut(x, f, norm):
 
 slips = {
     "late shortcut": ("resnet-v2", late_shortcut),
-    "in place, behind a norm": ("resnet-v2", lambda x, f, norm: x + f(torch.relu_(norm(x)))),
+    "in place, after a norm": ("resnet-v2", lambda x, f, norm: x + f(torch.relu_(norm(x)))),
     "in place, no norm": ("none", lambda x, f: x + f(torch.relu_(x))),
 }
 reports = {slip: check.block(step, recipe) for slip, (recipe, step) in slips.items()}
 plots.table(
     [
         {
-            "slip": slip,
-            "what the check says": "; ".join(
+            "step": slip,
+            "message of the check": "; ".join(
                 sorted({law.cause for law in report.failed if law.cause})
             )
             or report.summary,
@@ -1015,19 +1016,19 @@ r"""
 
 Before you blame data or optimizer, take the three numbers of `check_up`. They cost one batch.
 
-*Diagnose.* Three networks of 48 layers report a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. What is each, and what would you change?
+*Diagnose.* For three networks of 48 layers you measure a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. What is each, and what would you change?
 
 <details><summary>Answer</summary>
 
-A: BatchNorm without skips; add skips. B: Xavier's rule under a rectifier, without skips; He's rule mends the size, and skips with BatchNorm or with small branches mend the cosine. C: skips whose branches are as large as the stream,
-so that each step of two matrices doubles the variance; divide the branches by $\sqrt S$, or norm them.
+A is BatchNorm without skips: add skips. B is Xavier's rule with ReLU, without skips: He's rule repairs the size, and skips with BatchNorm or with small branches repair the cosine. C has skips whose branches are as large as the stream,
+so that each step of two matrices doubles the variance: divide the branches by $\sqrt S$, or normalize them.
 
 </details>
 
 ## Exercises
 
-**2 (by hand, 5 minutes).** (a) A stream of variance 1 and forty-eight residual steps without norms; each branch puts out an unrelated vector with the
-variance of what it reads. What is the RMS at the end, with every branch multiplied by $1/\sqrt{48}$? (b) By how many per cent may each of 96 layers
+**2 (by hand, 5 minutes).** (a) A stream of variance 1 passes forty-eight residual steps without norms. Each branch outputs an unrelated vector with the
+variance of its input. What is the RMS at the end, with every branch multiplied by $1/\sqrt{48}$? (b) By how many per cent may each of 96 layers
 enlarge a signal that must not more than double in all?
 """
 
@@ -1050,7 +1051,7 @@ r"""
 <details><summary>Solution</summary>
 
 (a) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$, close to $\sqrt e$; undivided it would be $2^{24}$. (b)
-$2^{1/96} \approx 1.00725$: $0.725$ per cent a layer.
+$2^{1/96} \approx 1.00725$: $0.725$ per cent per layer.
 
 </details>
 
@@ -1096,8 +1097,8 @@ assert check_leaky(solved_leaky).ok
 
 # %% [markdown]
 r"""
-**4 (a proof, 15 minutes).** Mirror images, and who breaks them. In a row $x_\ell = W_\ell\,\mathrm{relu}(x_{\ell-1})$ let $\delta_\ell$ be the gradient of the loss with
-respect to $x_\ell$. (a) Prove that $\langle x_\ell, \delta_\ell\rangle$ is the same number in every layer. (b) Somewhere in the row stands a norm $N$ with $N(cx) = N(x)$ for all
+**4 (a proof, 15 minutes).** Mirror images, and how a norm breaks them. In a row $x_\ell = W_\ell\,\mathrm{relu}(x_{\ell-1})$ let $\delta_\ell$ be the gradient of the loss with
+respect to $x_\ell$. (a) Prove that $\langle x_\ell, \delta_\ell\rangle$ is the same number in every layer. (b) Somewhere in the row there is a norm $N$ with $N(cx) = N(x)$ for all
 $c > 0$. Prove that below it this number is 0.
 
 <details><summary>Hint</summary>
@@ -1109,7 +1110,7 @@ $c > 0$. Prove that below it this number is 0.
 
 (a) Write $\mathrm{relu}(x_{\ell-1}) = Dx_{\ell-1}$ with a diagonal $D$ of zeros and ones. Then $x_\ell = W_\ell D x_{\ell-1}$ and
 $\delta_{\ell-1} = D W_\ell^\top\delta_\ell$, so $\langle x_{\ell-1}, \delta_{\ell-1}\rangle = \langle W_\ell D x_{\ell-1}, \delta_\ell\rangle = \langle x_\ell, \delta_\ell\rangle$.
-If the signal grows by $g$ a layer, and the angle between the two stays what it is, the gradient must shrink by $g$ from layer to layer upwards: the mirror.
+If the signal grows by $g$ per layer, and the angle between signal and gradient stays the same, the gradient must shrink by $g$ from layer to layer upwards: the mirror.
 
 (b) The loss does not change when $x$ is multiplied by $c$. Its derivative by $c$ at 1 is $\langle x, \delta\rangle$, and so it is 0; by (a), in all layers further down, too.
 Signal and gradient are at right angles there, and their sizes are free to part.
@@ -1117,7 +1118,7 @@ Signal and gradient are at right angles there, and their sizes are free to part.
 </details>
 
 **5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips?
-Half of it? Then run it, at the rates chosen above. What result would make you change the sentence "BatchNorm alone is not enough"?
+Half of it? Then run it, at the learning rates chosen above. What result would make you change the sentence "BatchNorm alone is not enough"?
 """
 
 # %% tags=["exercise"]
@@ -1134,26 +1135,26 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-In the table of three numbers, in the row *norms*, the first of the forty-eight matrices has a far larger gradient than the last, and one rate must serve both. Remember what a norm does to the gradient of weights that have grown.
+In the table of three numbers, in the row *norms*, the first of the forty-eight matrices has a far larger gradient than the last, and one learning rate must serve both. Remember how a norm changes the gradient of weights that have grown.
 
 </details>
 
 ## What you now know
 
 - **What is the disease?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
-- **What does initialization do?** It sets the size, before the first step. It does not keep inputs apart: after 96 layers different images were all but one. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
-- **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. Nothing may stand on that path. Alone, 48 layers of them start with logits so large that
-  they learn only at a tiny rate. There they read some of the digits; at no rate does their loss fall below guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
-- **What does a norm do?** It is not what makes depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. It need not hold inputs
-  still to help at a high rate: there 8 layers with shaken inputs trained faster than those without norms. Each at the rate that one seed chose, no difference between the two was seen. What BatchNorm bought here is
+- **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost become one. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
+- **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
+  they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
+- **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
+  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At learning rates tuned with one seed, we found no difference between the two. BatchNorm's benefit here is
   room in the learning rate. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
 ## To carry away
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
-- **The repairs.** First weights with $g = 1$ (He: variance $2/n$ under a rectifier); $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$; a norm behind each matrix, or at the head of each branch.
-- **Use.** Skips always, with small branches or with norms; norms where the learning rate should have room.
-- **Cost.** A stream that grows, and one more pass over the activations for each norm.
+- **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$, and a norm after each matrix or at the start of each branch.
+- **Use.** Use skips always, with small branches or with norms. Use norms where the learning rate should have room.
+- **Cost.** The stream grows, and each norm costs one more pass over the activations.
 
 | you see | cause | try |
 | --- | --- | --- |
