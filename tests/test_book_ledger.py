@@ -118,7 +118,7 @@ def test_on_another_machine_only_a_verdict_or_a_promise_is_red(accepted, capsys,
 
 def test_an_id_that_comes_twice_is_refused(book):
     claims = [{**card("a"), "chapter": name, "cell": "x"} for name in ("01_one", "02_two")]
-    with pytest.raises(Red, match="'a' comes twice \\(in 01_one and 02_two\\)"):
+    with pytest.raises(Red, match="'a' occurs twice \\(in 01_one and 02_two\\)"):
         ledger.join_claims(claims)
 
 
@@ -128,9 +128,9 @@ def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, c
     assert cli.main(["book", "check", "claims"]) == 1
     assert "01_one: changed since it was executed" in capsys.readouterr().out
     assert cli.main(["book", "accept", "01-mean", "--why", "x"]) == 1
-    assert "changed since it ran" in capsys.readouterr().err
+    assert "changed after it ran" in capsys.readouterr().err
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
-    assert "--all waits" in capsys.readouterr().err
+    assert "--all cannot accept them" in capsys.readouterr().err
     assert "01-mean" in recorded(accepted)["claims"]
 
 
@@ -149,7 +149,7 @@ def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
     execute(accepted, [card("01-mean")], [card("02-mean")], seed=1)
     assert cli.main(["book", "check", "claims"]) == 1
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
-    assert "holds seed 0" in capsys.readouterr().err
+    assert "is for seed 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", '{"schema": 1}', '{"schema": 2, "claims": {}}', "[]"])

@@ -164,7 +164,7 @@ def test_a_list_trains_nothing_and_one_of_another_version_names_the_way_out(book
     assert not (book / ".labkit" / "runs").exists()
     (path,) = (book / ".labkit" / "asked").glob("*.jsonl")
     path.write_text(path.read_text().replace('"width"', '"breadth"'))
-    with pytest.raises(Red, match=r"another labkit wrote them .*breadth.*--list"):
+    with pytest.raises(Red, match=r"another version of labkit wrote them .*breadth.*--list"):
         asked.read_runs(book, "book", "01_one")
 
 

@@ -139,7 +139,7 @@ def test_the_command_ranks_a_readers_norm_and_trains_nothing_twice(tmp_path, mon
     file = tmp_path / "my_norm.py"
     assert cli.main(["leaderboard", "--starter", str(file)]) == 0
     assert cli.main(["leaderboard", "--starter", str(file)]) == 2
-    assert "name another" in capsys.readouterr().err
+    assert "choose another" in capsys.readouterr().err
     monkeypatch.chdir(tmp_path)
     told = re.findall(r"^    (from labkit .*|print.*)$", file.read_text(), re.M)
     exec("\n".join(told))  # the file says how it is checked

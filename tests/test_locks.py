@@ -284,7 +284,7 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
         (["07-other=0.5"], "no claim '07-other' is recorded"),
         (["07-new=1.0", *said], "above 0 and below 1"),
         (["07-new"], "07-new=0.7; got '07-new'"),
-        (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "names its arms and rungs"),
+        (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "must name its arms and rungs"),
         (
             ["07-new=0.5", *said, "--arm", "pre", "--arm", "nope", "--rungs", "S"],
             "unknown arm 'nope'",

@@ -50,11 +50,11 @@ def test_an_axis_is_read_as_it_is_typed(typed, axis, step, labels):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("", "an axis reads like"),
-        ("0 and 1 nats", "an axis reads like"),
-        ("0 to 1 nats, loud", "an axis reads like"),
-        ("1 to 0 nats", "an axis goes up, got 1 to 0"),
-        ("0 to 10 times, log", "begins above 0, got 0"),
+        ("", "an axis must look like"),
+        ("0 and 1 nats", "an axis must look like"),
+        ("0 to 1 nats, loud", "an axis must look like"),
+        ("1 to 0 nats", "below its upper end, got 1 to 0"),
+        ("0 to 10 times, log", "begin above 0, got 0"),
         ("0 to 2.5 models, whole", "the ends of a whole axis are, got 0 to 2.5"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_good_row_has_no_fault():
         ("<!-- 01-cnn-hides-it -->", "", "names no claim"),
         ("<!-- 01-cnn-hides-it -->", "`01-cnn-hides-it`", "names no claim"),
         ("01-cnn-hides-it", "01-gone", "names 01-gone, which is not recorded"),
-        ("−0.1 to 0.2 nats", "nats", "has no axis: an axis reads like"),
+        ("−0.1 to 0.2 nats", "nats", "has no axis: an axis must look like"),
         ("−0.1 to 0.2 nats", "", "has no axis"),
         ("−0.1 to 0.2", "0 to 0.2", "beside what was measured; widen it"),
         ("−0.1 to 0.2", "−0.035 to −0.028", "beside one of the seeds; widen it"),

@@ -231,7 +231,7 @@ def test_what_it_does_not_have_is_said_in_a_sentence(code):
 )
 def test_a_view_does_not_change_in_place_unseen(code):
     names = made(lists, [0.5] * 180, (2, 2, 2))
-    with pytest.raises(lists.NotHere, match="a change in place of a view"):
+    with pytest.raises(lists.NotHere, match="modifying a view in place"):
         eval(code, names)
 
 

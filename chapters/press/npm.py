@@ -24,8 +24,8 @@ def find_npm(wanted: str) -> list[str]:
     if found := shutil.which("npm"):
         return [found]
     raise ValueError(
-        f"npm fetches {wanted}, and there is none; install the extra: pip install "
-        "'norm-lab-book[course]', or Node 20 or newer with npm"
+        f"npm is needed to fetch {wanted}, but it is not installed; install the extra: pip "
+        "install 'norm-lab-book[course]', or Node 20 or newer with npm"
     )
 
 
@@ -33,4 +33,6 @@ def run_npm(wanted: str, *arguments: str) -> None:
     """Call npm; raise ValueError where it fails."""
     told = subprocess.run([*find_npm(wanted), *arguments])
     if told.returncode:
-        raise ValueError(f"npm ended with code {told.returncode} and left no {wanted}; see above")
+        raise ValueError(
+            f"npm exited with code {told.returncode} and did not install {wanted}; see above"
+        )

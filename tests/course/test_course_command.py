@@ -33,7 +33,7 @@ def test_passwords_are_said_once_or_go_to_a_private_file_and_never_over_another(
     assert Path("words.csv").stat().st_mode & 0o777 == 0o600
     before = Path("words.csv").read_text()
     assert main(words) == 2
-    assert "words.csv is there" in capsys.readouterr().err
+    assert "words.csv exists" in capsys.readouterr().err
     assert Path("words.csv").read_text() == before
 
 
@@ -107,4 +107,4 @@ def test_an_opened_file_that_is_not_in_the_material_is_named(tmp_path, monkeypat
     told = check._check_material(Settings(folder, open="chapters/99.py"))
     assert told.startswith("open names 'chapters/99.py'")
     (folder / "secret").touch(mode=0o600)
-    assert "secret; say: chmod -R o+rX" in check._check_material(Settings(folder))
+    assert "secret; run: chmod -R o+rX" in check._check_material(Settings(folder))

@@ -93,5 +93,5 @@ def test_a_home_is_its_owners_and_another_owners_folder_or_a_link_is_refused(tmp
 
     bob.home.rmdir()
     bob.home.symlink_to(alice.home)
-    with pytest.raises(ValueError, match="must be a folder of user number 20001"):
+    with pytest.raises(ValueError, match="must be a folder of user ID 20001"):
         people.make_folders(bob)

@@ -107,7 +107,10 @@ def test_another_homeworks_notebook_is_named_unless_it_answers_this_one(tmp_path
 
     other = handed_in([RMS, "import torch"], "hw2_find_the_bug")
     assert (other["total"], other["status"]) == (0, "another homework: hw2_find_the_bug")
-    said = "this is the notebook of hw2_find_the_bug, and hw8_small is asked for; hand in that one"
+    said = (
+        "this is the notebook of hw2_find_the_bug, but hw8_small is required; hand in the "
+        "notebook of hw8_small"
+    )
     assert f"\n\nYour file was not graded: {said}.\n" in feedback.write_markdown(other)
     for name in ("hw2_find_the_bug", NAME, 3):
         assert (handed_in(CELLS, name)["total"], handed_in(CELLS, name)["status"]) == (5, "")
@@ -119,7 +122,7 @@ def test_links_pipes_folders_and_giants_are_no_submissions(tmp_path):
     write(tmp_path, "bob")
     with (tmp_path / "large.ipynb").open("wb") as file:
         file.truncate(100_000_000)
-    assert "at most 20 MB, this has 100 MB" in says(graded(tmp_path / "large.ipynb"))
+    assert "at most 20 MB, but this one has 100 MB" in says(graded(tmp_path / "large.ipynb"))
     (tmp_path / "ann.ipynb").symlink_to("bob.ipynb")
     os.mkfifo(tmp_path / "pipe.ipynb")
     (tmp_path / "folder.ipynb").mkdir()
@@ -229,7 +232,7 @@ def test_a_faulty_test_takes_no_points_and_is_named(tmp_path):
     path = write(tmp_path, "ann")
     for test, reason in [
         (TEST_2.replace("sum(counts)", "sum(4)"), "line 4 raised TypeError"),
-        (TEST_2.replace('"one", 1', '"one", 2'), "yielded parts of 3 points together"),
+        (TEST_2.replace('"one", 1', '"one", 2'), "yielded parts of 3 points in total"),
         (TEST_2.replace('"one"', '"shares"'), "two parts of one name"),
         ("def test_q2(student, draw, given):\n    return []", "must yield parts"),
         ("def test_q9(:", "raised SyntaxError"),

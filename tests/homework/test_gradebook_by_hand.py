@@ -153,12 +153,12 @@ def test_points_by_hand_replace_those_of_a_test_and_are_said(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"points": "5"}, "ann, q3: points are from 0 to 4"),
-        ({"points": "nan"}, "ann, q3: points are from 0 to 4"),
+        ({"points": "5"}, "ann, q3: points must be from 0 to 4"),
+        ({"points": "nan"}, "ann, q3: points must be from 0 to 4"),
         ({"points": "many"}, "ann, q3: could not convert"),
         ({"student": "eve"}, "eve, q3: no result"),
-        ({"homework": "hw8"}, "ann, q3: no result of hw8 has this"),
-        ({"question": "late", "points": "2"}, "ann, late: points are below 0"),
+        ({"homework": "hw8"}, "ann, q3: no result of hw8 matches this row"),
+        ({"question": "late", "points": "2"}, "ann, late: points must be at most 0"),
     ],
 )
 def test_marks_out_of_range_or_of_nobody_are_refused(tmp_path, monkeypatch, capsys, row, said):
@@ -180,7 +180,7 @@ def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
     monkeypatch.chdir(tmp_path)
     words, late = WORDS[:5], ["--due", "2026-11-01", "--late", "50"]
     assert cli.main([*words, "--late", "50"]) == 2
-    assert "--due and --late are given together" in capsys.readouterr().err
+    assert "--due and --late must be given together" in capsys.readouterr().err
     assert cli.main([*words, *late]) == 1
     assert cli.main(words) == 1, "without --due what is there stays"
     marked = marks.apply_marks(found, marks.read_marks(tmp_path / "marks.csv"))

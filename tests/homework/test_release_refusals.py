@@ -146,7 +146,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     path = write(tmp_path)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(Red, match="must be a folder that can be written"):
+    with pytest.raises(Red, match="must be a writable folder"):
         write_release(path, tmp_path / "file" / "out")
 
 

@@ -33,15 +33,15 @@ def at(number):
 MISTAKES = {
     "no end": (
         ("    return answer_of_q1\n    " + END, "    return answer_of_q1"),
-        at(0) + "### BEGIN SOLUTION has no end in its cell",
+        at(0) + "### BEGIN SOLUTION does not end in its cell",
     ),
     "no begin": (
         ("    ### BEGIN SOLUTION\n    answer", "    answer"),
-        at(2) + "### END SOLUTION ends nothing",
+        at(2) + "### END SOLUTION has no matching start",
     ),
     "one region in another": (
         ("    answer_of_q1 = x * FACTOR", "    ### BEGIN HIDDEN TESTS"),
-        at(1) + "### BEGIN HIDDEN TESTS stands inside another region",
+        at(1) + "### BEGIN HIDDEN TESTS is inside another region",
     ),
     "a mark misspelt": (
         ("    ### BEGIN SOLUTION\n    answer", "    ## begin solution\n    answer"),
@@ -113,11 +113,11 @@ MISTAKES = {
     ),
     "no settings": (
         ('# %% tags=["homework"]', "# %%"),
-        "the first code cell, and no other, is tagged `homework`",
+        "the first code cell, and no other, must be tagged `homework`",
     ),
     "a setting too few": (
         (', "minutes": 5', ""),
-        "HOMEWORK has the keys title, about, packages, minutes; got title, about, packages",
+        "HOMEWORK must have the keys title, about, packages, minutes; got title, about, packages",
     ),
     "a setting of another kind": (
         ('"minutes": 5', '"minutes": "5"'),
@@ -133,7 +133,7 @@ MISTAKES = {
     ),
     "a variant drawn twice": (
         ("SHIFTS = draw", "FACTOR = draw"),
-        "line 17: a variant has one line; FACTOR has two",
+        "line 17: a variant must have one line, but FACTOR has two",
     ),
     "a name defined again": (
         ("class Scale:", "def times(x):\n    return x\n\n\nclass Scale:"),
@@ -174,7 +174,7 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 @pytest.mark.parametrize("name", ["HW1.py", "hw1.ipynb", "hw-1.py"])
 def test_a_source_has_a_plain_name_and_is_there(name, tmp_path):
     (tmp_path / name).write_text(TOY)
-    with pytest.raises(ValueError, match=r"a homework's source is a file like"):
+    with pytest.raises(ValueError, match=r"a homework's source must be a file like"):
         source.read_homework(tmp_path / name)
     with pytest.raises(ValueError, match="which is not there"):
         source.read_homework(tmp_path / "hw1_none.py")

@@ -84,7 +84,7 @@ def test_a_notebook_shows_the_numbers_themselves():
         ("A = draw.unit()", "draw has choice, integers, uniform and normal"),
         ("A = print(1)", "a `variant` cell holds lines such as"),
         ("A, B = draw.choice((1, 2))", "a `variant` cell holds lines such as"),
-        ("A = draw.integers(5, 5)", "low to below high"),
+        ("A = draw.integers(5, 5)", "needs low below high"),
     ],
 )
 def test_anything_but_a_draw_is_refused_and_nothing_is_executed(line, said):

@@ -108,7 +108,7 @@ def read_advice(table: str) -> list[Advice]:
     for line in lines:
         row = rows.setdefault((line["when"], line["choose"]), {"because": [], "but": []})
         if line["role"] not in row:
-            raise Red(f"data/decisions.csv: a role is because or but, got {line['role']!r}")
+            raise Red(f"data/decisions.csv: a role must be because or but, got {line['role']!r}")
         named = line["claim"] or Report(line["work"], line["says"], line["scale"])
         row[line["role"]].append(named)
     return [

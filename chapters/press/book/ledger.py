@@ -82,7 +82,7 @@ def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
         name = claim["id"]
         if name in joined:
             places = " and ".join(sorted({joined[name]["chapter"], claim["chapter"]}))
-            raise Red(f"a claim's id must be unique, but {name!r} comes twice (in {places})")
+            raise Red(f"a claim's id must be unique, but {name!r} occurs twice (in {places})")
         joined[name] = {
             key: claim.get(key) if key in EXACT else round_numbers(claim.get(key)) for key in ENTRY
         }
@@ -149,8 +149,8 @@ def list_findings(
     seed = built["provenance"].get("seed", 0)
     if seed != 0:
         raise Red(
-            f"the ledger holds seed 0, but the last build took seed {seed}; "
-            f"run `labkit book build --size {size}`"
+            f"the ledger is for seed 0, but the last build used seed {seed}; run `labkit book "
+            f"build --size {size}`"
         )
     return compare_claims(recorded, built, absent), recorded, built
 
@@ -187,7 +187,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
     In a long size chapters are recorded as they get done; else all must be there first.
     """
     if not why.strip():
-        raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
+        raise ValueError('a change of the ledger needs a reason, got none; add --why "…"')
     with hold_lock(root / ".labkit" / f"ledger-{size}.lock"):
         stale = state.list_stale(root, size)
         found, recorded, built = list_findings(root, size, stale)
@@ -195,12 +195,17 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
         if ids is None and stale and size in LONG:
             print(f"left out, for they were not executed with it: {', '.join(stale)}")
         elif ids is None and stale:
-            raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
+            raise Red(
+                f"{', '.join(stale)} changed after the last execution, so --all cannot accept "
+                "them; run `make book`"
+            )
         names = sorted(differing) if ids is None else list(ids)
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
             if chapter in stale:
-                raise Red(f"{name} comes from {chapter}, which changed since it ran; `make book`")
+                raise Red(
+                    f"{name} comes from {chapter}, which changed after it ran; run `make book`"
+                )
             if name not in differing and name not in built["claims"]:
                 listing = ", ".join(sorted(differing)) or "none"
                 raise ValueError(f"no claim {name!r} to accept; those that differ: {listing}")

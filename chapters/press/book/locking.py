@@ -63,7 +63,7 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
     arms, rungs = tuple(given.get("arms") or ()), tuple(given.get("rungs") or ())
     if bool(arms) != bool(rungs):
         raise ValueError(
-            f"a claim on the ladder names its arms and rungs, {name!r} has arms "
+            f"a claim on the ladder must name its arms and rungs, but {name!r} has arms "
             f"{', '.join(arms) or 'none'} and rungs {', '.join(rungs) or 'none'}; give --arm "
             "twice and --rungs, or neither"
         )
@@ -93,7 +93,9 @@ def _read_counts(words: str | None) -> int | tuple[int, ...]:
     try:
         counts = tuple(int(word) for word in words.split(","))
     except ValueError as error:
-        raise ValueError(f"--n is a number of seeds, or one a rung (20,10); got {words}") from error
+        raise ValueError(
+            f"--n must be a number of seeds, or one number per rung (20,10); got {words}"
+        ) from error
     return counts[0] if len(counts) == 1 else counts
 
 
@@ -108,7 +110,7 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
             if name not in known:
                 raise ValueError(explain_unknown(what, name, known))
     if len(arms) != 2:
-        raise ValueError(f"a comparison has two arms, got {len(arms)}: {', '.join(arms)}")
+        raise ValueError(f"a comparison needs two arms, got {len(arms)}: {', '.join(arms)}")
 
 
 def _warn(root: Path, lock: Lock) -> str:
@@ -165,7 +167,8 @@ def parse_asked(words: Sequence[str]) -> list[tuple[str, float]]:
             asked.append((name, float(p)))
         except ValueError as error:
             raise ValueError(
-                f"a lock says how likely it is that the claim will hold: {name}=0.7; got {word!r}"
+                f"a lock needs the probability that the claim will hold, as in {name}=0.7; got "
+                f"{word!r}"
             ) from (error if sign else None)
     return asked
 

@@ -82,7 +82,7 @@ def run_module(python: str, *arguments: str) -> str:
     done = subprocess.run([python, "-I", "-m", *arguments], stdout=stdout)
     if done.returncode:
         raise SetupError(
-            f"`{' '.join(arguments[:2])}` must succeed, and it ended with {done.returncode} (its "
+            f"`{' '.join(arguments[:2])}` must succeed, but it exited with {done.returncode} (the "
             "reason is above); check the network and the disk, on Debian also apt-get install "
             "python3-venv, and call make again: what was downloaded is kept"
         )
@@ -113,7 +113,9 @@ def set_up(root: Path, chosen: bool) -> None:
     venv, (key, rows) = root / ".venv", read_pins(root)
     stamp = read_stamp(venv)
     if venv.exists() and any(venv.iterdir()) and not stamp:
-        raise SetupError("set-up must make .venv itself, and this one came from elsewhere; move it")
+        raise SetupError(
+            "the set-up must create .venv, but this .venv has another origin; move it away"
+        )
     if stamp and stamp["root"] != str(root):
         raise SetupError(
             f".venv works in one folder, and it was made for {stamp['root']}; the clone is at "
@@ -160,8 +162,8 @@ def main(root: Path) -> int:
         if sys.version_info < OLDEST:
             actual = ".".join(map(str, sys.version_info[:3]))
             raise SetupError(
-                f"the lab book needs Python 3.11 or newer, and {sys.executable} is {actual}; "
-                "install a newer one and name it, for instance: make setup PYTHON=python3.11"
+                f"the lab book needs Python 3.11 or newer, but {sys.executable} is {actual}; "
+                "install a newer one and name it, for example: make setup PYTHON=python3.11"
             )
         with open(str(root / "pyproject.toml"), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

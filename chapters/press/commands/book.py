@@ -74,7 +74,7 @@ def accept_claims(
     from press.book import ledger
 
     if bool(ids) == every:
-        raise ValueError("accept takes either claims by their ids or --all, not both or neither")
+        raise ValueError("accept needs either ids of claims or --all, and not both")
     return ledger.accept_claims(find_root(), size, ids, why)
 
 

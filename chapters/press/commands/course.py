@@ -74,7 +74,7 @@ def make_passwords(
         gone = sorted(set(passwords.load_hashes(course.passwords)) - set(names)) if drop else []
         passwords.remove_users(course.passwords, gone)
     except PermissionError as error:
-        raise Red(f"the passwords are root's: {error}; use sudo") from error
+        raise Red(f"only root can read the passwords: {error}; use sudo") from error
     kept = len(names) - len(new)
     print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
 
@@ -124,7 +124,7 @@ def gather_file(
     course = read(settings)
     _need_root("homework is read as each student")
     if Path(file).name != file:
-        raise ValueError(f"gather takes a file's name without folders, got {file!r}")
+        raise ValueError(f"gather needs a file name without folders, got {file!r}")
     told = handing.gather_files(course, file, out)
     for name, wrong in told.items():
         if wrong:
@@ -142,5 +142,7 @@ def _private(path: Path) -> TextIO:
     try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ValueError(f"--out writes a new file, and {path} is there; name another") from None
+        raise ValueError(
+            f"--out must name a new file, but {path} exists; choose another name"
+        ) from None
     return os.fdopen(number, "w", newline="", encoding="utf-8")

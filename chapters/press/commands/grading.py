@@ -35,7 +35,7 @@ def collect_submissions(
     from press.homework.private import find_private_file, load_private, match_names
 
     if not is_id(homework):
-        raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
+        raise ValueError(f"--homework must be a name such as hw1_norms, got {homework!r}")
     ids = ()
     if release is not None:
         private = load_private(find_private_file(release, homework))
@@ -60,7 +60,9 @@ def collect_submissions(
         f"in {out / homework}"
     )
     if not done.taken and not done.kept:
-        raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
+        raise Red(
+            f"nothing of {homework} was found in {inbox}; the files found there are listed above"
+        )
     odd = any(each.problem for each in done.taken)
     return 1 if done.missing or done.refused or odd else 0
 

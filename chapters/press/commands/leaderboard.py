@@ -82,9 +82,11 @@ def _write_starter(path: Path) -> None:
     from labkit.leaderboard import starter
 
     if path.suffix != ".py":
-        raise ValueError(f"a norm's file ends in .py, got {str(path)!r}; say --starter my_norm.py")
+        raise ValueError(
+            f"a norm's file must end in .py, got {str(path)!r}; for example: --starter my_norm.py"
+        )
     if path.exists():
-        raise ValueError(f"--starter writes a new file, but {path} is there; name another")
+        raise ValueError(f"--starter must name a new file, but {path} exists; choose another name")
     path.write_text(Path(starter.__file__).read_text(encoding="utf-8"), encoding="utf-8")
     print(
         f"{path} holds a norm; change it, then: labkit leaderboard pre pre+{path}", file=sys.stderr

@@ -56,8 +56,8 @@ def find_key(root: Path, prefix: str) -> str:
     if len(keys) != 1:
         some = f": {', '.join(key[:12] for key in keys[:5])}" if keys else ""
         raise ValueError(
-            f"a key is named by a beginning that only it has; {len(keys)} begin with {prefix!r}"
-            f"{some}; each line of data/records has its run's key"
+            f"the beginning of a key must be unique, but {len(keys)} keys begin with "
+            f"{prefix!r}{some}; each line of data/records has its run's key"
         )
     return keys[0]
 

@@ -104,10 +104,10 @@ def update_marks(
     if again:
         print(f"answered anew, though marked by hand: {', '.join(again)}")
     if (due is None) != (late is None):
-        raise ValueError("a penalty is for what is late: --due and --late are given together")
+        raise ValueError("--due and --late must be given together")
     if due is not None and late is not None:
         if len({each["homework"] for each in found}) > 1:
-            raise ValueError("--due and --late are of one homework; name it with --homework")
+            raise ValueError("--due and --late apply to one homework; name it with --homework")
         when = by_hand.read_time(due)
         table = by_hand.set_penalties(found, table, when, late, _read_rows(students))
     marked = by_hand.apply_marks(found, table)
@@ -153,7 +153,10 @@ def _load_results(
     found = load_results(results, homework)
     if marks is not None:
         if not marks.exists():
-            raise ValueError(f"--marks is what `labkit homework marks` wrote; {marks} is not there")
+            raise ValueError(
+                f"--marks must name a file that `labkit homework marks` wrote, but {marks} does "
+                "not exist"
+            )
         found = by_hand.apply_marks(found, by_hand.read_marks(marks))
     names = dict.fromkeys(each["homework"] for each in found)
     return {name: [each for each in found if each["homework"] == name] for name in names}

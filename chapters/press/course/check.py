@@ -53,9 +53,9 @@ def _check_material(course: Settings) -> str:
     if not (folder / ".git").is_dir() and not (folder / "HEAD").is_file():
         return f"{folder} must be a git repository; {make}"
     if closed := readable_paths.find_closed(folder):
-        return f"users must be able to pass through {closed}; say: chmod o+x {closed}"
+        return f"users must be able to enter {closed}; run: chmod o+x {closed}"
     if shut := material.find_unreadable(folder):
-        return f"users must be able to read {shut}; say: chmod -R o+rX {folder}"
+        return f"users must be able to read {shut}; run: chmod -R o+rX {folder}"
     if not course.open or not (folder / ".git").is_dir() or (folder / course.open).exists():
         return ""
     return f"open names {course.open!r}, which is not in {folder}"
@@ -103,8 +103,8 @@ def _check_isolation(course: Settings) -> str:
     for path in readable_paths.list_readable(course):
         if path.exists() and (closed := readable_paths.find_closed(path)):
             return (
-                f"users must be able to pass through {closed}, on the way to {path}; say: chmod "
-                f"o+x {closed}, or set isolation = 'namespaces'"
+                f"users must be able to enter {closed}, which is on the path to {path}; run: "
+                f"chmod o+x {closed}, or set isolation = 'namespaces'"
             )
     return ""
 

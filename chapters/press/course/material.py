@@ -28,9 +28,9 @@ def commit_material(
     """
     chosen = _choose_chapters(root, chapters)
     if missing := [path for path in also if not path.exists()]:
-        raise ValueError(f"--also must name what exists, and {missing[0]} does not")
+        raise ValueError(f"--also must name an existing file or folder, but {missing[0]} does not")
     if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
-        raise ValueError(f"{into} must be empty or a git repository, and it is neither")
+        raise ValueError(f"{into} must be empty or a git repository, but it is neither")
     into.mkdir(parents=True, exist_ok=True)
     if not (into / ".git").is_dir():
         _run_git(into, "init", "--quiet", f"--initial-branch={BRANCH}")
@@ -75,7 +75,8 @@ def _choose_chapters(root: Path, chapters: Sequence[str]) -> list[Path]:
     stems = [chapter.name for chapter in there]
     if not stems:
         raise ValueError(
-            f"the chapters are taken from the book's clone, and {root} holds none; call this in it"
+            f"the chapters come from the book's clone, but {root} has none; call this command in "
+            "the clone"
         )
     for name in chapters:
         if name not in stems and name not in [chapter.number for chapter in there]:

@@ -47,7 +47,7 @@ def load_hashes(path: Path) -> dict[str, dict[str, str]]:
         return {}
     if path.stat().st_mode & 0o077:
         raise ValueError(
-            f"{path} holds password hashes and must be its owner's only; say: chmod 600 {path}"
+            f"{path} contains password hashes, so only its owner may read it; run: chmod 600 {path}"
         )
     return read_json(path, "make it again with `labkit course passwords`")
 
@@ -63,7 +63,9 @@ def give_passwords(
     for name in names:
         check_name(name)
     if strange := [name for name in again if name not in names]:
-        raise ValueError(f"--again takes names of the roster, and {strange[0]!r} is not in it")
+        raise ValueError(
+            f"--again must name students of the roster, but {strange[0]!r} is not in it"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path.with_suffix(".lock")):
         kept = load_hashes(path)
@@ -79,7 +81,9 @@ def remove_users(path: Path, names: Iterable[str]) -> None:
         kept = load_hashes(path)
         for name in names:
             if kept.pop(name, None) is None:
-                raise ValueError(f"{name!r} has no password; there are: {', '.join(sorted(kept))}")
+                raise ValueError(
+                    f"{name!r} has no password; these users have one: {', '.join(sorted(kept))}"
+                )
         write_whole(path, json.dumps(kept, indent=1), mode=0o600)
 
 
@@ -87,8 +91,8 @@ def check_name(name: str) -> str:
     """Return a user's name, or say what a name must look like."""
     if not NAME.fullmatch(name):
         raise ValueError(
-            "a user's name must be small letters, digits, - and _, begin with a letter and have at "
-            f"most 31 of them; got {name!r}"
+            "a user's name must consist of at most 31 lowercase letters, digits, - and _, and "
+            f"begin with a letter; got {name!r}"
         )
     return name
 

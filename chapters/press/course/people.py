@@ -59,8 +59,8 @@ class People:
             # Judged without following a link, which a user could have put there.
             if (owner := folder.lstat().st_uid) != person.uid or folder.is_symlink():
                 raise ValueError(
-                    f"{folder} must be a folder of user number {person.uid} ({person.name}), and "
-                    f"its owner is {owner}; move it away, or give it: chown -R {person.uid}:"
-                    f"{person.uid} {folder}"
+                    f"{folder} must be a folder of user ID {person.uid} ({person.name}), but its "
+                    f"owner is {owner}; move it away, or change its owner: chown -R "
+                    f"{person.uid}:{person.uid} {folder}"
                 )
             folder.chmod(0o700)

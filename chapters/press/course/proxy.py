@@ -18,7 +18,7 @@ def find_proxy() -> list[str]:
     """
     if named := os.environ.get("LABKIT_PROXY"):
         if not os.access(named, os.X_OK):
-            raise ValueError(f"LABKIT_PROXY must name a program, and {named} is none")
+            raise ValueError(f"LABKIT_PROXY must name a program, but {named} is not a program")
         return [named]
     folders = [Path(sys.prefix), Path.cwd()]
     programs = [folder / "node_modules" / ".bin" / NAME for folder in folders]

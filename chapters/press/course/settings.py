@@ -45,8 +45,8 @@ class Settings:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if not 0 < self.check_minutes < self.idle_minutes:
             raise ValueError(
-                "check_minutes must be above 0 and below idle_minutes, or working servers pass for "
-                f"idle; got {self.check_minutes} and {self.idle_minutes}"
+                "check_minutes must be above 0 and below idle_minutes, or servers in use count "
+                f"as idle; got {self.check_minutes} and {self.idle_minutes}"
             )
         if self.isolation not in ISOLATIONS:
             raise ValueError(
@@ -62,8 +62,8 @@ class Settings:
         for folder in self.visible:
             if not folder.is_absolute() or self.state.is_relative_to(folder):
                 raise ValueError(
-                    "visible takes absolute paths that do not hold the state folder, got "
-                    f"{folder} beside {self.state}"
+                    "visible must list absolute paths that do not contain the state folder, got "
+                    f"{folder} with the state folder {self.state}"
                 )
 
     @property
@@ -83,8 +83,8 @@ def read(path: Path) -> Settings:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(
-            f"the settings must be in a file, and there is no {path}; write one with one line, "
-            'material = "/srv/course", or name another: --settings FILE'
+            f"the settings must be in a file, but {path} does not exist; write it with one line, "
+            'material = "/srv/course", or name another file: --settings FILE'
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be TOML, but {error}") from error

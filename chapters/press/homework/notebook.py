@@ -112,6 +112,6 @@ def _import_nbformat() -> Any:
         import nbformat  # of the extra `book`
     except ImportError as error:
         raise ValueError(
-            "a release writes notebooks, which needs nbformat: install this project's extra `book`"
+            "a release needs nbformat to write notebooks; install this project's extra `book`"
         ) from error
     return nbformat

@@ -89,7 +89,7 @@ def load_private(path: Path) -> Private:
         raise ValueError(f"{path} lacks what a private file holds ({error}); {WAY_OUT}") from error
     if found.seal().digest != found.digest:
         raise ValueError(
-            f"{path} was changed after its release, its digest does not fit; edit the source and "
+            f"{path} was changed after its release: its digest differs; edit the source and "
             f"{WAY_OUT}"
         )
     return found

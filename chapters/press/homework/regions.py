@@ -67,8 +67,8 @@ def split_blocks(source: str, first: int = 1) -> list[Block]:
         begun, lines = number + 1, []
     if opened is not None:
         raise ValueError(
-            f"line {begun - 1}: ### BEGIN {opened['kind']} has no end in its cell; "
-            f"add ### END {opened['kind']}"
+            f"line {begun - 1}: ### BEGIN {opened['kind']} does not end in its cell; add ### END "
+            f"{opened['kind']}"
         )
     if lines:
         found.append(Block(OPEN, begun, tuple(lines)))
@@ -113,12 +113,12 @@ def keep_kinds(source: str, *kinds: str, first: int = 1) -> str:
 def _check_pair(mark: re.Match[str], opened: re.Match[str] | None, number: int) -> None:
     if mark["side"] == "BEGIN" and opened is not None:
         raise ValueError(
-            f"line {number}: ### BEGIN {mark['kind']} stands inside another region; "
-            f"end that one first with ### END {opened['kind']}"
+            f"line {number}: ### BEGIN {mark['kind']} is inside another region; end that region "
+            f"first with ### END {opened['kind']}"
         )
     if mark["side"] == "END" and (opened is None or opened["kind"] != mark["kind"]):
         raise ValueError(
-            f"line {number}: ### END {mark['kind']} ends nothing; a region begins with "
+            f"line {number}: ### END {mark['kind']} has no matching start; a region begins with "
             f"### BEGIN {mark['kind']} in the same cell"
         )
 

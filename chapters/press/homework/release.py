@@ -57,7 +57,7 @@ def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int
     try:
         _write_files(out, files)
     except OSError as error:
-        raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
+        raise Red(f"{out} must be a writable folder; {error}; choose another") from error
     different = len({json.dumps(each, sort_keys=True) for each in values.values()})
     return Released(ready, out, len(values), different, told.warnings)
 
@@ -107,7 +107,7 @@ def _check_free(out: Path) -> None:
     """Refuse a folder that holds anything: an earlier release may be what students work on."""
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         kind = "is a file" if out.is_file() else "holds something already"
-        raise ValueError(f"--out names a new folder; {out} {kind}: name another")
+        raise ValueError(f"--out must name a new folder, but {out} {kind}; choose another")
 
 
 def _write_files(out: Path, files: Mapping[str, bytes]) -> None:

@@ -31,7 +31,7 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"a roster is a CSV file in UTF-8; {path} cannot be read: {error}"
+            f"a roster must be a CSV file in UTF-8; {path} cannot be read: {error}"
         ) from error
     head = text.partition("\n")[0]
     # Spreadsheets in much of Europe part columns by semicolons.
@@ -39,7 +39,8 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     columns = [name.strip().lower() for name in rows.fieldnames or ()]
     if columns.count("id") != 1:
         raise ValueError(
-            f"a roster has one column `id`, as in id,name,email; {path} begins {head.strip()!r}"
+            f"a roster must have one column `id`, as in id,name,email; {path} begins "
+            f"{head.strip()!r}"
         )
     rows.fieldnames = columns
     found: list[Student] = []
@@ -56,11 +57,11 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         # One folder for ada and Ada on a disk that knows no difference.
         if name.casefold() in lines:
             first = lines[name.casefold()]
-            raise ValueError(f"{where}{name!r} is already on line {first}; drop or rename one")
+            raise ValueError(f"{where}{name!r} is already on line {first}; delete or rename one")
         lines[name.casefold()] = rows.line_num
         found.append(Student(name, told))
     if not found:
         raise ValueError(
-            f"{path} lists no student; add a line under the head, or release without it"
+            f"{path} lists no student; add a line below the header, or release without --students"
         )
     return tuple(found)

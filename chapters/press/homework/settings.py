@@ -17,17 +17,18 @@ def read_settings(cells: Sequence[Cell]) -> dict[str, Any]:
     found = [cell for cell in cells if cell.role == "homework"]
     if len(found) != 1 or found[0] is not next(c for c in cells if c.kind == "code"):
         raise ValueError(
-            f"the first code cell, and no other, is tagged `homework` and holds the settings; "
-            f"got {len(found)} such cells; write {EXAMPLE}"
+            "the first code cell, and no other, must be tagged `homework` and contain the "
+            f"settings; got {len(found)} such cells; write {EXAMPLE}"
         )
     cell = found[0]
     told = _parse_literal(cell.source)
     where = f"line {cell.line}: "
     if told is None:
-        raise ValueError(f"{where}the `homework` cell is one assignment of a dict: {EXAMPLE}")
+        raise ValueError(f"{where}the `homework` cell must be one assignment of a dict: {EXAMPLE}")
     if set(told) != set(TYPES):
         raise ValueError(
-            f"{where}HOMEWORK has the keys {', '.join(TYPES)}; got {', '.join(map(str, told))}"
+            f"{where}HOMEWORK must have the keys {', '.join(TYPES)}; got "
+            f"{', '.join(map(str, told))}"
         )
     for key, kind in TYPES.items():
         if type(told[key]) is not kind or not told[key]:

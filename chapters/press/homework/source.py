@@ -90,8 +90,8 @@ def read_homework(path: Path) -> Homework:
     """Read a homework; ValueError names every mistake of its source, each with its line."""
     if not path.is_file() or not re.fullmatch(r"[a-z][a-z0-9_]*\.py", path.name):
         raise ValueError(
-            f"a homework's source is a file like chapters/homework/hw1_norms.py (small letters, "
-            f"digits, _); got {path}{'' if path.is_file() else ', which is not there'}"
+            "a homework's source must be a file like chapters/homework/hw1_norms.py (small "
+            f"letters, digits, _); got {path}{'' if path.is_file() else ', which is not there'}"
         )
     cells = read_cells(path.read_text(encoding="utf-8"))
     found = mistakes.find_mistakes(cells)

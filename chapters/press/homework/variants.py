@@ -47,7 +47,9 @@ def read_sources(cell: str, line: int = 1) -> dict[str, str]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 if name in found:
-                    raise ValueError(f"{where}a variant has one line; {name} has two: drop one")
+                    raise ValueError(
+                        f"{where}a variant must have one line, but {name} has two; delete one"
+                    )
                 source = ast.unparse(call)
                 try:
                     draw_value(source, Stream(0, "", "", name))
@@ -117,7 +119,7 @@ def draw_value(source: str, stream: Stream) -> Any:
 def check_order(low: float, high: float) -> None:
     """Refuse to draw between bounds in the wrong order."""
     if not low < high:
-        raise ValueError(f"a draw is from low to below high, got low={low!r}, high={high!r}")
+        raise ValueError(f"a draw needs low below high, got low={low!r}, high={high!r}")
 
 
 def _fill_shape(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:

@@ -41,9 +41,12 @@ class Axis:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(f"an axis goes up, got {self.low:g} to {self.high:g}")
+            raise ValueError(
+                f"the lower end of an axis must be below its upper end, got {self.low:g} to "
+                f"{self.high:g}"
+            )
         if self.scale == "log" and self.low <= 0:
-            raise ValueError(f"a logarithmic axis begins above 0, got {self.low:g}")
+            raise ValueError(f"a logarithmic axis must begin above 0, got {self.low:g}")
         if self.scale == "whole" and (self.low % 1 or self.high % 1):
             raise ValueError(f"the ends of a whole axis are, got {self.low:g} to {self.high:g}")
 
@@ -134,6 +137,6 @@ def read_axis(text: str) -> Axis:
     """
     match = TYPED.fullmatch(" ".join(text.split()))
     if match is None:
-        raise ValueError(f"an axis reads like {FORM}; got {text.strip()!r}")
+        raise ValueError(f"an axis must look like {FORM}; got {text.strip()!r}")
     low, high = (float(match[end].replace("−", "-").replace(",", "")) for end in ("low", "high"))
     return Axis(low, high, match["unit"] or "", match["scale"] or "linear")

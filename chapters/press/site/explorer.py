@@ -69,7 +69,10 @@ def read_cover(root: Path) -> str:
     """Read the cover's picture, in the figure that explorer.js makes an explorer of."""
     path = root / FOLDER / COVER
     if not path.is_file():
-        raise Red(f"the cover shows {FOLDER / COVER}, missing; write it: `labkit book tables`")
+        raise Red(
+            f"the cover needs {FOLDER / COVER}, which is missing; write it with `labkit book "
+            "tables`"
+        )
     return FIGURE.format(begin=BEGIN, picture=path.read_text(encoding="utf-8").strip())
 
 

@@ -51,7 +51,9 @@ def fetch_pyodide(prefix: Path = Path(sys.prefix)) -> Path:
         archive = next(Path(scratch).glob("*.tgz"))
         came = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
         if came != INTEGRITY:
-            raise ValueError(f"pyodide {VERSION} is pinned as {INTEGRITY}; {came} came")
+            raise ValueError(
+                f"checksum mismatch for pyodide {VERSION}: expected {INTEGRITY}, got {came}"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         with tarfile.open(archive) as packed:
             for name in FILES:

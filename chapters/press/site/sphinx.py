@@ -57,6 +57,7 @@ def run_sphinx(source: Path, site: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise Red(
-            f"a site has no warnings; Sphinx said:\n{(done.stdout + done.stderr).strip()}\n"
-            f"(pages are staged in {source}; mend the chapter or docstring and run `make site`)"
+            "the site must build without warnings, but Sphinx "
+            f"reported:\n{(done.stdout + done.stderr).strip()}\n(pages are staged in {source}; "
+            "correct the chapter or docstring and run `make site`)"
         )

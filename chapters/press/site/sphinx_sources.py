@@ -127,8 +127,8 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
         raise Red(
-            "the site shows executed chapters; not executed yet with size "
-            f"{size}: {', '.join(missing)}; run `make book`"
+            f"the site needs executed chapters; not yet executed at size {size}: "
+            f"{', '.join(missing)}; run `make book`"
         )
     return found
 
@@ -137,7 +137,9 @@ def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
     """Read the claims of this build, and the recorded ones of chapters shown by their twins."""
     path = root / "build" / "claims" / f"{size}.json"
     if not path.is_file():
-        raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
+        raise Red(
+            f"the scoreboard needs {path.relative_to(root)}, which is missing; run `make book`"
+        )
     built, recorded = read_json(path, "run `make book`"), ledger.load_recorded(root, size)
     twins = {n for n, p in executed.items() if p.parent.name == "chapters"}
     shown = {n: claim for n, claim in recorded["claims"].items() if claim["chapter"] in twins}

@@ -48,7 +48,9 @@ def test_where_a_wall_is_missing_nothing_runs_and_one_sentence_says_so(
         monkeypatch.setattr(system_calls, "read_landlock_version", lambda: 0)
     if without == "extra":
         monkeypatch.setitem(sys.modules, "pyseccomp", None)
-    with pytest.raises(Unavailable, match=f"^submissions run confined or not at all: .*{said}"):
+    with pytest.raises(
+        Unavailable, match=f"^submissions run only in the sandbox, which cannot start: .*{said}"
+    ):
         Sandbox()
 
 

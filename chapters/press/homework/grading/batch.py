@@ -32,7 +32,10 @@ class Options:
     def __post_init__(self):
         # More would pass the limits of a question, see press.homework.grading.private_test.
         if not 0 < self.seconds <= 60:
-            raise ValueError(f"one call has above 0 and at most 60 seconds, got {self.seconds!r}")
+            raise ValueError(
+                "the time limit of a call must be above 0 and at most 60 seconds, got "
+                f"{self.seconds!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,19 @@ def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
         elif place.exists():
             paths = [place]
         else:
-            raise ValueError(f"{place} must be a submission or a folder of them; there is none")
+            raise ValueError(
+                f"{place} must be a submission or a folder of submissions, but does not exist"
+            )
         for path in paths:
             if not is_id(path.stem):
                 raise ValueError(
-                    f"a submission is named by its student's id, got {path.name!r}; "
-                    "`labkit homework collect` names them so"
+                    f"a submission must be named after its student's id, got {path.name!r}; "
+                    "`labkit homework collect` does this"
                 )
             if path.stem in found:
                 raise ValueError(
-                    f"{path.stem} has two submissions, {found[path.stem]} and {path}; keep one, or "
-                    "let `labkit homework collect` take the latest"
+                    f"{path.stem} has two submissions, {found[path.stem]} and {path}; keep one, "
+                    "or let `labkit homework collect` choose the latest"
                 )
             found[path.stem] = path
     if not found:
@@ -170,7 +175,7 @@ def _grade_students(
             student = task["student"]
             yield student, result or make_lost_result(private, student, files[student], why)
     except pool.Lost as error:
-        raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
+        raise Red(f"nothing can be graded: {error}; existing results are kept") from error
     finally:
         sweep_leftovers()
 

@@ -64,7 +64,9 @@ def collect_inbox(
     students = students or Class()
     folder = out / homework
     if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
-        raise ValueError(f"--out must lie outside the inbox, got {out} in {inbox}; name another")
+        raise ValueError(
+            f"--out must be outside the inbox, got {out} in {inbox}; choose another folder"
+        )
     found, refused = _assign_files(list_files(inbox), students, homework)
     with hold_lock(make_own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -104,7 +104,7 @@ def _read_programs(
             return handed_in, found, [found.build_program(each) for each in names]
     except TooLong:
         raise submission.Unreadable(
-            f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
+            f"the file could not be read in {READ_SECONDS:g} s; remove code that no question needs"
         ) from None
 
 
@@ -141,8 +141,8 @@ def _grade_question(
         most = sum(each.points for each in judged)
         if abs(most - one.points) > 1e-6:
             raise Faulty(
-                f"the private test of {one.id} yielded parts of {plain_number(most)} points "
-                f"together, and the question has {one.points}"
+                f"the private test of {one.id} yielded parts of {plain_number(most)} points in "
+                f"total, but the question has {one.points}"
             )
     except Faulty as error:
         return make_question(one, [], NOT_GRADED, str(error), digests)

@@ -106,7 +106,8 @@ def apply_marks(results: Sequence[Result], marks: Marks) -> list[Result]:
         if key[1] in names and key not in known:
             student, homework, question = key
             raise ValueError(
-                f"{student}, {question}: no result of {homework} has this; mend or drop the row"
+                f"{student}, {question}: no result of {homework} matches this row; correct or "
+                "delete it"
             )
     return [_apply_to_one(each, marks) for each in results]
 
@@ -146,7 +147,7 @@ def count_days_late(result: Result, due: datetime, row: Mapping[str, str]) -> in
         extension = timedelta(days=float(said or 0))
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"the roster's extension is a number of days; {result['student']} has {said!r}"
+            f"the roster's extension must be a number of days; {result['student']} has {said!r}"
         ) from error
     return max(0, math.ceil((read_time(when) - due - extension) / timedelta(days=1)))
 
@@ -156,7 +157,7 @@ def read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:
-        raise ValueError(f"a time is written 2026-12-01 23:59, got {text!r}") from error
+        raise ValueError(f"a time must look like 2026-12-01 23:59, got {text!r}") from error
 
 
 def _apply_to_one(result: Result, marks: Marks) -> Result:
@@ -168,8 +169,8 @@ def _apply_to_one(result: Result, marks: Marks) -> Result:
         if mark.points is not None:
             if not 0 <= mark.points <= each["max"]:
                 raise ValueError(
-                    f"{student}, {each['id']}: points are from 0 to {each['max']}, "
-                    f"got {mark.points:g}"
+                    f"{student}, {each['id']}: points must be from 0 to {each['max']}, got "
+                    f"{mark.points:g}"
                 )
             points = plain_number(mark.points)
             one |= {"points": points, "failure": "", "reason": "", "marked": True}
@@ -180,7 +181,7 @@ def _apply_to_one(result: Result, marks: Marks) -> Result:
         found["status"] = ""
     late = plain_number(-(marks.get((student, homework, LATE), Mark()).points or 0))
     if late < 0:
-        raise ValueError(f"{student}, {LATE}: points are below 0, got {-late:g}")
+        raise ValueError(f"{student}, {LATE}: points must be at most 0, got {-late:g}")
     if late:
         found |= {"late": late, "total": None if total is None else plain_number(total - late)}
     return found

@@ -71,14 +71,16 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
         cells, problems, answers = _read_notebook_cells(notebook)
         homework = _find_homework(notebook)
     if len(cells) > MOST_CELLS:
-        raise Unreadable(f"a submission has at most {MOST_CELLS} code cells, this has {len(cells)}")
+        raise Unreadable(
+            f"a submission may have at most {MOST_CELLS} code cells, but this one has {len(cells)}"
+        )
     if (size := sum(map(len, cells))) > MOST_CODE:
         raise Unreadable(
-            f"the code cells hold at most {MOST_CODE} characters together, these hold {size}; "
-            "take out data that was pasted into the code"
+            f"the code cells may have at most {MOST_CODE} characters in total, but these have "
+            f"{size}; remove data that was pasted into the code"
         )
     if not any(cell.strip() for cell in (*cells, *answers.values())):
-        raise Unreadable("the file holds no code; was it saved before it was handed in?")
+        raise Unreadable("the file contains no code; save the notebook before you hand it in")
     return Submission(tuple(cells), tuple(problems), answers, homework)
 
 
@@ -99,7 +101,9 @@ def check_homework(
     name = name_other_homework(handed_in, homework)
     if name and not set(asked) <= set(defined):
         raise OtherHomework(
-            f"this is the notebook of {name}, and {homework} is asked for; hand in that one", name
+            f"this is the notebook of {name}, but {homework} is required; hand in the notebook of "
+            f"{homework}",
+            name,
         )
     unknown = not handed_in.homework and not handed_in.answers
     if unknown and asked and not set(asked) & set(defined):
@@ -111,7 +115,9 @@ def check_homework(
 
 def _read_bytes(path: Path) -> bytes:
     if path.suffix not in ENDINGS:
-        raise Unreadable(f"a submission ends in {' or '.join(ENDINGS)}, got {path.name[-40:]!r}")
+        raise Unreadable(
+            f"the name of a submission must end in {' or '.join(ENDINGS)}, got {path.name[-40:]!r}"
+        )
     try:
         # Neither a link to another's file nor a pipe that never ends.
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -120,10 +126,10 @@ def _read_bytes(path: Path) -> bytes:
     try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            raise Unreadable("a submission is a plain file, and this is none")
+            raise Unreadable("a submission must be a regular file, but this is not one")
         if about.st_size > MOST_BYTES:
             raise Unreadable(
-                f"a submission has at most {MOST_BYTES // 10**6} MB, this has "
+                f"a submission may have at most {MOST_BYTES // 10**6} MB, but this one has "
                 f"{about.st_size / 1e6:.0f} MB; clear the outputs, save, and hand it in again"
             )
         with os.fdopen(number, "rb", closefd=False) as file:

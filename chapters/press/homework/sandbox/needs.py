@@ -15,7 +15,7 @@ class Unavailable(ValueError):
 def require_walls() -> None:
     """Raise Unavailable unless submissions can be confined here; it says what to do."""
     if lacking := find_problem():
-        raise Unavailable(f"submissions run confined or not at all: {lacking}")
+        raise Unavailable(f"submissions run only in the sandbox, which cannot start: {lacking}")
 
 
 def find_problem() -> str:

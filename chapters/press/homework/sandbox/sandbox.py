@@ -171,7 +171,7 @@ class Sandbox:
                 heard = self._send_order(order, channel)
             if "pid" not in heard:
                 why = heard.get("failed", "the zygote ended twice")
-                raise RuntimeError(f"the system forks no worker: {why}")
+                raise RuntimeError(f"the system could not fork a worker: {why}")
             process.take(heard["pid"], *heard["descriptors"])
         except BaseException:
             process.remove()

@@ -159,11 +159,11 @@ def _read(value):
         return value.shape, value._data
     if not isinstance(value, list | tuple | range):
         if not isinstance(value, bool | int | float):
-            raise TypeError(f"a tensor holds numbers, got {type(value).__name__}")
+            raise TypeError(f"a tensor must contain numbers, got {type(value).__name__}")
         return (), [value]
     rows = [_read(row) for row in value]
     if len({shape for shape, _ in rows}) > 1:
-        raise ValueError("the rows of a tensor have one length")
+        raise ValueError("all rows of a tensor must have the same length")
     return (len(rows), *(rows[0][0] if rows else ())), [v for _, row in rows for v in row]
 
 
@@ -230,7 +230,9 @@ class Tensor:
 
     def item(self):
         if len(self._data) != 1:
-            raise RuntimeError(f"item() is of one number; this tensor has shape {self.shape}")
+            raise RuntimeError(
+                f"item() needs a tensor of one number; this tensor has shape {self.shape}"
+            )
         return self._data[0]
 
     def tolist(self) -> Any:
@@ -250,7 +252,7 @@ class Tensor:
 
     def __index__(self):
         if self.dtype.is_floating_point:
-            raise TypeError("an index is a whole number")
+            raise TypeError("an index must be a whole number")
         return int(self.item())
 
     # -- the same numbers, otherwise
@@ -422,7 +424,9 @@ class Tensor:
                 one = one.tolist()
             if isinstance(one, slice):
                 if (one.step or 1) < 0:
-                    raise ValueError("a step is greater than zero; flip turns an axis round")
+                    raise ValueError(
+                        "a step must be greater than zero; use flip to reverse an axis"
+                    )
                 chosen = list(range(size)[one])
                 shape.append(len(chosen))
             elif isinstance(one, list | tuple):
@@ -588,7 +592,7 @@ class Tensor:
 
     def mean(self, dim=None, keepdim=False, *, axis=None):
         if not self.dtype.is_floating_point:
-            raise RuntimeError("a mean is of floats; use .double() first")
+            raise RuntimeError("a mean needs floats; call .double() first")
         dim = axis if dim is None else dim
         return self._reduce(lambda v: sum(v) / len(v) if v else nan, dim, keepdim)
 
@@ -619,7 +623,7 @@ class Tensor:
 
     def _choose(self, other, better):
         if not isinstance(other, Tensor):
-            raise TypeError("the larger or smaller is chosen of two tensors; clamp takes a number")
+            raise TypeError("maximum and minimum need two tensors; for a number use clamp")
         return self._combine(other, better)
 
     def amax(self, dim=None, keepdim=False):
@@ -641,7 +645,7 @@ class Tensor:
     def _refuse_view(self):
         if self._is_view:
             raise NotHere(
-                "a change in place of a view",
+                "modifying a view in place",
                 {"changes of a whole tensor, of a part, and x[…] = …"},
             )
 
@@ -752,7 +756,9 @@ def cat(tensors, dim=0):
     axis = tensors[0]._axis(dim)
     rest = {t.shape[:axis] + t.shape[axis + 1 :] for t in tensors}
     if len(rest) > 1:
-        raise RuntimeError("joined tensors have one shape but for the axis along which they are")
+        raise RuntimeError(
+            "tensors to join must have the same shape, except along the axis of the join"
+        )
     before = _count(tensors[0].shape[:axis])
     data = []
     for i in range(before):

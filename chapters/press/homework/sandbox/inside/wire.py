@@ -121,7 +121,7 @@ def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
     """Read the lengths of header and body from a frame's start; raise Refused above the cap."""
     magic, header, body = HEAD.unpack(start)
     if magic != MAGIC or header > MAX_HEADER or body > cap:
-        raise Refused("what came back is not a message, or too large")
+        raise Refused("the worker's reply is not a valid message, or too large")
     return header, body
 
 
@@ -130,15 +130,15 @@ def read_message(header: bytes, body: bytes) -> tuple[dict, Any]:
     try:
         message = json.loads(header)
         if type(message) is not dict or type(message.get("head")) is not dict:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         unpack = Unpack(body)
         value = unpack.unpack_value(message.get("value"))
     except Refused:
         raise
     except Exception as error:  # these are a stranger's bytes: whatever is odd is refused
-        raise Refused("what came back is not a message") from error
+        raise Refused("the worker's reply is not a valid message") from error
     if unpack.at != len(body):
-        raise Refused("what came back is not a message")
+        raise Refused("the worker's reply is not a valid message")
     return message["head"], value
 
 
@@ -158,7 +158,7 @@ class Unpack:
         if tree is None or type(tree) in (bool, int, str):
             return tree
         if type(tree) is not list or type(tree[0]) is not str:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         tag, *rest = tree
         if tag == "f":
             return float.fromhex(*rest)
@@ -166,28 +166,28 @@ class Unpack:
             return self._tensor(*rest)
         (items,) = rest
         if type(items) is not list:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         if tag == "d":
             if any(type(key) is not str for key, _ in items):
                 raise Refused("the keys of a dict must be text")
             return {key: self.unpack_value(item, depth + 1) for key, item in items}
         kind = {"l": list, "t": tuple}[tag] if tag in ("l", "t") else None
         if kind is None:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         return kind(self.unpack_value(item, depth + 1) for item in items)
 
     def _tensor(self, name: str, shape: list) -> Any:
         import torch  # the grader has it; the zygote too
 
         if name not in _DTYPES or len(shape) > _MAX_AXES:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         dtype = getattr(torch, name)
         count = math.prod(shape)
         size = count * dtype.itemsize
         if size > len(self.body) - self.at:
-            raise Refused("what came back is not a message")
+            raise Refused("the worker's reply is not a valid message")
         if not count:
             return torch.empty(shape, dtype=dtype)
         part = bytearray(self.body[self.at : self.at + size])
