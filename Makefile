@@ -53,7 +53,7 @@ book: setup ## Execute what changed on the recorded runs, check the claims, buil
 	exit $$built
 
 # With DEVICE and PYTHON nothing is set up: a GPU server has torch, and no network (make gpu-pack).
-runs: $(if $(ON_SERVER),,setup) ## Train what is missing or stale, at low priority; call again to go on
+runs: $(if $(ON_SERVER),,setup) ## Train what is missing or stale, at low priority; call again to continue
 	@$(if $(ON_SERVER),PYTHONPATH="$(GPU_PATH)" $(PYTHON),$(PY)) -m press book runs --size $(SIZE) \
 	$(if $(ONLY),--only $(ONLY)) $(if $(FOR),--for $(FOR)) $(if $(DEVICE),--device "$(DEVICE)") \
 	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS))
@@ -91,11 +91,11 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	if [ -n "$$red" ]; then echo "check: red:$${red%,}"; exit 1; fi; echo "check: all green"
 
 # Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: --dry-run, --phases targets.
-bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to go on
+bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to continue
 	@PYTHONPATH="$(GPU_PATH)" $(GPU_PY) -m normkernels.bench $(BENCH)
 
 # The same laws as in `make test-all`, natively, and those that only a GPU can break.
-gpu-test: ## Test the fused kernels on this GPU for 8 minutes; call again to go on
+gpu-test: ## Test the fused kernels on this GPU for 8 minutes; call again to continue
 	@PYTHONPATH="$(GPU_PATH)" $(GPU_PY) -m tests.kernels $(GPU_TEST)
 
 gpu-pack: setup ## Make build/gpu.tar.gz: what trains on a GPU, for a machine without a network

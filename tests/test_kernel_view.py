@@ -12,6 +12,7 @@ from labkit.costs.kernel_view import (
     benches,
     compare_times,
     kernel_text,
+    read_steps,
     read_times,
     recorded,
     source_hash,
@@ -89,3 +90,20 @@ def test_times_are_of_large_sizes_and_of_those_who_were_right():
     assert {at: [*of] for at, of in times.items()} == {(8, 4): ["ours", "theirs"]}
     ratio = compare_times(times[8, 4]["theirs"], times[8, 4]["ours"])
     assert ratio == pytest.approx((3.0, 27 / 12, 36 / 9))
+
+
+def test_steps_are_of_those_who_were_right_and_no_dry_run(tmp_path):
+    case = {"model": "llama", "width": 4, "batch": 1, "time": 8, "mode": "eager"}
+    right = case | {"provider": "torch", "status": "ok", "ms": 3.0, "p20": 2.0, "p80": 4.0}
+    rows = [right, right | {"provider": "quack", "status": "absent"}, right | {"mode": "compile"}]
+    found = {"provenance": {"device": "x"}, "results": dict(enumerate(rows)), "dry_run": False}
+    file = tmp_path / "steps.json"
+    file.write_text(json.dumps(found))
+    about, steps = read_steps(file)
+    assert about == {"device": "x"}
+    assert [*steps] == [("llama", 4, 1, 8)]
+    assert [*steps["llama", 4, 1, 8]] == [("eager", "torch"), ("compile", "torch")]
+    assert compare_times(right, right, "ms") == (1.0, 0.5, 2.0)
+    file.write_text(json.dumps(found | {"dry_run": True}))
+    with pytest.raises(ValueError, match=r"steps.json must hold measurements; it holds those of a"):
+        read_steps(file)

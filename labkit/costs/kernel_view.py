@@ -4,6 +4,7 @@
     recorded()                                data/kernels.json: machine code and counted bytes
     benches()                                 data/bench: what GPUs measured, where one was at hand
     read_times(one, "rms_norm")               of one device: times by provider, at the large sizes
+    read_steps()                              data/bench/steps.json: whole training steps on a GPU
 
     python -m labkit.costs.kernel_view record    make data/kernels.json anew; needs Triton (Linux)
 
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parents[2] / "data"
+Steps = dict[tuple[str, int, int, int], dict[tuple[str, str], dict[str, Any]]]
 CAPABILITY = 90  # an H100 or H200
 # What is compiled: kernel, values of a row, dtype; and, where that is tried out, warps a row.
 COMPILED = [
@@ -104,12 +106,37 @@ def read_times(
     }
 
 
-def compare_times(over: dict[str, float], under: dict[str, float]) -> tuple[float, float, float]:
-    """Divide two times of a device: their medians, and the ends of what replays scattered.
+def read_steps(file: Path | None = None) -> tuple[dict[str, Any], Steps]:
+    """Read what whole training steps took: device and versions, and the rows of each case.
 
-    The ends are ratios of one's 20th percentile to the other's 80th, and the reverse.
+    A case is a model, its width, and the sequences and tokens of each; its rows have `ms` (median),
+    `p20`, `p80` and `peak_bytes` by mode (eager, compile) and provider of norms. Providers that
+    were wrong, or not there, are left out.
+
+    Raises:
+        ValueError: the file is a dry run's.
     """
-    return over["us"] / under["us"], over["p20"] / under["p80"], over["p80"] / under["p20"]
+    file = file or DATA / "bench" / "steps.json"
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["dry_run"]:
+        raise ValueError(f"{file.name} must hold measurements; it holds those of a dry run")
+    cases: Steps = {}
+    for row in found["results"].values():
+        if row["status"] == "ok":
+            case = row["model"], row["width"], row["batch"], row["time"]
+            cases.setdefault(case, {})[row["mode"], row["provider"]] = row
+    return found["provenance"], cases
+
+
+def compare_times(
+    over: dict[str, float], under: dict[str, float], unit: str = "us"
+) -> tuple[float, float, float]:
+    """Divide two times of a device: their medians, and the ends of what repetitions scattered.
+
+    The ends are ratios of one's 20th percentile to the other's 80th, and the reverse. `unit` is the
+    name of the medians: "us" of kernels, "ms" of steps.
+    """
+    return over[unit] / under[unit], over["p20"] / under["p80"], over["p80"] / under["p20"]
 
 
 def source_hash() -> str:

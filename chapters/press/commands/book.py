@@ -31,7 +31,7 @@ def build_book(
     engine: Engine = None,
     address: Address = None,
 ) -> int:
-    """Execute the chapters that changed, write their twins, check their claims."""
+    """Execute the chapters that changed, write their notebooks, check their claims."""
     from press.book.build import build_chapters
 
     _choose_engine(engine, address)
@@ -52,7 +52,7 @@ def _choose_engine(engine: str | None, address: str | None) -> None:
 @app.command("site")
 def build_site(
     size: Size = "book",
-    as_pdf: Annotated[bool, Option("--pdf", help="print it as one PDF too, in Chromium")] = False,
+    as_pdf: Annotated[bool, Option("--pdf", help="also print it as one PDF, in Chromium")] = False,
 ) -> None:
     """Build the web site from the executed chapters."""
     if as_pdf:
@@ -70,7 +70,7 @@ def accept_claims(
     every: Annotated[bool, Option("--all", help="every claim that differs")] = False,
     size: Size = "book",
 ) -> int:
-    """Record claims in the ledger as they are now."""
+    """Record the present state of claims in the ledger."""
     from press.book import ledger
 
     if bool(ids) == every:
@@ -83,12 +83,16 @@ def train_runs(
     size: Size = "book",
     only: Only = None,
     seed: Seed = 0,
-    duration: Annotated[str | None, Option("--for", help="such as 2h; call again to go on")] = None,
-    only_list: Annotated[bool, Option("--list", help="say what is missing; train nothing")] = False,
+    duration: Annotated[
+        str | None, Option("--for", help="stop after this time, such as 2h; call again to continue")
+    ] = None,
+    only_list: Annotated[
+        bool, Option("--list", help="list the missing runs; train nothing")
+    ] = False,
     engine: Engine = None,
     address: Address = None,
     device: Annotated[
-        str | None, Option(metavar="cuda|NAME", help="train on this GPU (default: on the cores)")
+        str | None, Option(metavar="cuda|NAME", help="train on this GPU (default: on the CPU)")
     ] = None,
 ) -> int:
     """Train the runs that are missing or stale, at low priority."""
@@ -128,7 +132,7 @@ def record_runs(only: Only = None, size: Recorded = "book") -> None:
 def replay_records(
     only: Only = None,
     size: Recorded = "book",
-    every: Annotated[bool, Option("--every", help="as if all had changed")] = False,
+    every: Annotated[bool, Option("--every", help="replay all, as if all had changed")] = False,
 ) -> int:
     """Replay the book's records and report where this code computes other numbers."""
     from press.book.replays import check_replays

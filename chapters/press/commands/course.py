@@ -31,7 +31,7 @@ def course() -> None:
 
 @app.command("serve")
 def serve_course(settings: Settings = SETTINGS) -> None:
-    """Start JupyterHub; Ctrl-C ends it and every server."""
+    """Start JupyterHub; Ctrl-C stops it and every server."""
     from press.course.serve import start_hub
     from press.course.settings import read
 
@@ -40,7 +40,7 @@ def serve_course(settings: Settings = SETTINGS) -> None:
 
 @app.command("check")
 def check_machine(settings: Settings = SETTINGS) -> int:
-    """List what this machine lacks; start nothing."""
+    """List the requirements that this machine lacks; start nothing."""
     from press.course import check
     from press.course.settings import read
 
@@ -54,9 +54,15 @@ def check_machine(settings: Settings = SETTINGS) -> int:
 @app.command("passwords", cls=Several)
 def make_passwords(
     roster: Annotated[Path, Argument(help="a CSV file with a column id")],
-    again: Annotated[list[str] | None, Option(metavar="ID...", help="make theirs anew")] = None,
-    out: Annotated[Path | None, Option(help="a new file for them (default: print them)")] = None,
-    drop: Annotated[bool, Option("--drop", help="shut out who is not in the roster")] = False,
+    again: Annotated[
+        list[str] | None, Option(metavar="ID...", help="make new passwords for these students")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="a new file for the passwords (default: print them)")
+    ] = None,
+    drop: Annotated[
+        bool, Option("--drop", help="disable the logins of all who are not in the roster")
+    ] = False,
     settings: Settings = SETTINGS,
 ) -> None:
     """Make a password for everybody in a roster."""
@@ -81,11 +87,11 @@ def make_passwords(
 
 @app.command("material", cls=Several)
 def make_material(
-    into: Annotated[Path, Argument(help="where; a folder that every user may read")],
+    into: Annotated[Path, Argument(help="the repository's folder, which every user may read")],
     chapters: Annotated[list[str] | None, Argument(help="03, 05 … (default: all)")] = None,
     also: Annotated[list[Path] | None, Option(metavar="PATH...", help="files, folders")] = None,
 ) -> None:
-    """Make or renew the repository for students."""
+    """Create or update the repository for students."""
     from labkit.system.root import project_root
     from press.course.material import commit_material
 
@@ -95,10 +101,10 @@ def make_material(
 
 @app.command("hand-out")
 def hand_out(
-    folder: Annotated[Path, Argument(help="with a folder for each student, or files for all")],
+    folder: Annotated[Path, Argument(help="contains a folder for each student, or files for all")],
     settings: Settings = SETTINGS,
 ) -> None:
-    """Copy homework into every home; write over nothing."""
+    """Copy homework into every home; overwrite nothing."""
     from press.course import handing, passwords
     from press.course.settings import read
 
@@ -113,11 +119,11 @@ def hand_out(
 
 @app.command("gather")
 def gather_file(
-    file: Annotated[str, Argument(help="its name, such as hw1_norms_from_scratch.ipynb")],
-    out: Annotated[Path, Argument(help="where; OUT/ID/FILE")],
+    file: Annotated[str, Argument(help="the file's name, such as hw1_norms_from_scratch.ipynb")],
+    out: Annotated[Path, Argument(help="the folder for the copies, OUT/ID/FILE")],
     settings: Settings = SETTINGS,
 ) -> None:
-    """Copy a file out of every home's folder homework."""
+    """Copy a file from the folder homework of every home."""
     from press.course import handing
     from press.course.settings import read
 

@@ -18,7 +18,7 @@ app = Typer()
 def collect_submissions(
     inbox: Annotated[Path, Argument(help="a folder or a zip")],
     homework: Annotated[str, Option(metavar="HW", help="its name, or hw1 for short")],
-    out: Annotated[Path, Option(help="for what is taken")],
+    out: Annotated[Path, Option(help="the folder for the files taken")],
     students: Annotated[
         Path | None, Option(help="a roster: ids, and other names of students")
     ] = None,
@@ -27,8 +27,9 @@ def collect_submissions(
     """Take the latest notebook of every student.
 
     INBOX is a folder or a zip: folders per student, files named ID_….ipynb, downloads of Canvas
-    and Moodle, zips of students. The rest is listed with the reason. Links are refused. Exit 1 when
-    somebody is missing, something was not taken, or a file that was taken cannot be graded.
+    and Moodle, zips of students. Other files are listed with the reason. Links are refused. The
+    exit code is 1 if a student is missing, a file was not taken, or a file that was taken cannot be
+    graded.
     """
     from press.homework.grading.collect import collect_inbox
     from press.homework.grading.file_owner import is_id, read_class
@@ -69,21 +70,23 @@ def collect_submissions(
 
 @app.command("grade")
 def grade_submissions(
-    submissions: Annotated[list[Path], Argument(help="what collect wrote, or files ID.ipynb")],
-    release: Annotated[Path, Option(help="what `labkit homework release` wrote")],
+    submissions: Annotated[
+        list[Path], Argument(help="the folder that collect wrote, or files ID.ipynb")
+    ],
+    release: Annotated[Path, Option(help="the folder that `labkit homework release` wrote")],
     out: Annotated[Path, Option(help="for the results")],
     homework: Homework = None,
-    jobs: Annotated[int | None, Option(min=1, help="default: one a core")] = None,
-    seconds: Annotated[float, Option(help="for one call of a student's code")] = 5.0,
+    jobs: Annotated[int | None, Option(min=1, help="default: one per core")] = None,
+    seconds: Annotated[float, Option(help="limit for one call of a student's code")] = 5.0,
     only: Annotated[list[str] | None, Option(metavar="ID", help="may be repeated")] = None,
 ) -> int:
-    """Grade what was collected, each question confined.
+    """Grade the collected files, each question in a sandbox.
 
-    In parallel, each question in a fresh process. What is graded already is kept; after a mended
-    test only its questions are graded again, and what changed is said. A question whose private
-    test fails by itself is not graded: exit 1 names it.
+    Questions are graded in parallel, each in a new process. Existing results are kept. After a test
+    has changed, only its questions are graded again, and the changes are listed. A question whose
+    private test raises an error is named and not graded; the exit code is 1.
 
-    Where submissions cannot be confined nothing is graded.
+    If the sandbox cannot start, nothing is graded.
     """
     from tqdm.auto import tqdm
 

@@ -17,14 +17,14 @@ def release_homework(
     homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
     out: Annotated[Path, Option(help="a new folder")],
     students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
-    seed: Annotated[int, Option(help="of the students' numbers")] = 0,
+    seed: Annotated[int, Option(help="the seed of the students' numbers")] = 0,
 ) -> None:
     """Make notebooks, key and private tests from one source.
 
     HW is a source such as chapters/homework/hw1_norms.py, or its name, or hw1. With a roster (a CSV
-    with the column id) every student gets a notebook with numbers of their own, drawn from the
-    seed. Nothing is written when the source has a mistake, a public check fails on the key, the
-    points of a question differ from its parts, or a line of a solution would reach a student.
+    file with the column id) each student's notebook gets different numbers, drawn from the seed.
+    Nothing is written if the source has a mistake, a public check fails on the key, the points of a
+    question differ from its parts, or a line of a solution would reach a student.
     """
     from press.homework import roster
     from press.homework.release import write_release  # needs torch

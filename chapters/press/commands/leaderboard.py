@@ -17,24 +17,30 @@ MAIN = ("pre", "post", "qk", "deepnorm", "hybrid*", "dyt", "ngpt", "none")
 @app.command("leaderboard", cls=Several)
 def rank_entries(
     names: Annotated[
-        list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight")
+        list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight entries")
     ] = None,
     rung: Annotated[str, Option(help="of the ladder: a size (S, M) or a variant")] = "S",
-    look: Annotated[bool, Option("--look", help="300 steps with one seed; gives no order")] = False,
-    only_list: Annotated[bool, Option("--list", help="list what is left to train")] = False,
+    look: Annotated[
+        bool, Option("--look", help="train 300 steps with one seed; gives no ranking")
+    ] = False,
+    only_list: Annotated[
+        bool, Option("--list", help="list the runs that are left to train")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
-    starter: Annotated[Path | None, Option(help="write a norm to start from, and stop")] = None,
+    starter: Annotated[
+        Path | None, Option(help="write a file with a norm to start from, and stop")
+    ] = None,
     engine: Engine = None,
 ) -> None:
     """Rank recipes and your own norm by the ladder's rules.
 
-    An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block of your own with norms in the
-    slots you name (at:q,k,middle), or a norm of your own from a file: RECIPE+my_norm.py. What is
-    recorded is read. The rest is trained like the book's arms: the learning rate is tuned with
-    three seeds and evaluated with twenty others (some 35 minutes of one core on rung S). Pairs are
-    compared with one standard deviation for all arms, adjusted by Holm: entries that share a letter
-    are not distinguishable. Runs are stored: the same command continues. --look takes a minute and
-    shows whether a norm fails.
+    An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block with norms in the slots you name
+    (at:q,k,middle), or your norm from a file: RECIPE+my_norm.py. Recorded runs are read. Others are
+    trained like the book's: the learning rate is tuned with three seeds, and the result is
+    evaluated with twenty others (some 35 minutes of one core on rung S). Pairs are compared with
+    one standard deviation for all arms, adjusted by Holm: entries that share a letter are not
+    distinguishable. Runs are stored: the same command continues. --look takes a minute and shows
+    whether a norm fails.
     """
     if starter is not None:
         return _write_starter(starter)

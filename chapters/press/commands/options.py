@@ -13,9 +13,9 @@ Seed = Annotated[int, Option(help="the chapters' seed")]
 Only = Annotated[
     list[str] | None, Option(metavar="NAME...", help="these chapters, by name or number")
 ]
-Homework = Annotated[str | None, Option(help="its name, where there are several")]
-Engine = Annotated[str | None, Option(help="what trains: processes (default), serial, ray")]
-Address = Annotated[str | None, Option(help="the cluster's, for an engine that knows one")]
+Homework = Annotated[str | None, Option(help="the homework's name, if there are several")]
+Engine = Annotated[str | None, Option(help="where runs train: processes (default), serial, ray")]
+Address = Annotated[str | None, Option(help="the address of the cluster, for the engine ray")]
 
 AN_OPTION = re.compile(r"-[^\d.]")  # a negative number is none
 

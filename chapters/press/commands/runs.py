@@ -64,17 +64,17 @@ def find_key(root: Path, prefix: str) -> str:
 
 @app.command("reproduce")
 def reproduce_run(
-    key: Annotated[str, Argument(metavar="KEY", help="the beginning of its key")],
+    key: Annotated[str, Argument(metavar="KEY", help="the beginning of the run's key")],
     tolerance: Annotated[
         float | None,
         Option(
             min=0,
-            help="largest relative difference "
-            "(default: 0 on the machine of the record, else what its rounding may change)",
+            help="largest relative difference (default: 0 on the machine of the record, "
+            "otherwise the effect of rounding)",
         ),
     ] = None,
 ) -> int:
-    """Train a stored run again; red where the numbers differ."""
+    """Train a stored run again; fail if the numbers differ."""
     root = project_root()
     full_key = find_key(root, key)
     from labkit.experiments.reproduce import reproduce_record  # needs torch

@@ -12,11 +12,11 @@ from press.commands.options import Homework
 
 app = Typer()
 
-Results = Annotated[list[Path], Argument(help="what grade wrote")]
-Students = Annotated[Path | None, Option(help="a roster: names; who handed in nothing")]
-Marks = Annotated[
-    Path | None, Option(help="what `labkit homework marks` wrote, for what was given by hand")
+Results = Annotated[list[Path], Argument(help="the folder that grade wrote")]
+Students = Annotated[
+    Path | None, Option(help="a roster: adds names, and students who handed in nothing")
 ]
+Marks = Annotated[Path | None, Option(help="the table that `labkit homework marks` wrote")]
 
 
 @app.command("feedback")
@@ -26,7 +26,7 @@ def write_feedback(
     homework: Homework = None,
     marks: Marks = None,
     collected: Annotated[
-        Path | None, Option(help="what collect wrote: makes a zip for Canvas or Moodle")
+        Path | None, Option(help="the folder that collect wrote; makes a zip for Canvas or Moodle")
     ] = None,
 ) -> int:
     """Write Markdown and HTML for every student."""
@@ -65,8 +65,9 @@ def write_gradebook(
 ) -> int:
     """Write the scores as CSV.
 
-    One homework has a column for each question; of several each has one column, and all are added.
-    With `--columns questions` the table is of the questions: means, and shares of the class.
+    The table of one homework has a column for each question. The table of several has a column for
+    each homework, and the sum. With `--columns questions` it has the mean of each question and
+    shares of the class.
     """
     from press.homework.grading import gradebook
 
@@ -83,7 +84,7 @@ def write_gradebook(
 @app.command("marks")
 def update_marks(
     results: Results,
-    out: Annotated[Path, Option(help="the table: read where it is there, then written")],
+    out: Annotated[Path, Option(help="the table: read if it exists, then written")],
     homework: Homework = None,
     students: Students = None,
     due: Annotated[str | None, Option(metavar="TIME", help="such as '2026-12-01 23:59'")] = None,
@@ -91,10 +92,10 @@ def update_marks(
         float | None, Option(min=0, max=100, help="percent of all points for each day begun")
     ] = None,
 ) -> int:
-    """Write the table in which a person marks: answers in prose, penalties for what is late.
+    """Write the table for marks by hand: answers in prose, penalties for late work.
 
-    Fill in its points and comments, and give it to feedback and gradebook. Called again, this adds
-    what is new and keeps what was filled in.
+    Fill in its points and comments, and give it to feedback and gradebook. When called again,
+    the command adds new rows and keeps your entries.
     """
     from press.homework.grading import marks as by_hand
     from press.homework.grading.results import load_results

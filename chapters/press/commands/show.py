@@ -22,7 +22,7 @@ def show_named(
     heads: int = 4,
     context: int = 64,
     norm: Annotated[
-        str, Option(help="the norm, or a file of your own, where the recipe leaves it open")
+        str, Option(help="the norm, or a file with your norm, if the recipe does not fix it")
     ] = "rms",
     kind: Annotated[str, Option(help="decoder, encoder or encoder-decoder")] = "decoder",
 ) -> None:
