@@ -10,15 +10,15 @@
 r"""
 # BatchNorm vs LayerNorm
 
-**Question.** A small network with BatchNorm reads handwritten digits. With 32 images a step it learns. With two it stays behind at every
-learning rate; LayerNorm does not. Make it convolutional, with BatchNorm and two images: it learns again.
+**Question.** A small network with BatchNorm reads handwritten digits. With 32 images per step it learns. With two its accuracy is lower at every
+learning rate, but LayerNorm's is not. Make it convolutional, with BatchNorm and two images: it learns again.
 Which numbers should share a mean in a norm, and why does BatchNorm fail one network and not the other?
 
 **In short.**
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
 - Count those values, not the images. A norm over only two values keeps little more than a sign. Soften it with a large $\varepsilon$, and most of the lost accuracy comes back.
-- A language model pools hundreds of them, and there the two losses are nearly equal. What speaks for LayerNorm is something else: BatchNorm lets a token hear the future.
+- A language model pools hundreds of them, and there the two losses are nearly equal. The argument for LayerNorm is another: with BatchNorm a token's output depends on future tokens.
 """
 
 # %% tags=["parameters"]
@@ -74,7 +74,7 @@ def draw_neighbours(m):
 
 plots.explore(
     draw_neighbours, [2, 3, 4, 8, 32, 128], "neighbours", label="values that share a mean, m",
-    caption="What a norm makes of a value x. Each dot is one value, normalized together with m − 1 others, all drawn "
+    caption="Output of a norm against its input x. Each dot is one value, normalized together with m − 1 others, all drawn "
     "from the standard normal distribution. Among many, x comes out as it went in. Of a pair the norm reports only which is larger.",
 )  # fmt: skip
 
@@ -89,7 +89,7 @@ $\sqrt 5 \approx 2.236$:
 $$[3, 1, -1, 5] \;\longrightarrow\; [0.447, -0.447, -1.342, 1.342].$$
 
 The result has mean 0 and variance 1. Nothing else has changed: the histogram keeps its shape. It is not
-"standard normal", as one often reads. A tiny $\varepsilon$ is added to the variance, so that nothing is divided by zero; at the end a
+"standard normal", as one often reads. A tiny $\varepsilon$ is added to the variance, so that nothing is divided by zero. At the end a
 learned **gain** multiplies each feature, and a learned **shift** moves it.
 
 Where do the four numbers come from? Put them in a table with a row for each example and a column for each feature. **LayerNorm**
@@ -118,7 +118,7 @@ LayerNorm does not notice. BatchNorm gives the first example other features beca
 ## One tensor, four averages
 
 Real activations have a third axis: the pixels of an image, or the tokens of a text. Call the tensor $(N, C, L)$, with $N$ examples, $C$ channels
-(the table's features) and $L$ positions. Many sets of values could now share a mean; most in use have a name.
+(the table's features) and $L$ positions. Many sets of values could now share a mean, and most sets in use have a name.
 """
 
 # %%
@@ -127,8 +127,8 @@ plots.explore(
     ["batch", "layer", "token", "instance", "group-2", "group-3"],
     "cubes",
     label="norm",
-    caption="Coloured cells share one mean and one variance; the others form further sets of the same shape. "
-    "Move the slider to group-2 and group-3. One group would be the LayerNorm of images, over positions too; six would be InstanceNorm.",
+    caption="Coloured cells share one mean and one variance. The other cells form further sets of the same shape. "
+    "Move the slider to group-2 and group-3. One group would be the LayerNorm of images, which averages over positions, too. Six groups would be InstanceNorm.",
 )
 
 # %% [markdown]
@@ -142,7 +142,7 @@ r"""
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
 The five rows have four names, because "LayerNorm" names two averages. Below, it averages over one token's features, unless we say otherwise. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
-InstanceNorm would average over time. All rows are one function with another list of axes; for GroupNorm the channel axis is first split into groups. Shelf B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
+InstanceNorm would average over time. All rows are one function with different lists of axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
 
@@ -193,8 +193,8 @@ exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=
 r"""
 ## Running statistics, by hand
 
-At inference there may be no batch. So while it trains, BatchNorm keeps running averages of mean and variance; in evaluation it uses
-them, and is one fixed affine map per channel. Let a channel hold 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
+At inference there may be no batch. So during training BatchNorm keeps running averages of mean and variance. In evaluation it uses
+them and is one fixed affine map per channel. Let a channel hold 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
 the batch: out come $-1$ and $1$. The *unbiased* one, $12.5/(2-1) = 12.5$, goes into the buffer. Buffers start at 0 and 1, and move by
 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
@@ -224,8 +224,8 @@ exact(unbiased, tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 Two things are awkward in text. A batch's short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask keeps it out.
-And a single token gives one value per channel, with variance zero: BatchNorm needs its running statistics. LayerNorm notices neither;
-shelf B has the laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
+And a single token gives one value per channel, with variance zero: BatchNorm needs its running statistics. LayerNorm is affected by neither.
+Appendix B has the laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
 
 *By hand.* At the next step the channel holds 1 and 6 again. What are the running mean and variance then?
 
@@ -252,7 +252,7 @@ $$J = \frac1r\Big(I - \tfrac1m \mathbf 1\mathbf 1^\top - \tfrac1m \hat x \hat x^
 
 where $\delta$ is the upstream gradient, and a bar is a mean over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
 the one that would only stretch them. The norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
-projection, of rank $m - 2$; where $\varepsilon \ll v$, nearly so.
+projection of rank $m - 2$. For $\varepsilon \ll v$ it is nearly one.
 
 *By hand.* Two values $\pm a$ about their mean, $\varepsilon = 0$. Write the bracket as a matrix.
 
@@ -314,8 +314,8 @@ channel, as gain and shift do.)
 Dividing by one's own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
-$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on, and $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have the bend 0;
-an output that solves XOR by a threshold cannot.
+$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on, and $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have bend 0.
+An output that solves XOR by a threshold cannot have it.
 """
 
 # %%
@@ -331,7 +331,7 @@ plots.xor_points(
     titles=("inputs", "outputs"),
     axes=("feature 1", "feature 3"),
     caption="Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
-    "after one linear map and LayerNorm. The dashed line separates; the circles have become one point.",
+    "after one linear map and LayerNorm. The dashed line separates the classes, and the circles have become one point.",
 ).named("xor")
 
 # %%
@@ -342,7 +342,7 @@ exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
     ">= 4",
     "LayerNorm lets a linear map solve XOR, which BatchNorm cannot.",
-    found="LayerNorm and a threshold get {mean:.0f} of the four XOR points right. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
+    found="LayerNorm and a threshold classify {mean:.0f} of the four XOR points correctly. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
     beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
@@ -363,20 +363,20 @@ exact((restored - x).abs().max(), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-BatchNorm cannot bend: for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share; LayerNorm's statistics belong to one token.
+BatchNorm has no bend: for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share. LayerNorm's statistics belong to one token.
 
 ### What the sphere does for attention
 
 A query *prefers* the key that it scores highest. A key that lies between others, inside their convex hull, is preferred by no
 query: an average never exceeds all the numbers that it averages. On a sphere no point lies between others, so after LayerNorm *each* key has a query that prefers it
-([Brody et al., 2023](https://arxiv.org/abs/2305.02582)); exercise 4 is the proof. A head that projects to fewer dimensions can lose this: shelf B counts
+([Brody et al., 2023](https://arxiv.org/abs/2305.02582)). Exercise 4 asks for the proof. A head that projects to fewer dimensions can lose this property: appendix B counts
 [the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). And the query $\mathbf 1$, orthogonal to all keys,
 scores them alike, and returns the plain average of the values.
 
 ## Implementation: you write it
 
-**1 (in code, 10 minutes).** Write BatchNorm with its memory. Channels are on axis 1, and $x$ may have positions behind them. When training, use the batch's
-statistics and update the buffers in place; otherwise use the buffers. No gain, no shift.
+**1 (in code, 10 minutes).** Write BatchNorm with its memory. Channels are on axis 1, and position axes may follow. In training, use the batch's
+statistics and update the buffers in place. Otherwise use the buffers. No gain, no shift.
 """
 
 
@@ -393,7 +393,7 @@ check.batch_norm(my_batch_norm)
 r"""
 <details><summary>Hint</summary>
 
-Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. One variance normalizes, the other is remembered. `buffer.lerp_(new, momentum)` is the update; detach what goes in.
+Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. One variance normalizes, and the other goes into the buffer. `buffer.lerp_(new, momentum)` is the update. Detach the new value first.
 
 </details>
 """
@@ -417,7 +417,7 @@ assert check.batch_norm(solved_batch_norm).ok
 
 # %% [markdown]
 r"""
-LayerNorm needs no memory. As every model of the book runs it:
+LayerNorm needs no memory. This is the code that every model of the book runs:
 """
 
 # %%
@@ -429,25 +429,25 @@ Statistics are taken in float32 or better, and squares *after* centring.
 
 ## Predict
 
-For each question, give a range in which you expect the answer to lie. Write it down before you scroll. The CNN keeps its images at $8\times8$ pixels; the perceptron has no positions. Cards write 20 % as $0.2$.
+For each question, give a range in which you expect the answer to lie. Write it down before you scroll. The CNN keeps its images at $8\times8$ pixels. The perceptron has no positions. Cards write 20 % as $0.2$.
 
 | question | axis | ours |
 | --- | --- | --- |
-| At two images a step, each norm at its own rate, how much higher is a perceptron's test accuracy with LayerNorm than with BatchNorm? <!-- 01-bn-fails-at-batch-2 --> | −100 to 100 % | <details><summary>show</summary>At two images a step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not.</details> |
-| At 128 images a step, and few steps, how far below LayerNorm's loss does BatchNorm's end? (Negative: above.) <!-- 01-bn-first-at-batch-128 --> | −0.2 to 0.2 nats | <details><summary>show</summary>At 128 images a step, and few steps, BatchNorm is ahead.</details> |
-| Trained at four images a step: how much higher is BatchNorm's test accuracy with running statistics than with those of each batch? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>Trained at four images a step: running statistics serve test images better than the statistics of their own four.</details> |
-| From 32 images a step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images a step the gradient of the first layer dies.</details> |
-| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. By how much does BatchNorm's test accuracy rise at two images a step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>Raise $\varepsilon$ from $10^{-5}$ to $0.1$, and two images a step are enough.</details> |
-| In a CNN with two images a step BatchNorm pools 128 values of both images, GroupNorm 128 of one. How much higher is BatchNorm's test accuracy? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN two images bring 128 values to each mean, and BatchNorm beats GroupNorm.</details> |
-| A language model brings 512 values to each mean. How far above LayerNorm does BatchNorm end, each at its own rate? (Negative: below.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where 512 values stand behind each mean, BatchNorm still ends above LayerNorm.</details> |
-| In training mode, in how many of five trained language models with BatchNorm does a later token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | 0 to 5 models, whole | <details><summary>show</summary>In training mode BatchNorm hears the future through its 512 values, and uses what it hears.</details> |
-| After training, how many times as much as those of independent values do batch means fluctuate at a language model's last norm? <!-- 01-text-fluctuates-after-training --> | 0.1 to 100 times, log | <details><summary>show</summary>Batch means of text scatter more than twice as much as those of independent values.</details> |
+| At two images per step and tuned learning rates, how much higher is a perceptron's test accuracy with LayerNorm than with BatchNorm? <!-- 01-bn-fails-at-batch-2 --> | −100 to 100 % | <details><summary>show</summary>At two images per step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not.</details> |
+| At 128 images per step, and few steps, how much lower is BatchNorm's test loss than LayerNorm's? (Negative: it is higher.) <!-- 01-bn-first-at-batch-128 --> | −0.2 to 0.2 nats | <details><summary>show</summary>At 128 images per step, and few steps, BatchNorm has the lower loss.</details> |
+| Trained at four images per step: how much higher is BatchNorm's test accuracy with running statistics than with those of each batch? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>Trained at four images per step: running statistics serve test images better than the statistics of their own four.</details> |
+| From 32 images per step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer dies.</details> |
+| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. By how much does BatchNorm's test accuracy rise at two images per step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>Raise $\varepsilon$ from $10^{-5}$ to $0.1$, and two images per step are enough.</details> |
+| In a CNN with two images per step BatchNorm pools 128 values of both images, GroupNorm 128 of one. How much higher is BatchNorm's test accuracy? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN two images bring 128 values to each mean, and BatchNorm beats GroupNorm.</details> |
+| A language model brings 512 values to each mean. With tuned learning rates, how much higher is BatchNorm's test loss than LayerNorm's? (Negative: it is lower.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where each mean is taken over 512 values, BatchNorm still ends at a higher loss than LayerNorm.</details> |
+| In training mode, in how many of five trained language models with BatchNorm does a later token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | 0 to 5 models, whole | <details><summary>show</summary>In training mode future tokens leak through BatchNorm's 512 values, and the model uses the leak.</details> |
+| After training, how many times as much as those of independent values do batch means fluctuate at a language model's last norm? <!-- 01-text-fluctuates-after-training --> | 0.1 to 100 times, log | <details><summary>show</summary>Batch means of text fluctuate more than twice as much as those of independent values.</details> |
 
 ## Measure: the batch shrinks
 
-Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)); SGD with momentum 0.9. The perceptron has three hidden layers of 128 features, the CNN three convolutions of 16 channels; a norm and a ReLU follow each. Every network sees
-the same number of images, about four times the training set, in batches of 128 down to 2. For each norm and batch size one seed chooses among seven learning rates over three decades, scaled in
-proportion to the batch size; five others report.
+Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
+the same number of images, about four times the training set, in batches of 128 down to 2. For each norm and batch size we choose with one seed among seven learning rates over three decades, scaled in
+proportion to the batch size, and evaluate with five other seeds.
 """
 
 # %%
@@ -509,7 +509,7 @@ plots.curves(
     xlabel="images per step",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="A perceptron, each point at its own best learning rate. Follow BatchNorm from right to left: it falls far behind at two images alone.",
+    caption="Test accuracy of a perceptron against images per step, five seeds, each point at its tuned learning rate. Follow BatchNorm from right to left: only at two images is it far lower than LayerNorm.",
     provenance=lab.provenance(final_runs),
 ).named("batch-shrinks")
 
@@ -518,8 +518,8 @@ error = "10.6 points more errors than GroupNorm (ResNet-50 on ImageNet, two imag
 compare("LayerNorm | 2", "BatchNorm | 2").claim(
     "01-bn-fails-at-batch-2",
     "> 0.2",
-    "At two images a step a perceptron with BatchNorm fails, at every learning rate.",
-    found="At two images a step BatchNorm's test accuracy is {batch:.2f}, LayerNorm's {layer:.2f}: a difference of {mean:.2f}.",
+    "At two images per step a perceptron with BatchNorm fails, at every learning rate.",
+    found="At two images per step BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}: a difference of {mean:.2f}.",
     source="this book; for ResNet-50, Wu and He 2018, arXiv 1803.08494",
     published=error,
     beside={"batch": read("BatchNorm | 2"), "layer": read("LayerNorm | 2")},
@@ -530,7 +530,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "01-bn-first-at-batch-128",
     "> 0",
     "In large batches, and few steps, BatchNorm learns faster than LayerNorm.",
-    found="With 128 images a step and 40 steps, BatchNorm's test loss lies {mean:.3f} nats below LayerNorm's.",
+    found="With 128 images per step and 40 steps, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
 )
@@ -539,7 +539,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
 r"""
 ## Why two images break it
 
-Four suspects. *The learning rate* is cleared already: BatchNorm had seven of them, and is plotted at the best.
+There are four possible causes. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: trained on a batch's statistics, tested with running ones. So
 test the same networks both ways.
@@ -550,7 +550,7 @@ test the same networks both ways.
     "01-running-statistics-help",
     "> 0.05",
     "Trained in batches of four, BatchNorm tests better with running statistics than with each batch's own.",
-    found="At four images a step running statistics in place of the batch's raise test accuracy by {mean:.2f}, to {four:.2f}; at two, from {two:.2f} to {running:.2f}.",
+    found="At four images per step, running statistics in place of the batch's raise test accuracy by {mean:.2f}, to {four:.2f}. At two images they raise it from {two:.2f} to {running:.2f}.",
     source="the opposite of the usual warning about evaluation mode",
     beside={
         "four": read("BatchNorm | 4"),
@@ -561,7 +561,7 @@ test the same networks both ways.
 
 # %% [markdown]
 r"""
-Evaluation is the *better* mode, at two images too: running statistics average over many batches. Cleared.
+Evaluation is the *better* mode, at two images too: running statistics average over many batches. Evaluation mode is ruled out.
 
 **No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so nothing should come back through the norm. Look at each channel's gradient in the first layer of fresh networks.
 If this were the cause, even the *largest* would be smaller at two images than at 32.
@@ -598,7 +598,7 @@ plots.curves(
     logy=True,
     xlabel="images per step",
     ylabel="gradient of one channel, first layer, at the start",
-    caption="At two images BatchNorm's median channel has grown quiet, and its largest has exploded.",
+    caption="Length of the first layer's gradient, for the largest and the median channel, against images per step, in networks at initialization. At two images BatchNorm's median gradient has become small, and its largest has exploded.",
 ).named("two-images-gradient")
 
 # %%
@@ -607,9 +607,9 @@ grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
 grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
-    "At two images a step BatchNorm's gradient dies, as the rank argument says.",
-    found="With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}); "
-    "the median one {median:.2f} times.",
+    "At two images per step BatchNorm's gradient dies, as the rank argument says.",
+    found="With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}), "
+    "and its median one {median:.2f} times as large.",
     source="the rank argument, taken at its word",
     beside={
         "times": 10**grown.mean,
@@ -619,15 +619,15 @@ grown.claim(
 
 # %% [markdown]
 r"""
-Half right: the typical channel grows quiet, and the loudest explodes. The algebra is sound; what we dropped is $\varepsilon$. Two values $\mu \pm a$ have the variance
+The prediction is half right: the typical channel's gradient becomes small, and the largest explodes. The algebra is sound, but it leaves out $\varepsilon$. Two values $\mu \pm a$ have the variance
 $a^2$, so BatchNorm computes
 
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*: the first figure, at $m = 2$. Over a batch of two BatchNorm reports which image has more of a feature, never how
+**A sign.** This is a smoothed *sign function*: the first figure, at $m = 2$. Over a batch of two BatchNorm's output shows which image has more of a feature, never how
 much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra promised. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
-$1/\sqrt\varepsilon = 316$; from layer to layer such slopes multiply, to far more. One rate must serve both: one that is small enough for the loudest channel may hardly move the others.
+$1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
 An explanation should predict something new. If the step is too steep, widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
@@ -637,15 +637,15 @@ slope from 316 to about 3.
 compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
     "01-wide-eps-repairs-batch-2",
     "> 0.2",
-    "At two images a step a large ε repairs BatchNorm.",
-    found="At two images a step, ε = 0.1 in place of 1e-5 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
+    "At two images per step a large ε repairs BatchNorm.",
+    found="At two images per step, ε = 0.1 in place of 1e-5 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
     source="predicted from the slope of a/sqrt(a² + ε)",
     beside={"to": read("BatchNorm, ε = 0.1 | 2")},
 )
 
 # %% [markdown]
 r"""
-We had asked for a whole interval above 0.2, and it begins just below. Still, most of the gap is closed, by nothing but a wider step. So the sign is at least part of the cause. By the formula a wide step tames the largest gradients, wakes quiet channels, and lets outputs say *how much*. Which of the three helps we cannot say. Shelf B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
+Our criterion was an interval entirely above 0.2, and the interval begins just below. Still, the wider step alone closes most of the gap. So the sign is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
 
 ## The same batch of two in a CNN
 
@@ -658,8 +658,8 @@ plots.dots(
         net: read(f"{net} | 2")
         for net in ("LayerNorm", "BatchNorm", "BatchNorm, ε = 0.1", "GroupNorm, CNN", "BatchNorm, CNN")
     },
-    xlabel="test accuracy, two images a step",
-    caption="Two images a step, each arm at its own rate. The first three rows are perceptrons.",
+    xlabel="test accuracy, two images per step",
+    caption="Test accuracy at two images per step, five seeds, with tuned learning rates. The first three rows are perceptrons.",
     provenance=lab.provenance(final_runs),
 ).named("batch-of-two")  # fmt: skip
 
@@ -667,8 +667,8 @@ plots.dots(
 compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
     "01-bn-wins-in-a-cnn-at-batch-2",
     "> 0",
-    "In a convolutional network BatchNorm beats GroupNorm even at two images a step.",
-    found="In a CNN with two images a step BatchNorm's test accuracy is {batch:.3f}, GroupNorm's {group:.3f}: a difference of {mean:+.3f}.",
+    "In a convolutional network BatchNorm beats GroupNorm even at two images per step.",
+    found="In a CNN with two images per step BatchNorm's test accuracy is {batch:.3f} and GroupNorm's is {group:.3f}: a difference of {mean:+.3f}.",
     source="this book; against Wu and He 2018, arXiv 1803.08494",
     published=error,
     beside={"batch": read("BatchNorm, CNN | 2"), "group": read("GroupNorm, CNN | 2")},
@@ -678,12 +678,12 @@ compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
 r"""
 The failure is gone, though a CNN changes more than $m$. "BatchNorm fails at small batches" is too short: in our networks it fails when **few values share a mean**. But the ResNet-50 of
 [Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and still suffers. If the positions of an image resemble each other, those 98 may
-count as few; the section on fluctuations measures this in our CNN.
+count as few. The section on fluctuations measures this in our CNN.
 
 ## In a language model
 
-Now a small language model: six blocks of width 32, a norm in front of each sublayer, trained on 20 characters of text for each of its parameters. All chapters share these runs, the *ladder*: the same recipes at several sizes, its *rungs*. This is the smallest. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. LayerNorm has the ladder's seven rates, BatchNorm five; one seed chooses, five others report. The figure shows up to three.
+Now a small language model: six blocks of width 32, a norm before each sublayer, trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose with one seed, and evaluate with five others. The figure shows up to three seeds.
 """
 
 # %%
@@ -709,8 +709,8 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(sizes.rung),
-    caption="The same model with either norm. BatchNorm is behind at low rates, and loses less where the rate is three times the best; "
-    "at the best hardly anything is between them. Trigram and bigram counts: tables of how often a character follows two others, or one.",
+    caption="Validation loss of a language model against learning rate, with either norm. BatchNorm's loss is higher at low learning rates, and rises less when the rate is three times the best. "
+    "At the best rate the two losses hardly differ. Trigram and bigram counts: tables of how often a character follows two others, or one.",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
 
@@ -728,20 +728,20 @@ lacking = regime.too_young(
 behind.tuned(lacking).claim(
     "01-lm-layer-beats-batch",
     "> 0",
-    "With each at its own rate, BatchNorm ends above LayerNorm in a language model.",
-    found="Each at its own rate, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
+    "With tuned learning rates, BatchNorm ends at a higher test loss than LayerNorm in a language model.",
+    found="With tuned learning rates, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
     source="this book; for encoder-decoders, Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
 )
 
 # %% [markdown]
 r"""
-On average BatchNorm lies a little higher. A learning rate too low by a factor of $\sqrt{10}$ costs either norm several times this difference. Shen
+On average BatchNorm's loss is a little higher. A learning rate too low by a factor of $\sqrt{10}$ raises the loss of either norm by several times this difference. Shen
 et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another.
 
 ### In training mode BatchNorm leaks future tokens
 
-BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, and they
+BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, and the statistics depend
 on every later token and every other window. Change only the *last* token of each window, or every character of the *other* windows, and look at logits that must not move:
 """
 
@@ -750,7 +750,7 @@ leaks = of_batch.values(lambda record: record.probes["leakage"])
 exact(sum(min(leak.values()) > 0.01 for leak in leaks), tolerance=2.0).claim(
     "01-batch-norm-leaks-the-future",
     ">= 5",
-    "In training mode BatchNorm lets a position hear later tokens and other windows.",
+    "In training mode BatchNorm makes a position depend on later tokens and other windows.",
     found="In {mean:.0f} of {models} trained models the last token moves earlier logits, by {least:.2f} or more; other windows move logits by up to {others:.0f}.",
     source="follows from pooling over time; a model counts if its largest changes exceed 0.01",
     beside={
@@ -767,28 +767,28 @@ leak = measure_leakage(fresh, next(pre.data.load().train(seed)))
 exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
-    "With LayerNorm no position hears a later token or another window.",
+    "With LayerNorm no position depends on a later token or another window.",
     found="With LayerNorm the same two changes move those logits by {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
 )
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. A skip leaks nothing: shelf A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
+Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. A skip leaks nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
 """
 
 # %%
 (of_batch.measure("test.loss") - of_batch.measure("test-batch-statistics.loss")).claim(
     "01-lm-uses-the-leak",
     "> 0",
-    "A language model uses BatchNorm's leak: with the leak closed it ends higher.",
+    "A language model uses BatchNorm's leak: with the leak closed its test loss is higher.",
     found="BatchNorm's test loss in evaluation mode (leak closed) minus its test loss in training mode (leak open) is {mean:+.4f} nats.",
     source="a common worry",
 )
 
 # %% [markdown]
 r"""
-No net gain. That logits move does not make them better: a mean over 512 tokens says very little about any one of them. A small gain could hide in the noise of the batch's statistics. The leak is a defect all the same: a loss in training mode cannot be
+The leak brings no net gain. Logits that move need not become better: a mean over 512 tokens says very little about any one of them. The noise of the batch's statistics could hide a small gain. The leak is a defect nevertheless: a loss in training mode cannot be
 trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
@@ -814,7 +814,7 @@ measure_fluctuation(of_batch, -1).claim(
     "01-text-fluctuates-after-training",
     "> 2",
     "After training, batch means of text fluctuate far more than those of independent values.",
-    found="Fluctuation at the language model's last norm: {mean:.2f}; at the CNN's three norms: {first:.1f}, {second:.1f}, {cnn:.1f}. At its last, 128 values count as {worth:.0f}.",
+    found="The fluctuation is {mean:.2f} at the language model's last norm, and {first:.1f}, {second:.1f} and {cnn:.1f} at the CNN's three norms. At the CNN's last norm 128 values count as {worth:.0f}.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
     beside={
@@ -832,21 +832,21 @@ measure_fluctuation(of_batch, -1).claim(
 
 # %% [markdown]
 r"""
-This does not refute Shen et al., who measured another quantity in other models. The strongest fluctuation sits at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
+This does not refute Shen et al., who measured another quantity in other models. The strongest fluctuation is at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
 as more than two. In the language model, whose windows come from anywhere in the text, all values count at the last norm.
 
 ## PowerNorm, RepBN and PRepBN
 
-Why still want statistics of a batch? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this without the faults.
+Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this without the faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
   (The authors' code first divides each token by its own root mean square, group by group.)
-- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm beside a skip, $\mathrm{BN}(x) + \eta x$, with one learned number $\eta$.
-- **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
+- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm with a skip around it, $\mathrm{BN}(x) + \eta x$, with one learned number $\eta$.
+- **PRepBN** (same paper) moves from LayerNorm to RepBN during training: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-`labkit` has all three, and [shelf B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN can be folded away completely is easy to check. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
-$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
+`labkit` has all three, and [appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN can be folded away completely is easy to check. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN for a moment, and fold:
 """
 
@@ -862,14 +862,14 @@ fold_norms(network)
 exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
     "01-folded-network-is-equal",
     "<= 1e-9",
-    "A trained BatchNorm can be folded into the layers beside it.",
+    "A trained BatchNorm can be folded into the neighbouring layers.",
     found="Without its norm the folded network's logits differ by at most {mean:.1g} from those of the trained one.",
     source="Guo et al. 2024, arXiv 2405.11582 (code: merge_bn)",
 )
 
 # %% [markdown]
 r"""
-One trap: in evaluation PRepBN *is* RepBN, even while $\lambda$ is near 1 and what learns is almost a LayerNorm network. An early validation judges a network that has hardly been trained.
+One trap: in evaluation PRepBN *is* RepBN, even while $\lambda$ is near 1 and the training network is almost a LayerNorm network. An early validation therefore judges a network that has hardly been trained.
 
 ## Where it goes wrong
 
@@ -929,8 +929,8 @@ exact(max(off), tolerance=1e-5).claim(
 
 # %% [markdown]
 r"""
-At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$; at $d = 8$ it is $\sqrt{7/8} \approx 0.935$, and a test sees it. Last, *Transformer Anatomy*, part 7, passes
-a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works; on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), by report.
+At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, and a test detects it. Last, *Transformer Anatomy*, part 7, passes
+a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), by report.
 """
 
 # %% [markdown]
@@ -1051,7 +1051,7 @@ All keys have the same length. Cauchy–Schwarz: $q \cdot k \le \|q\|\,\|k\|$, w
 
 `return key`. Every key has length $\sqrt C$, because its mean is 0 and its variance 1. Take $q = k_i$. Then
 $q \cdot k_i = C$, and for $j \ne i$ Cauchy–Schwarz gives $q \cdot k_j \le \|k_i\| \|k_j\| = C$. Equality would need
-$k_j = c\,k_i$ with $c > 0$, and equal lengths make $c = 1$, that is $k_j = k_i$; but the keys differ. So $q \cdot k_j < C$. Only
+$k_j = c\,k_i$ with $c > 0$, and equal lengths make $c = 1$, that is $k_j = k_i$, but the keys differ. So $q \cdot k_j < C$. Only
 the equal lengths were used: RMSNorm has the property too.
 
 </details>
@@ -1061,19 +1061,19 @@ the equal lengths were used: RMSNorm has the property too.
 - **Which numbers go into the mean?** BatchNorm's: one channel, over examples and positions. A transformer's LayerNorm: the features of one token. GroupNorm runs from the LayerNorm of
   images, over positions too, to InstanceNorm. All have one formula and one Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: almost no gradient nearly everywhere, and a huge one at the step. A larger $\varepsilon$
-  widens the step, and most of the loss was made good. A CNN brings more values to each mean, and it did not fail here; but it differs in more than that
-  number. At its last norm they count as fewer; whether that explains a ResNet-50, these runs do not show. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
-- **Which norm should stand in a language model?** LayerNorm, and not for the loss: with each at its own rate BatchNorm comes close. But BatchNorm lets tokens hear the future
-  and one another while it trains, and needs masks and a second mode. LayerNorm's output depends on nobody
-  else. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
+  widens the step, and most of the lost accuracy came back. A CNN brings more values to each mean, and it did not fail here, but it differs in more than that
+  number. At the CNN's last norm these values count as fewer. These runs do not show whether that explains a ResNet-50. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+- **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
+  and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
+  only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
 - LayerNorm is a projection and a sphere. It is nonlinear enough for XOR. BatchNorm in evaluation is affine, and folds away. <!-- 01-xor-by-layer-norm 01-folded-network-is-equal -->
 
 ## To carry away
 
-- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$; BatchNorm takes $\mu$, $\sigma^2$ of a channel over examples (and positions), LayerNorm of a token over its channels.
-- **Relatives.** InstanceNorm: a channel of one image; GroupNorm: some channels of one image; RepBN, PowerNorm: BatchNorm with other statistics.
-- **Use.** BatchNorm where many unlike values share a mean, as in large batches of images; LayerNorm where few would, where examples must not hear each other, or where the order of tokens matters.
-- **Cost.** BatchNorm has two modes and a memory, and hears the other examples; LayerNorm gives up the size of a token.
+- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$. BatchNorm takes $\mu$, $\sigma^2$ of a channel over examples (and positions), LayerNorm of a token over its channels.
+- **Relatives.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN and PowerNorm are BatchNorm with other statistics.
+- **Use.** Use BatchNorm if many unlike values share a mean, as in large batches of images. Use LayerNorm if few would, if examples must not depend on each other, or if the order of tokens matters.
+- **Cost.** BatchNorm has two modes and a memory, and depends on the other examples. LayerNorm gives up the size of a token.
 
 | you see | cause | try |
 | --- | --- | --- |

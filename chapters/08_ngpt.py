@@ -11,14 +11,14 @@ r"""
 # nGPT: everything on a sphere
 
 **Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream has length 1 after every sublayer, and the vectors of every matrix after every step.
-No norm layer or warm-up is left; it is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
-and what is left of its lead beside a well-tuned GPT?
+nGPT has no norm layer or warm-up and is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
+and how much of its advantage over a well-tuned GPT remains?
 
 **In short.**
 
-- Where every length is 1, a model has directions only. A few learned scales give back what directions cannot do, in the logits, in attention and in the feed-forward layer.
-- Its fast start comes from having no warm-up. A GPT without one starts faster still.
-- At the size of our ladder a tuned GPT ends ahead, and one with QK-Norm further.
+- If every length is 1, a model has directions only. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
+- nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
+- In models of our size a tuned GPT ends at a lower loss, and a GPT with QK-Norm at a still lower one.
 """
 
 # %% tags=["parameters"]
@@ -102,9 +102,9 @@ $$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(
 The code calls it `unit`, to keep it apart from a norm layer.
 
 
-With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. A sublayer cannot shout: $b$ has length 1 whatever it computes. Only the share says how much it counts.
+With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
 
-In three dimensions the stream walks on a ball: that is the first figure. The shortest way is the great circle (*slerp*: turn by the share
+In three dimensions the stream moves on the surface of a ball, as in the first figure. The shortest way is the great circle (*slerp*: turn by the share
 of the angle). With one share for all channels, nGPT's straight step (*lerp*), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, and then it may leave the circle.
 
 How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
@@ -137,11 +137,11 @@ learning rate. nGPT learns one for every channel, takes its absolute value, and 
 ## What unit length removes
 
 Every matrix is cut into vectors as wide as the stream, and these get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
-`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. So has the embedding, whose rows are the first streams. A matrix that *writes* (`out` and `down`) has unit
-columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so readers are divided along axis 1, writers along axis 0.
+`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and these are the streams at the input. A matrix that *writes* (`out` and `down`) has unit
+columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
 
-*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? Of its columns, if
-somebody divides the rows instead?
+*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? And what is it for the columns, if
+somebody normalizes the rows instead?
 
 <details><summary>Answer</summary>
 
@@ -156,7 +156,7 @@ show(normalize_weights)
 
 # %% [markdown]
 r"""
-What each vector loses is its scale and nothing else. A constant in front of a matrix is forgotten at the next normalization:
+Each vector loses its scale and nothing else. A constant factor on a matrix disappears at the next normalization:
 """
 
 # %%
@@ -173,22 +173,22 @@ normalize_weights(model)
 exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
     "08-constants-are-forgotten",
     "< 1e-10",
-    "A constant in front of a matrix changes nothing in nGPT.",
-    found="A constant in front of every matrix and one normalization: logits differ by {mean:.0e} at most.",
+    "A constant factor on a matrix changes nothing in nGPT.",
+    found="After a constant factor on every matrix and one normalization, logits differ by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6 (no weight decay)",
 )
 
 # %% [markdown]
 r"""
-So weight decay has nothing to do here. In a GPT it has: where a norm follows a matrix, as QK-Norm follows $W_q$ and
-$W_k$, a matrix first grows or shrinks to the length at which growth and decay balance; only then does the *angle* by which it turns in a step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast. Is that why? It is the first suspect. Our race cannot test it, because our GPT has no weight decay. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
+So weight decay has no effect here. In a GPT it has one. If a norm follows a matrix, as QK-Norm follows $W_q$ and
+$W_k$, the matrix first grows or shrinks to the length at which growth and decay balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast, and this may be the reason. Our comparison cannot test this first explanation, because our GPT has no weight decay. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
 
 ## Learned scales that restore it
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
-**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are one vector, so with three different rows it is out of reach. With a scale $s_z$ on the cosines, the loss
+**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are one vector, so with three different rows this output is out of reach. With a scale $s_z$ on the cosines, the loss
 of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale says how sure the model may be**, and nGPT learns one for each token.
 """
 
@@ -210,7 +210,7 @@ exact(off, tolerance=1e-12).claim(
 # %% [markdown]
 r"""
 **Attention.** Queries and keys are divided by their lengths, per head and after the rotation, and multiplied by one learned vector $s_{qk}$.
-Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the usual factor is turned over: logits are
+Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the usual factor is inverted: logits are
 *multiplied* by $\sqrt{d_k}$ and not divided. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
 
 **Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate hardly selects. So $v$ is
@@ -222,7 +222,7 @@ large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT sto
 
 $$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
 
-Below $d = 64$ and $\eta = 0.001$; the last row but one stands for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
+In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
 """
 
 # %%
@@ -257,7 +257,7 @@ exact(off, tolerance=0.005).claim(
 
 # %% [markdown]
 r"""
-A scale can be stored in another way without being another model. Code that applies the scale to the queries alone must learn our $s_{qk}^2$. It can
+A scale can be stored in another way without changing the functions that a model can compute. Code that applies the scale to the queries alone must learn our $s_{qk}^2$. It can
 compute the same functions, while that scale is positive, but Adam moves it at another speed.
 
 ## Implementation: you write it
@@ -323,7 +323,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-Now the whole of it: a block with one head, and a step of training. Positions are left out, and plain gradient descent stands for Adam.
+Now the whole of it: a block with one head, and a step of training. We leave out positions, and use plain gradient descent instead of Adam.
 """
 
 
@@ -390,8 +390,8 @@ plots.table(rows, digits=3)
 
 # %% [markdown]
 r"""
-The block learns, and every length in it stays 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT: remove every norm layer, the final one too; turn decay
-and warm-up off; normalize queries and keys; put in the scales; call `normalize_weights` at the start and after every step of the optimizer.
+The block learns, and every length in it stays 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT, remove every norm layer, including the final one, and turn decay
+and warm-up off. Then normalize queries and keys, add the scales, and call `normalize_weights` at the start and after every step of the optimizer.
 """
 
 # %%
@@ -420,30 +420,30 @@ exact((step(stream) - wanted).abs().max(), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-There is no $\epsilon$ in nGPT. The official code divides a row of zeros by its length, and 0/0 is not a number; labkit lets 0 stay 0,
+There is no $\epsilon$ in nGPT. The official code divides a row of zeros by its length, and 0/0 is not a number. In labkit 0 stays 0,
 which padding needs.
 
 ## Predict
 
-For each question, give a range in which you expect the answer to lie. Write it down before you scroll. A negative distance *below* means above. *The GPT* is Pre-Norm with RMSNorm
-and a warm-up over a tenth of the steps; both models have six blocks. The first values of our nGPT are shares of 1/12, one over the number of sublayers, and $s_z = 10$.
+For each question, give a range in which you expect the answer to lie. Write it down before you scroll. Each loss difference may be negative. *The GPT* is Pre-Norm with RMSNorm
+and a warm-up over a tenth of the steps. Both models have six blocks. Our nGPT is initialized with shares of 1/12 (one over the number of sublayers) and $s_z = 10$.
 
 | question | axis | ours |
 | --- | --- | --- |
-| After a tenth of the steps, how far below the GPT's training loss is nGPT's? <!-- 08-falls-faster-at-first --> | −0.2 to 0.2 nats | <details><summary>show</summary>After a tenth of the steps nGPT is ahead of the GPT.</details> |
-| After a tenth of the steps, how far below the training loss of a GPT without warm-up is nGPT's? <!-- 08-first-lap-without-warm-up --> | −0.2 to 0.2 nats | <details><summary>show</summary>A GPT without warm-up is behind nGPT, too.</details> |
-| nGPT trains without warm-up. How far above an nGPT with a warm-up does it end? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>nGPT loses nothing without warm-up, the GPT does.</details> |
-| At the end, how far below a tuned GPT is nGPT? <!-- 08-ladder-against-gpt --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT is below a tuned GPT.</details> |
-| At the end, how far below a tuned GPT with QK-Norm is nGPT? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>nGPT ends above a tuned GPT with QK-Norm.</details> |
-| What do the published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks, against ours? <!-- 08-ladder-starting-values --> | −0.05 to 0.05 nats | <details><summary>show</summary>The published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks.</details> |
+| After a tenth of the steps, how much lower is nGPT's training loss than the GPT's? <!-- 08-falls-faster-at-first --> | −0.2 to 0.2 nats | <details><summary>show</summary>After a tenth of the steps nGPT has a lower training loss than the GPT.</details> |
+| After a tenth of the steps, how much lower is nGPT's training loss than that of a GPT without warm-up? <!-- 08-first-lap-without-warm-up --> | −0.2 to 0.2 nats | <details><summary>show</summary>A GPT without warm-up has a higher training loss than nGPT, too.</details> |
+| nGPT trains without warm-up. How much higher is its final test loss than that of an nGPT with a warm-up? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>Without warm-up nGPT's final loss is no higher, and the GPT's is.</details> |
+| At the end, how much lower is nGPT's test loss than that of a tuned GPT? <!-- 08-ladder-against-gpt --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT has a lower test loss than a tuned GPT.</details> |
+| At the end, how much lower is nGPT's test loss than that of a tuned GPT with QK-Norm? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>nGPT ends at a higher loss than a tuned GPT with QK-Norm.</details> |
+| In a model of six blocks, how much higher is the test loss with the published initial values (a share of 0.05 and $s_z = 1$) than with ours? <!-- 08-ladder-starting-values --> | −0.05 to 0.05 nats | <details><summary>show</summary>The published initial values, a share of 0.05 and $s_z = 1$, raise the loss of a model of six blocks.</details> |
 | How many times as long as the GPT's does a step of nGPT take? <!-- 08-a-step-costs-more --> | 0.5 to 3 times | <details><summary>show</summary>A step costs more.</details> |
 
 ## Measure
 
-The runs are those of the *ladder* that the book's chapters share, 20 characters a parameter. Rung S has six blocks of width 32 and 3,200 steps, rung M width 64 and 6,000. Seeds that choose a learning rate never report a result. On S three seeds chose the rates of Pre-Norm
-and QK-Norm, and twenty others report; for nGPT one seed chose and five report. The curves of the first lap come from an earlier, smaller search: five seeds each, at the best of seven rates. nGPT has no warm-up there, as
-published, and first values of our choice: shares of 1/12, one over the number of sublayers, and $s_z = 10$. The GPT is
-Pre-Norm with RMSNorm and a warm-up over a tenth of the steps; neither side has weight decay.
+The runs belong to the *ladder*, the experiment grid that the book's chapters share, with 20 characters of text per parameter. Size S has six blocks of width 32 and 3,200 steps. Size M has width 64 and 6,000 steps. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
+and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as
+published, and initial values of our choice: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
+Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has weight decay.
 
 ### Early training
 """
@@ -473,8 +473,8 @@ plots.loss_curves(
     smooth=40,
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
-    caption="Three models of one size, each at the best rate of a first search, five seeds. Below the line: ahead of the Pre-Norm GPT at the same step. "
-    "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
+    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of one size, five seeds each, at the best learning rate of a preliminary search. "
+    "The step is on a logarithmic axis. nGPT's loss is higher for a few steps and then lower by more than the axis shows. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
 
@@ -510,16 +510,16 @@ def early(runs):
 (early(flat) - early(sphere)).tuned().claim(
     "08-falls-faster-at-first",
     "> 0",
-    "Early in training nGPT is ahead of the GPT.",
-    found="After a tenth of the steps nGPT's training loss is {mean:.3f} nats below the GPT's.",
+    "Early in training nGPT has a lower training loss than the GPT.",
+    found="After a tenth of the steps nGPT's training loss is {mean:.3f} nats lower than the GPT's.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figure 1",
     beside={"last step": "behind at the end", "control": "both without warm-up"},
 )
 (early(abrupt) - early(sphere)).claim(
     "08-first-lap-without-warm-up",
     "> 0",
-    "Early in training nGPT is ahead of a GPT without warm-up, too.",
-    found="After a tenth of the steps nGPT's lead over a GPT that has no warm-up either is {mean:+.3f} nats. A warm-up costs nGPT {own:.3f} there.",
+    "Early in training nGPT has a lower training loss than a GPT without warm-up, too.",
+    found="After a tenth of the steps the training loss of a GPT without warm-up, minus nGPT's, is {mean:+.3f} nats. A warm-up raises nGPT's loss by {own:.3f} nats at that step.",
     source="this book",
     beside={
         "own": early(ramped) - early(sphere),
@@ -533,16 +533,16 @@ end = sphere.measure("test.loss")
 (end - ramped.measure("test.loss")).claim(
     "08-no-warm-up-needed",
     "< 0.01",
-    "nGPT loses nothing without warm-up.",
-    found="Without warm-up nGPT ends {mean:+.4f} nats above nGPT with it.",
+    "Without warm-up nGPT's final test loss is less than 0.01 nats higher.",
+    found="The final test loss of nGPT without warm-up, minus that of nGPT with a warm-up, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6",
     published="no warm-up",
 )
 
 # %% [markdown]
 r"""
-The second suspect was responsible; these runs do not test the first. Without its warm-up the GPT is ahead of nGPT from the first steps on. With a warm-up nGPT starts more slowly than
-the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast.
+The second explanation is right for these runs. They do not test the first. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+the GPT, although all its lengths are still 1. So the sphere does not make this start fast.
 """
 
 # %%
@@ -557,8 +557,8 @@ plots.loss_curves(
     logx=True,
     smooth=10,
     ylim=(2.0, 5.5),
-    caption="The first tenth of the training, five seeds each. The two models without warm-up fall together, the GPT a little lower; the two with it "
-    "stay above until it is over. The warm-up parts them by more than the sphere does.",
+    caption="Training loss in the first tenth of the training, five seeds each. The losses of the two models without warm-up fall together, with the GPT's a little lower. The losses of the two models with warm-up "
+    "are higher until the warm-up is over. The warm-up separates the curves by more than the sphere does.",
     provenance=lab.provenance(*lap.values()),
 ).named("first-lap")
 
@@ -566,26 +566,26 @@ plots.loss_curves(
 (abrupt.measure("test.loss") - flat.measure("test.loss")).claim(
     "08-gpt-needs-its-warm-up",
     "> 0",
-    "The GPT ends higher without its warm-up.",
-    found="Without warm-up, at the same rate, the GPT ends {mean:+.4f} nats above the one with it.",
+    "The GPT ends at a higher loss without its warm-up.",
+    found="At the same learning rate, the final test loss of the GPT without warm-up, minus that of the GPT with it, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: 2,000 steps of warm-up for the GPT, none for nGPT",
 )
 
 # %% [markdown]
 r"""
-Does the sphere make a start without warm-up safer, then? The cards say too little. nGPT ends about where it ends with a warm-up, though one seed decides whether that is within
-0.01 nats. Without its warm-up the GPT's mean loss is higher, by about as much as five seeds can just detect. It is still below nGPT's. (Each model keeps the rate that was tuned with its own schedule.)
+Does the sphere make a start without warm-up safer, then? The cards do not decide this. nGPT's final loss is about the same with and without a warm-up, though one seed decides whether the difference is within
+0.01 nats. Without its warm-up the GPT's mean loss is higher, by about as much as five seeds can just detect. It is still lower than nGPT's. (Each model keeps the learning rate that was tuned with its own schedule.)
 
 ### Final loss
 """
 
 # %%
 largest = ladder.shared_rung(climbed, [*racers.values(), starts, overwritten])
-names = {**racers, "nGPT, published first values": starts, "overwritten stream": overwritten}
+names = {**racers, "nGPT, published initial values": starts, "overwritten stream": overwritten}
 plots.dots(
     {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
     xlabel="test loss (nats)",
-    caption=f"Each arm at its own rate, on rung {largest}. *Overwritten stream* is a GPT with a bug of the released one: see below.",
+    caption=f"Test loss of each method at size {largest}, with tuned learning rates. *Overwritten stream* is a GPT with a bug of the released baseline, explained below.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("finish")
 
@@ -593,8 +593,8 @@ plots.dots(
 ladder.improvement(climbed, "ngpt").claim(
     "08-ladder-against-gpt",
     "> 0",
-    "At the end, nGPT is below a tuned GPT.",
-    found="On rung {rung}, each at its own rate, nGPT's lead over a tuned GPT is {mean:+.4f} nats.",
+    "At the end, nGPT has a lower test loss than a tuned GPT.",
+    found="At size {rung}, with tuned learning rates, the GPT's test loss minus nGPT's is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
     published="the same loss after 4 to 20 times fewer steps",
     domain=Domain(
@@ -607,7 +607,7 @@ ladder.improvement(climbed, "ngpt", "qk").claim(
     "08-ladder-against-qk-norm",
     "< 0",
     "At this size nGPT ends above a tuned GPT with QK-Norm.",
-    found="On rung {rung}, each at its own rate, nGPT's lead over a GPT with QK-Norm is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, the test loss of a GPT with QK-Norm minus nGPT's is {mean:+.4f} nats.",
     source="this book",
 )
 
@@ -616,7 +616,7 @@ ladder.improvement(climbed, "ngpt", starts).claim(
     "08-ladder-starting-values",
     "> 0",
     "The published first values cost a model of six blocks.",
-    found="On rung {rung} nGPT with the published first values ends {mean:+.4f} nats above nGPT with ours.",
+    found="At size {rung} the test loss of nGPT with the published initial values, minus that with ours, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
 )
 
@@ -625,24 +625,24 @@ plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-*Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. *n*: how many seeds report. *Tuned*: the uncertainty, in nats, that the choice of the rate leaves. W is rung S with weight decay, where no nGPT was trained. nGPT's *tuned* is below a tenth of its distance to the GPT, so a better rate would not have closed the gap.
+In this table *lead* is the loss of the GPT (`pre`) minus the method's loss. *Lost* is the method's loss averaged over two decades of learning rates, minus its best loss. *n* is the number of evaluation seeds. *Tuned* is the uncertainty, in nats, from the choice of the learning rate. W is size S with weight decay, where we trained no nGPT. nGPT's *tuned* is less than a tenth of its loss difference to the GPT, so a better learning rate would not have closed the gap.
 
-At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. On the larger rung it is behind by less: compare
-the two columns *lead*. Two rungs are no trend. With the published first values it ends a little higher still, on rung S alone, and one seed decides whether the interval leaves out zero. Two things differ there,
-the share and $s_z$; we did not separate them.
+At the end the order is reversed. nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. At the larger size both differences are smaller: compare
+the two columns *lead*. Two sizes are not a trend. With the published initial values nGPT's loss is a little higher still. We tested this at size S only, and one seed decides whether the interval excludes zero. The share and $s_z$ both differ there, and
+we did not separate their effects.
 
-Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as on rung M, and a baseline without QK-Norm. Nor
-does the paper's factor belong to a short run: the notes of the [official code](https://github.com/NVIDIA/ngpt) have nGPT reach in 200,000 steps what
-the GPT has after 800,000, and expect less of shorter runs. In larger models, too, the factor shrinks against the stronger opponent: an
+Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as on rung M, and a baseline without QK-Norm. The
+paper's factor is not for short runs either: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
+the GPT has after 800,000, and a smaller factor is expected in shorter runs. In larger models, too, the factor shrinks when the baseline is stronger: an
 *approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
 ([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best rate moves with the width and the number of steps
-([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so a rate tuned once decides such a race by accident; here it is tuned for each rung.
+([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so if the learning rate is tuned only once, chance decides such a comparison. Here it is tuned for each size.
 
-Our runs speak of small models only. At such a size take the strongest opponent, and do not read a race off its first lap.
+Our runs are about small models only. At such a size compare with the strongest baseline, and do not judge a method by its early training.
 
 ### What a step costs
 
-On a shared machine times mislead; ratios mislead less. The probe `pace` lets both recipes train in turns of five steps, in
+On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in
 one process, and divides their processor times. (Two blocks of width 64.)
 """
 
@@ -673,9 +673,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-The published factor in steps grows with the context; here a context is 32 characters, on rung M 64. Divide a factor in steps by what a step takes before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
-should be traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
-takes them apart. On a GPU fused kernels take some of it away (`labkit.fused`).
+The published factor in steps grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
+time should be memory traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
+separates the two. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
 
 ### What it learns
 
@@ -698,7 +698,7 @@ plots.by_depth(
         "feed-forward": sphere.values("sphere-scales.feed_forward"),
     },
     ylabel="share |α|, mean over channels",
-    reference={"first value": base.model.share},
+    reference={"initial value": base.model.share},
     caption="Learned shares of the way, by block.",
     provenance=lab.provenance(sphere),
 ).named("learned-shares")
@@ -715,26 +715,26 @@ sphere.measure(measure_growth).claim(
     "08-shares-grow-with-depth",
     "> 0",
     "The learned shares of the feed-forward grow from the first block to the last.",
-    found="From the first to the last block the feed-forward's share changes by {mean:+.2f}.",
+    found="The feed-forward's share in the last block, minus that in the first, is {mean:+.2f}.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
-The shares have left their first value, each in its own direction. The feed-forward of the first blocks takes tiny steps, that of the
-last goes a third of the way or so; attention's share changes little from block to block. If a share is a learning rate, the model
-has learned a schedule. One first value for all blocks is a start and no more.
+The shares have moved away from their initial value, each in its own direction. The feed-forward sublayers of the first blocks take tiny steps, and that of the
+last block goes about a third of the way. Attention's share changes little from block to block. If a share is a learning rate, the model
+has learned a schedule. A single initial value for all blocks is only a start.
 
-The scale $s_z$ has left its start as well: see the row *right* of the next table. Cosines are small, and certainty needs large logits.
+The scale $s_z$ has moved away from its initial value as well (row *right* of the next table). Cosines are small, and certainty needs large logits.
 
 ## Where it goes wrong
 
 ### Bugs that the final loss does not reveal
 
-Each run below is nGPT with one mistake, at nGPT's best rate, trained to the end. Which of them would you notice from the loss?
+Each run below is nGPT with one bug, trained to the end at nGPT's best learning rate. Which bugs would you notice from the loss?
 
-1. **no outer norm**: the step is taken, the way back to the sphere is left out;
-2. **wrong axis**: `out` and `down` are divided along their rows;
+1. **no outer norm**: after the step, the stream is not brought back to the sphere.
+2. **wrong axis**: `out` and `down` are normalized along their rows.
 3. **wrong branch**: $\alpha$ multiplies the stream, so that each sublayer nearly replaces it.
 """
 
@@ -746,7 +746,7 @@ plots.dots(
     {fault: harm[fault].values for fault in ("no outer norm", "wrong axis")},
     xlabel="test loss above the right nGPT (nats)",
     threshold={"right": 0.0},
-    caption="What two of the mistakes cost in the final loss, seed by seed. The third would lie far outside; "
+    caption="Test loss with each of two bugs minus that of the right nGPT, seed by seed. The third bug would be far outside the axis: "
     "the next table has it.",
     provenance=lab.provenance(*wrong.values()),
 ).named("mistakes")
@@ -778,23 +778,23 @@ lead_of_qk = end - on_the_ladder("qk").measure("test.loss")
 harm["no outer norm"].claim(
     "08-loss-hides-the-outer-norm",
     f"in [-0.01, 0.01] of {lead_of_qk.mean}",
-    "The final loss does not show that the way back to the sphere is left out.",
-    found="An nGPT that leaves out the way back to the sphere ends {mean:+.4f} nats above the right one.",
+    "The final loss does not show that the stream is not brought back to the sphere.",
+    found="The test loss of an nGPT whose stream is not brought back to the sphere, minus that of the right one, is {mean:+.4f} nats.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
-The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of
-letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. Five seeds cannot show that they cost nothing. The card asks whether the missing norm moves the loss by less than
-0.01 nats either way, a quarter of nGPT's distance to the QK-Norm GPT, and even that verdict hangs on one seed.
+The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of the
+unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure their seeds are on both sides of the right model. Five seeds cannot show that these bugs cost nothing. The card's criterion is that the missing norm changes the loss by less than
+0.01 nats either way, a quarter of nGPT's loss difference to the QK-Norm GPT, and even that verdict depends on one seed.
 
-If a mistake costs nothing, it may be a method of its own. But a table that calls it nGPT is wrong. So look
-at a quantity that the mistake is about. A weight's length sees the wrong axis. The stream's length sees the missing norm, and the
-next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown. Multiply the two for the missing norm: the product, the largest logit possible, is within a tenth of the right model's. Queries and keys
-are divided by their own lengths and do not notice.
+A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
+a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the
+next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. Multiply the two for the missing norm: the product, the largest logit possible, is within a tenth of the right model's. Queries and keys
+are divided by their own lengths, so they do not change.
 
-What sits inside a block, the checker finds without training; it reads the block and compares it with the equations. A *law* is one property that a block with these equations must have; a single slip may break several:
+The checker finds bugs inside a block without training. It reads the block and compares it with the equations. A *law* is one property that a block with these equations must have, and a single bug may break several:
 """
 
 # %%
@@ -815,23 +815,23 @@ plots.table(rows)
 r"""
 ### Handicaps of the published baseline
 
-A lead is measured from somewhere. Two things about the GPT that was released beside nGPT:
+An advantage depends on the baseline. Two facts about the GPT that was released with nGPT:
 
-- At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
-  Its author says there that the paper's own code did not have it. The [commit that mended it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best rate five seeds show no cost, in the figure of the finish; in
-  chapter 05 twenty seeds show that Post-Norm ends slightly higher. It also narrows the range of rates that work: compare the entries *lost* of the two rows; for either model each rate had one run.
+- At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
+  Its author says there that the paper's own code did not have it. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
+  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds show no cost (see the figure of final losses). In
+  chapter 05 twenty seeds show that Post-Norm ends at a slightly higher loss. The bug also narrows the range of learning rates that work: compare the entries *lost* of the two rows. For either model we trained one run per learning rate.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
-  bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
+  bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
 
-We did not test this. Still: when a method is far ahead, read its baseline's code first.
+We did not test this. Still, when a method is far better than its baseline, read the baseline's code first.
 
 | what you see | cause | look at |
 | --- | --- | --- |
 | the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | $s_z$ by steps |
 | a shallow model stays near its embedding | a share of 0.05 for few steps | the cosine of a block's input and output |
 | all is well, but lengths are not 1 | wrong axis, or no normalization after a step | `labkit.probes.weights.lengths` |
-| a method is far ahead of its baseline | the baseline is rounded, overwritten, or not tuned | the baseline |
+| a method is far better than its baseline | the baseline is rounded, overwritten, or not tuned | the baseline |
 
 ## Exercises
 
@@ -850,7 +850,7 @@ check.answer(yours, truth.tolist(), name="2", hint="half-way along the chord, th
 r"""
 <details><summary>Hint</summary>
 
-At one half the chord's middle is $(h + b)/2$; only its direction counts.
+With a share of one half the step ends at the chord's middle, $(h + b)/2$. Only its direction counts.
 
 </details>
 <details><summary>Solution</summary>
@@ -902,7 +902,7 @@ second and third entries.
 
 </details>
 
-**5 (open).** Write down a first share for models of 2, 4 and 8 blocks, and which result would refute you. Then train them; three seeds at least.
+**5 (open).** Write down an initial share for models of 2, 4 and 8 blocks, and the result that would refute you. Then train them with at least three seeds.
 """
 
 # %% tags=["exercise"]
@@ -917,21 +917,21 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- **How can less freedom learn faster?** Here it does not. Its fast start is a missing warm-up, and a GPT without one starts faster
+- **How can less freedom learn faster?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
-- **How much is left beside a tuned GPT?** At this size nothing, on both rungs: the GPT is ahead at the end, and one with QK-Norm further. The published
+- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and a GPT with QK-Norm a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
-- A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, on one rung at one rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
-- Readers have rows of length 1, writers columns. Scale is gone, and the work of weight decay with it. <!-- 08-constants-are-forgotten -->
-- $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. The size at which a scale is stored decides how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
-- Two of three mistakes cost less than runs of this size can tell (five seeds, one rate; for one of them a single seed decides). Lengths and cosines show all three. And look at what a baseline is not given. <!-- 08-loss-hides-the-outer-norm -->
+- A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
+- Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Without scale, weight decay has no effect. <!-- 08-constants-are-forgotten -->
+- $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
+- Two of three bugs cost less than runs of this size can detect (five seeds, one learning rate, and for one bug a single seed decides). Lengths and cosines show all three. Also check the handicaps of a baseline. <!-- 08-loss-hides-the-outer-norm -->
 
 ## To carry away
 
-- **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$; after each step every row that reads the stream and every column that writes to it has length 1.
-- **Scales.** Logits times $s_z$; $q$, $k$ times $s_{qk}$ and $\sqrt{d_k}$; feed-forward entries times $s_u$, $s_v$ and $\sqrt d$.
-- **Use.** To do without warm-up and weight decay; compare with a GPT that has QK-Norm.
-- **Cost.** A longer step in time, and first values of the scales that must fit the depth.
+- **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$. After each step every row that reads the stream and every column that writes to it has length 1.
+- **Scales.** Multiply logits by $s_z$, the products of $q$ and $k$ by $\sqrt{d_k}$ and $q$, $k$ by $s_{qk}$, and feed-forward entries by $s_u$, $s_v$ and $\sqrt d$.
+- **Use.** nGPT trains without warm-up and weight decay. Compare it with a GPT that has QK-Norm.
+- **Cost.** Each step takes longer, and the initial values of the scales must fit the depth.
 
 | you see | cause | try |
 | --- | --- | --- |
