@@ -11,13 +11,13 @@ r"""
 # Choosing a norm
 
 **Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-This book has trained some twenty recipes on one text. One came first; in any list something does.
+This book has trained some twenty recipes on one text. One came first, but every list has a first.
 Would the list look different if all recipes were equally good, and which should you take?
 
 **In short.**
 
 - With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
-- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in what a wrong learning rate costs than in their best loss. Whoever trains a large model has one try.
+- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has one try.
 - Each piece of advice has a grade: a law, a report on large models, or our own small runs. The table near the end gives the grades.
 """
 
@@ -94,7 +94,7 @@ show_explorer(
     "qk",
     beside="pre",
     caption="Pre-Norm, and QK-Norm, which adds norms on queries and keys: one block of each, and the validation loss of models of six such blocks at each "
-    "learning rate that we tried. Grey lines are the other recipes.",
+    "learning rate that we tried. The grey lines are the other recipes.",
 ).named("two-blocks")
 
 # %%
@@ -108,9 +108,9 @@ plots.grid_map(
     col_label="learning rate",
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
-    caption="Validation loss of eleven recipes at five learning rates; one seed and 3,200 steps per cell. In the middle column all recipes but DyT are within "
-    f"{middle:.2f} nats of each other; in the last columns nearly all of them differ. A model with a loss near 3 nats knows how frequent each "
-    f"letter is, and nothing else; the formula below caps losses at {ladder.FREQUENCIES:g}.",
+    caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column all recipes but DyT are within "
+    f"{middle:.2f} nats of each other. In the last columns nearly all of them differ. A model with a loss near 3 nats knows how frequent each "
+    f"letter is, and nothing else. The formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -122,31 +122,31 @@ The runs belong to the book's *ladder*, a shared experiment grid: recipes that a
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with another first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
 
-Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest rate OLMo 2 is first, at the highest
-QK-Norm, and nothing in the recipes has changed.
+Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest learning rate OLMo 2 has the lowest loss, and at the highest
+QK-Norm has it, although nothing in the recipes has changed.
 
-Now read a row. Its smallest number is what the recipe can do; below we measure that with other seeds. The rest of the row says
-what it costs if you do not know the best rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
+Now read a row. Its smallest number is the recipe's best loss. Below we measure that loss with other seeds. The rest of the row gives
+the cost of not knowing the best learning rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
 [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322):
 
 $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\, \mathcal L_0\big) \;-\; \min_\eta \mathcal L(\eta).$$
 
-No run counts for more than $\mathcal L_0$, so that a diverged run is bad and not infinitely bad. Wortsman et al. use the loss of an untrained
-model; we use that of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
+No run counts for more than $\mathcal L_0$, so that a diverged run is bad and not infinitely bad. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
+model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
-One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower. At ten times that rate
+One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate
 it is far lower. Which of the two facts should decide what you train?
 
 ### Your turn
 
-**1 (in code).** Write the sensitivity. `losses` holds an arm's loss at each rate that was tried, `None` where the run
-diverged. Average over `rates`, with no loss above `most`; the minimum is that of all rates that were tried.
+**1 (in code).** Write the sensitivity. `losses` holds a recipe's loss at each learning rate that was tried, or `None` if the run
+diverged. Average over `rates`, with no loss above `most`. Subtract the minimum over all learning rates that were tried.
 """
 
 
 # %% tags=["exercise"]
 def sensitivity(losses, rates, most):
-    """Return what a rate costs on average that nobody tuned, in nats."""
+    """Return the average cost of a learning rate that was not tuned, in nats."""
     return ...
 
 
@@ -227,8 +227,8 @@ $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2
 A recipe whose runs vary more than the others', such as DyT, uses its own $s^2/n$. The uncertainty $u$ comes from tuning the learning rate with a few noisy runs.
 It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
 
-How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. In pairs the share of $\sigma^2$ that the seed
-explains falls away; there the table uses Student's $t$ in place of $1.96$, which asks for a few runs more.
+How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. In pairs, the share of $\sigma^2$ that the seed
+explains cancels. For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more runs.
 """
 
 # %%
@@ -250,9 +250,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
-we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries differ by
-chance alone, as much as our own runs scatter.
+But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case of twenty. If all eleven were equal,
+we would expect $55/20 \approx 2.8$ findings on a board on average, all of them false. The next figure draws such boards. Their entries differ by
+chance alone, with the standard deviation of our own runs.
 """
 
 # %% tags=["mechanism"]
@@ -341,15 +341,15 @@ exact(smallest(5)).claim(
 r"""
 ### Letters instead of ranks
 
-If you ask 55 questions, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
-$p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Put the
-other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$.
-What is left are verdicts on pairs, and they need not give an order: A may not be distinguishable from B, nor B from C, while A and C differ.
-A rank says too much. Letters say what is known: **two entries share a letter exactly if the tests do not distinguish them**
+If you make 55 comparisons, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
+$p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Equivalently,
+the procedure raises each p-value to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares it with $0.05$.
+The result is a verdict on each pair, and these verdicts need not give an order: A may not be distinguishable from B, nor B from C, while A and C differ.
+A rank claims more than we know. Letters state only the verdicts: **two entries share a letter exactly if the tests do not distinguish them**
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, and the middle one is not distinguishable
 from either.
 
-*By hand.* Four recipes A to D, best first. A and D have $p = 0.004$, A and C $0.012$, B and D $0.03$; the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
+*By hand.* Four recipes A to D, best first. A and D have $p = 0.004$, A and C $0.012$, B and D $0.03$. The p-values of the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
 
 <details><summary>Answer</summary>
 
@@ -363,8 +363,8 @@ surviving = proportion([survives(p) for part in p_values for p in part.tolist()]
 computed(surviving, unit="boards").claim(
     "10-holm-keeps-the-level",
     "<= 0.07",
-    "Adjusted by Holm, few boards of equals show a difference.",
-    found="With p-values adjusted by Holm {mean:.1%} of the boards of equals have such a pair.",
+    "With p-values adjusted by Holm's procedure, few boards of equal recipes show a difference.",
+    found="With p-values adjusted by Holm's procedure, {mean:.1%} of the boards of equal recipes have a pair that differs significantly.",
     source="Holm 1979: at most 5 %, whatever the dependence",
 )
 
@@ -387,9 +387,9 @@ exact(wrong).claim(
 # %% [markdown]
 r"""
 This has a price. After the correction five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
-matters to you, name it before the run: with five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $3.56$.
-That is why earlier chapters compare single pairs, each on a card of its own; the board is a summary. The size of the family matters, too: the explorer at the head of this chapter corrects for all pairs
-of all its recipes, the board for the 55 pairs of its eleven. A pair may survive the smaller correction and not the larger one.
+matters to you, name it before the run. With five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $3.56$.
+That is why earlier chapters compare single pairs, with one card for each pair. The board is a summary. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
+of all its recipes, and the board corrects for the 55 pairs of its eleven recipes. A pair may survive the smaller correction and not the larger one.
 
 ## Predict
 
@@ -402,20 +402,20 @@ For each question, give a range in which you expect the answer to lie.
 | RealFormer is Post-Norm with attention logits that are added up from block to block. With tuned learning rates, what is Post-Norm's loss minus RealFormer's? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, which its paper says is better than Post-Norm, has a lower loss.</details> |
 | What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
 | By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes that differ in them? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
-| As what power of the width does a first step of Adam, at one rate, move a model? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>A first step at one rate moves a model twice as wide twice as far.</details> |
-| Divide each branch by the depth. As what power of the depth does a first step of Adam move a model then? <!-- 10-branches-over-depth-keep-the-step --> | −1 to 2 | <details><summary>show</summary>A first step moves a model of any depth equally far, if each branch is divided by the depth.</details> |
+| At one learning rate, Adam's first step moves the residual stream by a power of the width. What is the exponent? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
+| Divide each branch by the depth. Adam's first step then moves the residual stream by a power of the depth. What is the exponent? <!-- 10-branches-over-depth-keep-the-step --> | −1 to 2 | <details><summary>show</summary>If each branch is divided by the depth, the first step moves the stream equally far at any depth.</details> |
 
 ## Measure
 
-Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates); the cards say how many seeds.
+Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
 
 ### The board
 
 We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [every arm](arms.md). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
 asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
-([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, in nGPT with a length of 1; chapter 06 shows what a smaller size changes. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
 
-The last two columns are counted, not timed: the norms' share of the operations, and the bytes of saved activations. If a larger model size has been evaluated, the cards use it, too; a ranking that changes from size to size is no finding.
+The last two columns are the norms' share of the operations and the bytes of saved activations. Both are counted, not timed. If a larger model size has been evaluated, the cards use it, too. A ranking that changes from size to size is no finding.
 """
 
 # %%
@@ -433,10 +433,10 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose seeds vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. The intervals of the table are for one pair each; the letters
-are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C says what each recipe was designed against: [The table](C_zoo.ipynb#the-table).
+Read the letters before the ranks. A recipe whose seeds vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
+are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
-How many pairs differ depends on the test. The next table has four of them: in pairs, on the five seeds that all recipes share; with each recipe's own standard deviation (Welch); with one pooled standard deviation; and the board's, which adds the uncertainty from tuning. The paired test finds fewest because it has fewest runs.
+How many pairs differ depends on the test. The next table compares four tests. The first is paired, on the five seeds that all recipes share. The second uses each recipe's own standard deviation (Welch), and the third uses one pooled standard deviation. The fourth is the board's test, which adds the uncertainty from tuning. The paired test finds the fewest differences because it has the fewest runs.
 """
 
 # %%
@@ -482,10 +482,10 @@ plots.table(
 # %% [markdown]
 r"""
 The last two rows are a warning. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Recipes with other choices are on the page of every
-arm; their names have a comma. *Drawn* means embeddings drawn at the RMS that follows the word; for HybridNorm this changes more than most recipes do (chapter 06).
+arm, and their names have a comma. *Drawn* means that embeddings are drawn at the RMS that follows the word. For HybridNorm this RMS changes the loss more than most recipes do (chapter 06).
 
-One test can ask about the whole top at once, although we chose this group after seeing the result: are all recipes that share a letter with the first *equal*? We draw boards of as many equal recipes, each as
-uncertain as ours, and count how many of them spread as widely as our top.
+Are all recipes that share a letter with the first *equal*? One test can answer this for the whole group at once, although we chose the group after seeing the result. We draw boards of as many equal recipes, each as
+uncertain as ours, and count the boards with a range at least as wide as that of our group.
 """
 
 # %%
@@ -506,7 +506,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-If the last number is at most 5 %, some of these recipes differ; otherwise they may all be equal. More seeds, or learning rates that are tuned more precisely, can show which of them differ.
+If the last number is at most 5 %, some of these recipes differ. Otherwise they may all be equal. More seeds, or learning rates that are tuned more precisely, can show which of them differ.
 """
 
 # %%
@@ -515,8 +515,8 @@ without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats; "
-    "at {small}, {of_small:+.4f}.",
+    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats. "
+    "At size {small} it is {of_small:+.4f} nats.",
     source="this book's pilot: behind by 0.02 nats",
     beside={"small": rung, "of_small": without[rung].mean},
 )
@@ -536,7 +536,7 @@ ladder.improvement(climbed, "realformer", over="post").claim(
     "10-realformer-ends-below-post",
     "> 0",
     "With tuned learning rates, RealFormer has a lower loss than Post-Norm.",
-    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats; RealFormer's sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
+    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats. RealFormer's sensitivity is {its:.3f}, and Post-Norm's is {other:.3f}.",
     source="He et al. 2021, arXiv 2012.11747: better than Post-Norm and more robust to hyper-parameters",
     beside={"its": lost["realformer"], "other": lost["post"]},
     domain=Domain(
@@ -549,7 +549,7 @@ r"""
 ### Does a small model predict a larger one?
 
 Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size. We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
-order at both. In a study of training texts about four of five pairs keep their order from 150 million parameters to a billion
+order at both. In a study of training texts, about four of five pairs keep their order from 150 million parameters to a billion
 ([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines of the figure cross, the pair has changed its order.
 """
 
@@ -648,7 +648,7 @@ r"""
 
 Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm
 adds them to Pre-Norm, OLMo 2 adds them to an output norm, and QKV-Pre has them in place of the norm on attention's input: once with embeddings at the size of the rule $1/\sqrt{2.5\,d}$, once at $0.014$.
-What do these norms do to the sensitivity, which contains learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
+How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
 """
 
 # %%
@@ -666,8 +666,8 @@ plots.paired(
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
     caption="Learning-rate sensitivity of four pairs of recipes, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
-    f"The norms reduce the sensitivity of each pair by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
-    f"Without the last rate QK-Norm's is {short['qk']:.3f}, Pre-Norm's {short['pre']:.3f}. "
+    f"In each pair these norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
+    f"Without the highest learning rate QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
     f"Seeds per rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
 ).named("twins")
@@ -694,24 +694,24 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
     "Norms inside attention lower the learning-rate sensitivity.",
-    found="Over {n} pairs of recipes, norms inside attention lower the sensitivity by {mean:.2f} nats on average and by {least:.2f} at least ({fewest} or more seeds per rate).",
+    found="Over {n} pairs of recipes, norms inside attention lower the sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per rate).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
 )
 
 # %% [markdown]
 r"""
-This is what a norm buys first: **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a guess costs loss.
+The first benefit of a norm is thus **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
 
-There are three limits. The cards count learning rates over two decades, up to ten times the best one; over a narrower range the count may be another. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
+There are three limits. The cards count learning rates over two decades, up to ten times the best one. Over a narrower range the count may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
 sensitivity is higher than Pre-Norm's. The model without norms shows the other end: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
 
 ### A rate that transfers
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
-the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed rate changes
+the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed learning rate changes
 the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and their changes add
-up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves $\sqrt L$ of that; dividing it by $L$ leaves no growth.
+up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
 
 The next cell measures how far one step of Adam moves the last stream of untrained models.
 """
@@ -776,7 +776,7 @@ plots.curves(
 computed(slopes(widths)).claim(
     "10-a-first-step-grows-with-the-width",
     "in [0.75, 1.25]",
-    "At one rate Adam's first step moves the stream in proportion to the width.",
+    "At one learning rate, Adam's first step moves the stream in proportion to the width.",
     found="The move of the stream by Adam's first step scales as the width to the power {mean:.2f}.",
     source="derived above; Yang et al. 2022, arXiv 2203.03466",
     predicted=1.0,
@@ -785,8 +785,8 @@ computed(slopes(depths[1.0])).claim(
     "10-branches-over-depth-keep-the-step",
     "in [-0.25, 0.25]",
     "With every branch divided by the depth, Adam's first step moves the stream about equally far at any depth.",
-    found="With branches divided by L the first step scales as the depth to the power {mean:+.2f}, "
-    "divided by √L, {root:+.2f}; undivided, {plain:+.2f}.",
+    found="With branches divided by L, the first step scales as the depth to the power {mean:+.2f}. "
+    "With branches divided by √L the power is {root:+.2f}, and with undivided branches it is {plain:+.2f}.",
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
     beside={"root": fmean(slopes(depths[0.5])), "plain": fmean(slopes(depths[0.0]))},
     predicted=0.0,
@@ -794,13 +794,13 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The slopes are a little below $1$ and $0$, since the moves agree in most signs and not in all. The criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
-From this arithmetic come the rules in use. **μP** divides the rate of hidden matrices by the width and leaves that of gains alone
+The slopes are a little below $1$ and $0$, since the moves agree in most signs and not in all. The limit of the second criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
+The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). In depth there are two answers. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
-([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more;
-that tuned rates follow it is those papers' finding. nGPT, which normalizes everything, still does not
-carry its rate from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
+([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more.
+Those papers found that tuned learning rates follow it. nGPT normalizes everything, and still its
+learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 Appendix A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
 Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
@@ -823,21 +823,21 @@ plots.curves(
     ylabel="validation loss above the best (nats)",
     logx=True,
     counted=True,
-    caption="Validation loss above the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size; "
-    f"means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
+    caption="Validation loss above the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size. "
+    f"Points are means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
 # %% [markdown]
 r"""
-Rates a quarter of a decade apart allow no verdict; where a parabola was fitted, the board's rate is between two of them. A wide range helps anyway:
-where the curve is flat, it matters little that a rate was tuned on another model.
+Learning rates a quarter of a decade apart allow no verdict. Where a parabola was fitted, the board's learning rate is between two of them. A wide range helps anyway:
+where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table that the ledger writes
 
 Each row is advice for a situation that the author chose. Laws, reports and runs decide how strong it is, so a row lists evidence of three
-grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
-correction in its chapter, with its scale; *small models* are those of the chapter behind the link. Sentences and verdicts are those that each chapter recorded last. A finding that did not
+grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
+correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
 survive supports no advice, and as a limit it is marked *not settled*. Cards of *this* chapter are left out.
 """
 
@@ -850,7 +850,7 @@ decisions(read_advice("for a large model"), recorded())
 r"""
 Two studies have asked our question where it counts, many changes in one code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
-the noise of their own baseline first, and corrected for all comparisons: two survive at 1.2B, and one of the two does not train stably at 3B under the shared
+the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
 recipe. A first place at one size, printed without the noise of the baseline, may be chance, like a draw of the slider above.
 
 ### Seven billion parameters, today
@@ -858,17 +858,17 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 - **Take** RMSNorm on every branch and before the output: Pre-Norm. RMSNorm on queries and keys, per head, its gain before the
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
-  float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input; cast their result back.)
-- **Tune** the rate, for we can name none, on a narrow, shallow model; carry it over with the width, and divide branches by the depth. Watch the largest attention logit and the
+  float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
+- **Tune** the learning rate on a narrow, shallow model, for we can name none. Scale it with the width by the rule above, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
 - **Leave out** the norm on values, the second norm after each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a tuned learning rate.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
-([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
-But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
+([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
+But agreement among many models is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
 
-Why not LNS, which is first here? It is distinguishable from Pre-Norm, and not from QK-Norm; so far we have measured it at size S only; and we did not combine it with QK-Norm.
+Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 
 **What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
 each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, another scale of the branches matters more
@@ -879,8 +879,8 @@ than another norm. If a larger size of our ladder reverses a sign, that row of t
 What should you do if you have an idea, one GPU and a week?
 
 1. **Size.** Take the largest model of which one run takes two hours, trained long enough that a copy without attention is clearly worse.
-2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one; the lowest point of a parabola through the means is the tuned rate.
-3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change what you do, and compute $n$ by the formula above. Write the criterion down.
+2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
+3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change your decision, and compute $n$ by the formula above. Write the criterion down.
 4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
@@ -912,14 +912,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The baseline lacks an ingredient.** nGPT has norms on queries and keys; the GPT beside it had none. Give them to the baseline, and the difference is another one (chapter 08).
+**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, the difference between the two changes (chapter 08).
 
-**It stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
+**The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
 row. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
-**The norm itself has a bug**, and the model trains anyway. Three bugs of one line: PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
-tensor; `x.abs().mean()` without `dim` pools the whole batch; a root at zero, `x.pow(2).mean(-1).sqrt() + eps`, has no finite gradient there, and one
-token of zeros makes NaN. Does `check.any_norm` find them?
+**The norm itself has a bug**, and the model trains anyway. Here are three bugs of one line. PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
+tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
+token of zeros gives NaN. Does `check.any_norm` find them?
 """
 
 
@@ -1027,17 +1027,17 @@ Let $m_0$ be the number of true hypotheses. Look at the *first* true one that is
 
 Let the first true hypothesis that is rejected fall at step $j$. Before it only false ones were rejected, so $j - 1 \le m - m_0$, that
 is $m - j + 1 \ge m_0$. It was rejected because $p \le \alpha/(m - j + 1) \le \alpha/m_0$. So the event implies that some true hypothesis has
-$p \le \alpha/m_0$. Each of them has this with a probability of at most $\alpha/m_0$; by the union bound, which needs no
+$p \le \alpha/m_0$. Each of them has this with a probability of at most $\alpha/m_0$. By the union bound, which needs no
 independence, at least one of the $m_0$ has it with a probability of at most $\alpha$. $\square$
 
 </details>
 
 ### Your own norm: a guided project
 
-**4 (open).** Replace Pre-Norm's norms by one of your own, in four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with a norm to begin with: it
+**4 (open).** Replace Pre-Norm's norms by one of your own, in four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with a norm to begin with, which
 divides by the mean absolute value. Change it. (b) `check.any_norm("my_norm.py")` tests it against the laws that every norm of such a model
 obeys. (c) Write down what you predict for the best loss *and* for the sensitivity, and what would convince you that your norm is better. (d) Tune it as
-the ladder does; the cell lists the runs. Then train five seeds at its best rate and compare them with Pre-Norm's. All of it takes some seven minutes on one core.
+the ladder does. The cell lists the runs. Then train five seeds at its best rate and compare them with Pre-Norm's. The whole project takes some seven minutes on one core.
 """
 
 # %% tags=["exercise"]
@@ -1055,28 +1055,28 @@ print(len(my_experiment.runs()), "runs to tune")
 r"""
 <details><summary>Hint</summary>
 
-For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If yours has the lower loss, check it in
-this order: five other seeds; a finer grid of rates for the *baseline*; a larger model; another text.
+For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If your norm has the lower loss, check it in
+this order: five other seeds, a finer grid of learning rates for the *baseline*, a larger model, another text.
 
 </details>
 
 ## What you now know
 
-- **Would the list look different if all recipes were equal?** At the top we cannot say. Below the top it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. Either list has a winner. We drew boards of one size only,
+- **Would the list look different if all recipes were equal?** For the first places we cannot say. Below them it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. Both lists have a winner. We drew boards of one size only,
   eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What can the list say?** Letters: recipes that share one are not distinguishable, and most neighbours share
+- **What can the list say?** It can give letters. Recipes that share a letter are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
-- **What does a norm buy besides loss?** A range of learning rates. Recipes differ more in what a wrong rate costs than in their best loss. We tested this at size S only, over two decades of rates.
+- **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a learning rate to a larger model?** A rule, not a norm. We looked at the first step only: it grows in proportion to the width, and with branches divided by the depth
+- **What carries a learning rate to a larger model?** A rule carries it, and a norm does not. We looked at Adam's first step only. It grows in proportion to the width, and with branches divided by the depth
   it is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
-- **Which norm, then?** RMSNorm, Pre-Norm, QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
+- **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 
-- **Rule.** Tune each method's learning rate, take several seeds, and report an interval. Then report what a wrong learning rate costs.
+- **Rule.** Tune each method's learning rate, take several seeds, and report an interval. Then report the cost of a wrong learning rate.
 - **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys, which matter most if the learning rate may be too high.
-- **Test.** Neighbours in a ranking are distinguishable only if their difference exceeds what a ranking of equals shows.
+- **Test.** Neighbours in a ranking are distinguishable only if their difference exceeds the differences in a ranking of equal recipes.
 - **Relatives.** [All norms and recipes](tables.md), side by side.
 
 | you see | cause | try |
