@@ -25,7 +25,7 @@ def test_show_says_everything(store, capsys):
     assert fields["losses"] == "[1.0, 0.75, 0.9]" and fields["peak_bytes"] == str(9 * 2**20)
     assert fields["probe.residual-rms"] == "[1.0, 2.0, 4.0]" and fields["probe.test.loss"] == "0.9"
     assert "model.recipe" not in fields and "diverged_at" not in fields
-    assert "2 begin with '7'" in said(capsys, "show", "7", status=2)
+    assert "2 keys begin with '7'" in said(capsys, "show", "7", status=2)
 
 
 def test_a_damaged_record_is_named(store, capsys):
@@ -51,4 +51,4 @@ def test_a_key_that_nothing_has_is_told_without_torch(store):
         "print(status, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "2 False\n" and "0 begin with 'eee'" in done.stderr
+    assert done.stdout == "2 False\n" and "0 keys begin with 'eee'" in done.stderr
