@@ -251,7 +251,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
 
-| stack | $\alpha$ | $\beta$ |
+| stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
 | encoder | $0.81\,(N^4M)^{1/16}$ | $0.87\,(N^4M)^{-1/16}$ |
 | decoder | $(3M)^{1/4}$ | $(12M)^{-1/4}$ |
