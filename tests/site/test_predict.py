@@ -67,7 +67,6 @@ def stored(page: Page) -> dict[str, dict]:
 
 # -- before and after -------------------------------------------------------------------------
 def test_nothing_that_is_seen_tells_an_answer_before_it_is_asked_for(page: Page, asking: list[str]):
-    figures = 0
     for name in asking:
         page.goto(name)
         rows = questions(page)
@@ -82,9 +81,9 @@ def test_nothing_that_is_seen_tells_an_answer_before_it_is_asked_for(page: Page,
                 expect(page.locator(f"[id='claim-{claim}']")).to_be_hidden()
         waiting = page.locator(WAITING)
         assert waiting.count() > 0 and page.locator(f"{WAITING}:visible").count() == 0, name
-        figures += waiting.locator("xpath=self::figure").count()
+        if not name.startswith("09_"):  # whose covered results are cards and tables
+            assert waiting.locator("xpath=self::figure").count() > 0, f"no figure of {name} waits"
         expect(page.locator(COVER).first).to_contain_text("until you answer question")
-    assert figures >= len(asking), "too few figures wait"  # in 09 tables and cards do
 
 
 def test_a_prediction_is_painted_locked_and_kept(page: Page, asking: list[str]):
