@@ -36,6 +36,7 @@ from scipy.stats import t as student
 
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Domain, Experiment, Lab, computed, exact, ladder, proportion
+from labkit.experiments.decisions import decisions, read_advice
 from labkit.experiments.lab import project_root
 from labkit.experiments.locks import read_locks
 from labkit.experiments.own import own_norm
@@ -47,6 +48,7 @@ from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
 from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import correlate_seeds, count_seeds
+from labkit.statistics.recorded import read_claims
 
 # %%
 lab = Lab(
@@ -842,9 +844,8 @@ survive supports no advice, and as a limit it is marked *not settled*. Cards of 
 """
 
 # %%
-from press.book.evidence import decisions, read_advice, recorded
-
-decisions(read_advice("for a large model"), recorded())
+recorded = read_claims(project_root())
+decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
@@ -888,7 +889,7 @@ What should you do if you have an idea, one GPU and a week?
 """
 
 # %%
-decisions(read_advice("otherwise"), recorded())
+decisions(read_advice("otherwise"), recorded)
 
 # %% [markdown]
 r"""

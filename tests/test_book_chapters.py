@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,6 +21,13 @@ from press.book.keys import key_of, parts_of
 @pytest.fixture
 def book(tmp_path):
     return make_book(tmp_path, c01_one=chapter_text("01_one"), c02_two=chapter_text("02_two"))
+
+
+def test_no_chapter_imports_the_press():
+    texts = sorted((chapters.find_root() / "chapters").glob("*_*.py"))
+    importing = re.compile(r"^\s*(from|import) press\b", re.MULTILINE)
+    assert len(texts) > 15
+    assert [path.name for path in texts if importing.search(path.read_text("utf-8"))] == []
 
 
 def test_the_root_is_found_from_below_and_a_stranger_is_refused(book, tmp_path_factory):

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from stored_runs import record
 
+from labkit.experiments.decisions import Advice, Report, decisions, read_advice
 from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.records import Records
 from labkit.experiments.store import Store, read_file
+from labkit.statistics.recorded import find_survivors, p_value, read_claims
 from labkit.statistics.seeds import t_interval
 from labkit.system.files import write_whole
 from press.book.asked import path_of_use
 from press.book.chapters import find_chapters
-from press.book.evidence import Advice, Report, decisions, read_advice, recorded
 from press.book.facts import join_text, output_kind
-from press.book.holm import find_survivors, p_value
 from press.book.keys import key_of, parts_of
 from press.site.arms import write_page
 from press.site.page import shown_output
@@ -57,7 +57,7 @@ CLAIMS = {
     **{f"01-{n}": NOT_SEEN for n in range(9)},
 }
 TABLES = ("for a large model", "otherwise")
-PAPER = Report("holm1979", "It holds.", "1 B parameters")
+PAPER = Report("[Holm (1979)](https://www.jstor.org/stable/4615733)", "It holds.", "1 B parameters")
 
 
 def read_lines(because, but=()):
@@ -112,9 +112,15 @@ def test_evidence_is_linked():
     assert 'href="01_toy.html#claim-01-found"' in shown, "on the site it leads to the page"
 
 
+def test_a_paper_is_cited_by_a_link_with_its_year():
+    for work in ("holm1979", "[Holm](https://www.jstor.org/stable/4615733)"):
+        with pytest.raises(ValueError, match=r"a work is cited as \[Holm \(1979\)\]"):
+            read_lines([replace(PAPER, work=work)])
+
+
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
     """A claim of a chapter that is recorded must be in the ledger; others may still come."""
-    claims = recorded()
+    claims = read_claims(ROOT)
     there = {name.partition("-")[0] for name in claims}
     named = _advised()
     assert len(named) > 20
@@ -123,7 +129,7 @@ def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it
 
 def test_the_twins_table_is_what_the_ledger_says():
     """When a verdict changes, the next build runs the chapter again; the twin is committed."""
-    claims = recorded()
+    claims = read_claims(ROOT)
     twin = json.loads((ROOT / "chapters/10_choosing_a_norm.ipynb").read_text(encoding="utf-8"))
     pages = ["".join(o["data"]["text/html"]) for c in twin["cells"] for o in c.get("outputs", [])
              if "labkit-decisions" in "".join(o.get("data", {}).get("text/html", ""))]  # fmt: skip
@@ -136,7 +142,7 @@ def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
     text = (ROOT / "chapters/10_choosing_a_norm.py").read_text(encoding="utf-8")
     summary = text.partition("## What you now know")[2].partition("\n## ")[0]
     bullets = re.split(r"(?m)^- ", summary)[1:]
-    claims = recorded()
+    claims = read_claims(ROOT)
     untested = {name for name, one in claims.items() if p_value(one) is None}  # laws and counts
     left = find_survivors(claims) | untested
     assert len(bullets) >= 4
@@ -154,7 +160,7 @@ def _advised() -> set[str]:
 
 
 def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(tmp_path):
-    toy = chapter_text("01_toy", cells="# %%\nfrom press.book.evidence import recorded\n")
+    toy = chapter_text("01_toy", cells="# %%\nfrom labkit.statistics.recorded import read_claims\n")
     root = make_book(tmp_path, c01_toy=toy, c02_plain=chapter_text("02_plain"))
     ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)

@@ -452,7 +452,7 @@ def test_what_a_comparison_lacks_stands_on_the_card_and_leaves_no_verdict():
 
 @pytest.mark.parametrize(("small", "large"), [*product((UP, DOWN), (UP, DOWN))])
 def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
-    from press.book.holm import find_survivors, verdict_of
+    from labkit.statistics.recorded import find_survivors, verdict_of
 
     entry = made({"S": small, "M": large}).to_dict() | {"chapter": "01"}
     assert verdict_of(entry) == entry["verdict"]
@@ -464,7 +464,7 @@ def test_verdicts_know_the_ladder_s_directions():
 
 
 def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
-    from press.book.holm import p_value, rebuild_estimate, verdict_of
+    from labkit.statistics.recorded import p_value, rebuild_estimate, verdict_of
 
     one = made(ladder.improvement(results("S", "M"), "qk"))
     entry = one.to_dict() | {"chapter": "01"}

@@ -9,10 +9,10 @@ import fake_book
 import pytest
 
 from labkit.statistics.pooled import Scatter, compare_samples
+from labkit.statistics.recorded import compute_p_values, find_survivors, p_value
 from press.book.chapters import find_chapters
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
-from press.book.holm import compute_p_values, find_survivors, p_value
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_strip
 from press.site.coverage import mark_claim

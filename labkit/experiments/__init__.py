@@ -19,6 +19,7 @@ regime.py      is a comparison old enough to rank its arms?
 sample.py      Sample: numbers with the runs that they were read from; exact, computed
 claims.py      a sentence with numbers, judged, and what it must bring for that
 cards.py       the claim as it was judged: its card, its entry in the ledger
+decisions.py   what to choose when, and which recorded claims and papers support it
 lab.py         Lab: what a chapter opens
 """
 

@@ -8,14 +8,13 @@ from typing import Any
 
 Row = dict[str, str]
 # The columns of data/*.csv. What they hold is said where they become pages: site/wordlists.py,
-# site/links.py, site/coverage.py, book/evidence.py.
+# site/links.py, site/coverage.py.
 TABLES = {
     "glossary.csv": ("term", "said", "where", "meaning"),
     "notation.csv": ("group", "symbol", "meaning", "shape", "code", "where"),
     "coverage.csv": ("row", "source", "what", "state", "claims", "note"),
     "errata.csv": ("source", "at", "says", "right", "where", "words"),
     "crossrefs.csv": ("at", "to", "thread"),
-    "decisions.csv": ("table", "when", "choose", "role", "claim", "work", "says", "scale"),
 }
 
 

@@ -15,11 +15,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from labkit.statistics.recorded import find_survivors, read_claims
 from press.book import asked
 from press.book.chapters import Chapter
 from press.book.closure import PACKAGES, hash_closure, hash_modules, hash_text, hash_texts
 from press.book.files import sha256_of
-from press.book.holm import find_survivors
 
 LEDGER, RECORDS = "data/ledger/book.json", "data/records/"
 BUILDER = "press.book.job"  # what it imports decides how a chapter is executed
@@ -155,8 +155,7 @@ def list_data_files(root: Path, used: Mapping[str, list[str]] | None) -> str:
 
 def list_verdicts(root: Path, but: str) -> str:
     """List the recorded verdicts of all chapters but one, their rungs, and which survive Holm."""
-    path = root / "data" / "ledger" / "book.json"
-    claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
+    claims = read_claims(root)
     left = find_survivors(claims)
     found = {
         name: [

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from press.book.chapters import is_letter, read_number
-from press.book.compare import EXACT, find_change
-from press.book.holm import (
+from labkit.statistics.recorded import (
     compute_p_values,
     judge_weakness,
     rebuild_estimate,
     verdict_of,
 )
+from press.book.chapters import is_letter, read_number
+from press.book.compare import EXACT, find_change
 from press.book.ledger import collect_claims, join_claims
 from press.lint.chapter import Text
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from press.book.holm import read_criterion, rebuild_estimate
+from labkit.statistics.recorded import read_criterion, rebuild_estimate
 from press.site.axis import Axis, read_axis
 from press.site.predictions import Question, list_questions
 

@@ -16,9 +16,9 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, draw_card, typeset
+from labkit.statistics.recorded import read_criterion, rebuild_estimate
 from press.book.chapters import format_number, is_letter, read_number
 from press.book.facts import Json
-from press.book.holm import read_criterion, rebuild_estimate
 from press.site.links import claim_address
 from press.site.outline import Book, Outline
 

@@ -30,8 +30,8 @@ from labkit.experiments.card_html import (
     typeset,
 )
 from labkit.experiments.locks import LOCKED, WORDS
+from labkit.statistics.recorded import read_criterion, rebuild_estimate
 from press.book.facts import Json
-from press.book.holm import read_criterion, rebuild_estimate
 from press.site.axis import read_axis
 
 TABLE = re.compile(

@@ -9,10 +9,10 @@ from dataclasses import replace
 from labkit.experiments.card_html import LOOKS, VERDICTS
 from labkit.experiments.locks import WORDS
 from labkit.statistics.pooled import has_pairs, read_rung
+from labkit.statistics.recorded import LEVEL, compute_p_values, find_survivors, verdict_of
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
 from press.book.forecasts import Forecast, score_forecasts
-from press.book.holm import LEVEL, compute_p_values, find_survivors, verdict_of
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
 # The chips: the properties by which cards are filtered, their values, and the labels of these.

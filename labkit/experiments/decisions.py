@@ -7,33 +7,33 @@ A row is advice for a situation. What speaks for it, and what limits it, is of t
     our run  a finding of this book that survives Holm's correction in its chapter
 
 data/decisions.csv has the rows, a line for each piece of evidence: what speaks for the advice
-(`because`) and what limits it (`but`), a claim by its id or a paper by its key in references.bib.
-Nothing about a claim is typed there but its id: sentence, verdict and scale come from
-data/ledger/<size>.json, so the table changes when the ledger does. What does not survive is left
-out, or said to be open where it would limit the advice; a row that nothing speaks for any more is
-not a row, and is named below the table.
+(`because`) and what limits it (`but`), a claim by its id or a paper by its citation, which is held
+to references.bib as every other one is. Nothing about a claim is typed there but its id: sentence,
+verdict and scale come from data/ledger/book.json, so the table changes when the ledger does. What
+does not survive is left out, or said to be open where it would limit the advice; a row that nothing
+speaks for any more is not a row, and is named below the table.
 """
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from press.book.citations import read_works
-from press.book.files import Red, read_rows
-from press.book.holm import find_survivors
-from press.book.ledger import load_recorded
+from labkit.experiments import ladder, regime
+from labkit.experiments.papers import published
+from labkit.statistics.recorded import Claims, find_survivors
+from labkit.system.root import project_root
 
-Claims = Mapping[str, Mapping[str, Any]]
 HEADS = ("when", "choose", "grade", "scale", "evidence")
+CITATION = re.compile(r"\[(?P<text>.+ \(\d{4}\))\]\((?P<url>https?://\S+)\)")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a paper reports, by its key in references.bib, and how large its runs were."""
+    """What a paper reports, and how large its runs were."""
 
-    work: str
+    work: str  # [Holm (1979)](https://…)
     says: str
     scale: str
 
@@ -49,8 +49,8 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """One line of a row."""
+class Line:
+    """One line of a row: what speaks for the advice, or limits it."""
 
     grade: str  # law, report, our run
     scale: str
@@ -63,15 +63,15 @@ class Evidence:
         return f"But: {self.says}" if self.limits else self.says
 
 
-Row = tuple[Advice, list[Evidence]]
+Row = tuple[Advice, list[Line]]
 
 
 class Decisions:
     """The table: HTML with links to cards and papers, or text."""
 
     def __init__(self, rows: Sequence[Row]):
-        self.rows = [(advice, lines) for advice, lines in rows if not all(e.limits for e in lines)]
-        fallen = [advice for advice, lines in rows if all(line.limits for line in lines)]
+        self.rows = [(advice, of) for advice, of in rows if not all(line.limits for line in of)]
+        fallen = [advice for advice, of in rows if all(line.limits for line in of)]
         named = "; ".join(f"{advice.when} {advice.choose}" for advice in fallen)
         self.below = f"Advice for which no evidence is left: {named}." if named else ""
 
@@ -102,13 +102,21 @@ class Decisions:
 
 
 def read_advice(table: str) -> list[Advice]:
-    """Read the rows of one table of data/decisions.csv."""
-    lines = [line for line in read_rows(_find_root(), "decisions.csv") if line["table"] == table]
+    """Read the rows of one table of data/decisions.csv.
+
+    Raises:
+        ValueError: the file is not there or is damaged, or a role is neither because nor but.
+    """
     rows: dict[tuple[str, str], dict[str, list[str | Report]]] = {}
-    for line in lines:
+    for given in published("decisions", project_root() / "data"):
+        line = {name: str(cell or "") for name, cell in given.items()}
+        if line["table"] != table:
+            continue
         row = rows.setdefault((line["when"], line["choose"]), {"because": [], "but": []})
         if line["role"] not in row:
-            raise Red(f"data/decisions.csv: a role must be because or but, got {line['role']!r}")
+            raise ValueError(
+                f"data/decisions.csv: a role must be because or but, got {line['role']!r}"
+            )
         named = line["claim"] or Report(line["work"], line["says"], line["scale"])
         row[line["role"]].append(named)
     return [
@@ -118,15 +126,22 @@ def read_advice(table: str) -> list[Advice]:
 
 
 def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
-    """Look up what is left of the evidence for each row."""
-    survivors = find_survivors(claims)
-    works = read_works(_find_root() / "chapters")
+    """Look up what is left of the evidence for each row.
 
-    def read_line(named: str | Report, limits: bool) -> Evidence | None:
+    Raises:
+        ValueError: a paper's citation is no link whose text ends in the year.
+    """
+    survivors = find_survivors(claims)
+
+    def read_line(named: str | Report, limits: bool) -> Line | None:
         if isinstance(named, Report):
-            work = works[named.work]
-            source = f"{work.authors} ({work.year})"
-            return Evidence("report", named.scale, named.says, source, work.url, limits)
+            cited = CITATION.fullmatch(named.work)
+            if cited is None:
+                raise ValueError(
+                    "data/decisions.csv: a work is cited as [Holm (1979)](https://…), got "
+                    f"{named.work!r}"
+                )
+            return Line("report", named.scale, named.says, cited["text"], cited["url"], limits)
         claim = claims.get(named)
         if claim is None or claim["verdict"] == "out-of-range":
             return None
@@ -141,7 +156,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
             said = str(claim["statement"])  # what was found
         link = f"{claim['chapter']}.ipynb#claim-{named}"
         grade, scale = ("law", "any size") if law else ("our run", _scale_of(claim))
-        return Evidence(grade, scale, said, named, link, limits)
+        return Line(grade, scale, said, named, link, limits)
 
     def read_row(row: Advice) -> Row:
         named = [(name, False) for name in row.because] + [(name, True) for name in row.but]
@@ -150,28 +165,15 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
     return Decisions([read_row(row) for row in advice])
 
 
-def recorded() -> dict[str, dict[str, Any]]:
-    """Read the recorded claims of the book that is being executed."""
-    return load_recorded(_find_root(), "book")["claims"]
-
-
-def _find_root() -> Path:
-    from labkit.system.root import project_root
-
-    return project_root()
-
-
 def _scale_of(claim: Mapping[str, Any]) -> str:
     """Say how large the runs of a finding were: those of the ladder by rung."""
     if not (rungs := claim.get("rungs")):
         return "small models"
-    from labkit.experiments import ladder, regime  # needs torch
-
     sizes = [regime.parameters(ladder.build_base_run(rung, "pre")) for rung in rungs]
     return " and ".join(f"{size / 1e6:.2g} M" for size in sizes) + " parameters"
 
 
-def _draw_row(advice: Advice, lines: Sequence[Evidence]) -> str:
+def _draw_row(advice: Advice, lines: Sequence[Line]) -> str:
     """Draw a row: situation and choice, and below them the lines of evidence."""
     said = f"{html.escape(advice.when)} <strong>{html.escape(advice.choose)}</strong>"
     drawn = [f'<tr><th colspan="{len(HEADS) - 2}" scope="rowgroup">{said}</th></tr>']

@@ -1,12 +1,13 @@
-"""Correct the scoreboard for asking many questions at once: two-sided tests, then Holm's procedure.
+"""Recorded claims: read from the ledger, judged again, and corrected for being asked together.
 
-A chapter's findings are one family: those that were judged, and whose values are a sample.
+A chapter's findings are one family for Holm's procedure: those that were judged, and whose values
+are a sample. Each is tested on two sides.
 """
 
-from __future__ import annotations
-
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
@@ -24,6 +25,12 @@ from labkit.statistics.verdicts import (
 )
 
 Claims = Mapping[str, Mapping[str, Any]]
+
+
+def read_claims(root: Path) -> Claims:
+    """Read the book's recorded claims, by id; none before the first record."""
+    path = root / "data" / "ledger" / "book.json"
+    return json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
 
 
 def read_criterion(claim: Mapping[str, Any]) -> Criterion:
