@@ -85,11 +85,11 @@ base = Run(
     probes=("validation", "test", "token-share", "gradient-by-steps", "step-response"),
 )  # fmt: skip
 post, pre = {"model.recipe": "post"}, {"model.recipe": "pre"}
-slow = {**post, "train.warmup": sizes.warmup}
-trio = {"Post-Norm": post, "with warm-up": slow, "Pre-Norm": pre}
+with_warmup = {**post, "train.warmup": sizes.warmup}
+trio = {"Post-Norm": post, "with warm-up": with_warmup, "Pre-Norm": pre}
 watched = lab.run(Experiment(base, {"arm": trio, "seed": sizes.seeds}))
 arms = watched.by("arm")
-letters = ngram_loss(base.data, 1)  # nats: what letter frequencies alone reach
+unigram_loss = ngram_loss(base.data, 1)  # nats: what letter frequencies alone reach
 climbers = {
     "Pre-Norm": "pre",
     "Post-Norm": "post",
@@ -388,7 +388,7 @@ run is **stuck** unless its final loss is at least a tenth of a nat lower. The t
 
 
 # %%
-def is_stuck(record, plateau=letters, cut=0.1):
+def is_stuck(record, plateau=unigram_loss, cut=0.1):
     """Say whether a run learned no more than letter frequencies (or diverged)."""
     loss = record.probes["test"]["loss"]
     return loss is None or loss > plateau - cut
@@ -477,7 +477,7 @@ plots.panels(
     },
     xlabel="step",
     log=(SHARE, RATIO),
-    reference={"training loss (nats)": {"letter frequencies": letters}},
+    reference={"training loss (nats)": {"letter frequencies": unigram_loss}},
     caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and gradient of "
     "the first block over that of the last, at the first sixty steps: for Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 "
     "the three are alike. Twenty steps later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get almost no gradient.",
@@ -691,37 +691,43 @@ same = {
     name: getattr(base.model, name)
     for name in ("norm", "activation", "dim", "depth", "context", "init")
 }
-told = {"model": Departure(recipe="post", bias=tuple(known), **same)}
-given = lab.run(Experiment(base, {"arm": {"frequencies given": told}, "seed": sizes.seeds}))
+with_frequencies = {"model": Departure(recipe="post", bias=tuple(known), **same)}
+given = lab.run(
+    Experiment(base, {"arm": {"frequencies given": with_frequencies}, "seed": sizes.seeds})
+)
 arms |= given.by("arm")
 shares["frequencies given"] = given.measure(share, at=sizes.then)
 
 # %%
-both = {"Post-Norm": post, "frequencies given": told}
+both = {"Post-Norm": post, "frequencies given": with_frequencies}
 trial = replace(base, probes=("test", "token-share", "gradient-by-steps"))
 fresh = lab.run(Experiment(trial, {"arm": both, "seed": sizes.fresh}))
 few = sizes.fresh[:10]
-slower = fresh.again(lr=0.018, seed=few)
+fresh_at_lower_rate = fresh.again(lr=0.018, seed=few)
 longer = fresh.again(steps=sizes.longer, seed=few)
 # The control: what do the frequencies, once given, save Pre-Norm?
-told_pre = {"model": replace(told["model"], recipe="pre")}
-control = lab.run(Experiment(trial, {"arm": {"Pre-Norm, given": told_pre}, "seed": sizes.seeds}))
+pre_with_frequencies = {"model": replace(with_frequencies["model"], recipe="pre")}
+control = lab.run(
+    Experiment(trial, {"arm": {"Pre-Norm, given": pre_with_frequencies}, "seed": sizes.seeds})
+)
 
 # %%
-freed, plain = shares["frequencies given"], shares["Post-Norm"]
-at_lower_rate = {arm: part.measure(share, at=sizes.then) for arm, part in slower.by("arm").items()}
-(freed.map(np.log10) - plain.map(np.log10)).claim(
+share_given, share_plain = shares["frequencies given"], shares["Post-Norm"]
+at_lower_rate = {
+    arm: part.measure(share, at=sizes.then) for arm, part in fresh_at_lower_rate.by("arm").items()
+}
+(share_given.map(np.log10) - share_plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
     "If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
     found="If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than if it must write them.",
     source="predicted above; pilots",
     beside={
-        "given": freed.median,
+        "given": share_given.median,
         "second value": f"rate 0.018: {at_lower_rate['frequencies given'].median:.2f} against "
         f"{at_lower_rate['Post-Norm'].median:.2g} (medians)",
-        "last step": f"step {sizes.last}: {freed.at(sizes.last).median:.2f} against "
-        f"{plain.at(sizes.last).median:.0e} (medians)",
+        "last step": f"step {sizes.last}: {share_given.at(sizes.last).median:.2f} against "
+        f"{share_plain.at(sizes.last).median:.0e} (medians)",
         "control": "the same seeds without the frequencies",
     },
 )
@@ -775,7 +781,7 @@ plots.table(
         | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
         for name, results in {
             "twenty new seeds": fresh,
-            "rate 0.018": slower,
+            "rate 0.018": fresh_at_lower_rate,
             f"{sizes.longer} steps": longer,
         }.items()
     ]
@@ -816,8 +822,8 @@ Can this be seen earlier? **What we did:** for the twenty new runs that were giv
 # %%
 def rank_ends(results, measure, step):
     """Correlate a measure with the final loss by ranks, among runs that were given the frequencies."""
-    freed = results.where(arm="frequencies given")
-    return freed.measure(measure, at=step).correlate_ranks(freed.measure("test.loss"))
+    given = results.where(arm="frequencies given")
+    return given.measure(measure, at=step).correlate_ranks(given.measure("test.loss"))
 
 
 # %%
@@ -830,7 +836,7 @@ rank.after(given.measure("test.loss")).claim(
     source="seen in the ten runs of the first look",
     beside={
         "share": rank_ends(fresh, share, sizes.then),
-        "second value": f"rate 0.018: {rank_ends(slower, path, sizes.then).mean:.2f}; "
+        "second value": f"rate 0.018: {rank_ends(fresh_at_lower_rate, path, sizes.then).mean:.2f}; "
         f"{sizes.longer} steps: {rank_ends(longer, path, sizes.then).mean:.2f}",
         "last step": f"step {sizes.last}: {rank_ends(fresh, path, sizes.last).mean:.2f}; "
         f"step {sizes.last} of {sizes.longer}: {rank_ends(longer, path, sizes.last).mean:.2f}",
@@ -917,7 +923,7 @@ plots.loss_curves(
         **{arm: [record.losses for _, record in arms[arm]][:3] for arm in trio},
         "yours": [yours.losses],
     },
-    reference={"letter frequencies": letters},
+    reference={"letter frequencies": unigram_loss},
     caption=f"Training loss of your run, with {warmup} steps of warm-up, and of three recorded runs of each kind.",
     provenance=lab.provenance(watched),
 ).named("warm-up-steps")
@@ -997,20 +1003,20 @@ With the learning rate of each placement tuned, does Post-Norm reach a lower los
 """
 
 # %%
-post_norm = ladder.improvement(climbed, "post")
+post_over_pre = ladder.improvement(climbed, "post")
 small = ladder.improvement(climbed, "pre", over="post")[rung]
-post_norm.claim(
+post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="On rung {rung} Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. On the smallest rung, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{low:+.4f}, {high:+.4f}]. (Attention is worth {worth:.2f} nats.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
+    found="On rung {rung} Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. On the smallest rung, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Attention is worth {worth:.2f} nats.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
         "small": small,
-        "low": small.compute_interval()[0],
-        "high": small.compute_interval()[1],
-        "worth": -ladder.improvement(climbed, "no attention")[post_norm.largest].mean,
+        "small_low": small.compute_interval()[0],
+        "small_high": small.compute_interval()[1],
+        "worth": -ladder.improvement(climbed, "no attention")[post_over_pre.largest].mean,
     },
 )
 
@@ -1024,7 +1030,7 @@ Does depth change it? The identity path is a product over all sublayers, so dept
 """
 
 # %%
-post_norm.claim(
+post_over_pre.claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
@@ -1064,7 +1070,7 @@ def save(blocks):
 
 
 # %%
-top = post_norm.largest
+top = post_over_pre.largest
 plots.by_depth(
     {
         name: climbed.where(arm=climbers[name], stage="final", rung=top).values("removal-cost")
@@ -1342,7 +1348,7 @@ plots.table(
     [
         compare_ends("the ten seeds of the first look", seen),
         compare_ends("twenty new seeds", fresh),
-        compare_ends("rate 0.018", slower),
+        compare_ends("rate 0.018", fresh_at_lower_rate),
         compare_ends(f"{sizes.longer} steps", longer),
     ],
     digits=2,
@@ -1407,7 +1413,7 @@ plots.table(
         }
         for name, results in {
             "twenty new seeds": fresh,
-            "rate 0.018": slower,
+            "rate 0.018": fresh_at_lower_rate,
             f"{sizes.longer} steps": longer,
         }.items()
         for of, measure in MEASURES.items()
@@ -1522,8 +1528,8 @@ frequencies and a third of the learning rate; (c) no frequencies, but the whole 
 # %% tags=["exercise"]
 my_prediction = "…"
 ideas = {
-    "a": {**told, "train.warmup": 10},
-    "b": {**told, "train.lr": 8e-3},
+    "a": {**with_frequencies, "train.warmup": 10},
+    "b": {**with_frequencies, "train.lr": 8e-3},
     "c": {**post, "train.clip": 1.0},
 }
 my_experiment = Experiment(brief, {"arm": ideas, "seed": sizes.seeds[:3]})

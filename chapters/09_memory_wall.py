@@ -1002,9 +1002,9 @@ take_ratio(min(beaten), turns).claim(
     "09-compiling-beats-norm-kernels",
     "> 1",
     "On an H200, at width 1,024, compiling the plain model makes a training step faster than any fused norms do without a compiler.",
-    found="The fastest eager step with other norms takes {mean:.2f} to {most:.2f} times as long as that of the compiled model as shipped, in {n} pairs of model and size.",
+    found="The fastest eager step with other norms takes {mean:.2f} to {most:.2f} times as long as that of the compiled model as shipped, in {pairs} pairs of model and size.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
-    beside={"most": max(beaten)[0], "n": len(beaten)},
+    beside={"most": max(beaten)[0], "pairs": len(beaten)},
 )
 # %%
 opaque = [
@@ -1031,9 +1031,9 @@ take_ratio(min(wide), turns).claim(
     "09-sums-and-rotations-pay-at-4096",
     "> 1.05",
     "On an H200, at width 4,096, norms fused with sums and rotations make an eager training step shorter than nn.RMSNorm does.",
-    found="At width 4,096 the eager step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as with our kernels by fuse, in {n} models.",
+    found="At width 4,096 the eager step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as with our kernels by fuse, in {models} models.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
-    beside={"most": max(wide)[0], "n": len(wide)},
+    beside={"most": max(wide)[0], "models": len(wide)},
 )
 # %%
 rows = llamas["llama", 1024, 8, 1024]

@@ -156,10 +156,10 @@ computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
     "> 0",
     "In recipes with a norm on the output of a sublayer, and in LNS and Sub-LN, the last block turns the stream by a smaller angle than the first block does.",
-    found="In each of {n} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, with {blocks} blocks by {deep:.0f} more.",
+    found="In each of {recipes} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, with {blocks} blocks by {deep:.0f} more.",
     source="this book, seen in the figure",
     beside={
-        "n": len(less),
+        "recipes": len(less),
         "pre": turns("pre")[-1] - turns("pre")[0],
         "blocks": blocks,
         "deep": turns("pre", deep)[-1] - turns("pre", deep)[0],
@@ -1200,18 +1200,18 @@ computed(slopes["Post-Norm"]).claim(
     "C-xiong-theorem-post",
     "in [-0.1, 0.1]",
     "At initialization, Post-Norm's last gradient hardly changes with the depth, from 2 to 32 blocks.",
-    found="From {low} to {high} blocks, Post-Norm's last gradient scales as L to the power {mean:.2f}.",
+    found="From {shallow} to {deep} blocks, Post-Norm's last gradient scales as L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound is constant in L",
-    beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
+    beside={"shallow": sizes.depths[0], "deep": sizes.depths[-1]},
     predicted=0.0,
 )
 computed(slopes["Pre-Norm"]).claim(
     "C-xiong-theorem-pre",
     "in [-0.6, -0.4]",
     "At initialization, Pre-Norm's last gradient falls as one over the square root of the depth.",
-    found="From {low} to {high} blocks, Pre-Norm's last gradient scales as L to the power {mean:.2f}.",
+    found="From {shallow} to {deep} blocks, Pre-Norm's last gradient scales as L to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound falls like L^(−1/2)",
-    beside={"low": sizes.depths[0], "high": sizes.depths[-1]},
+    beside={"shallow": sizes.depths[0], "deep": sizes.depths[-1]},
     predicted=-0.5,
 )
 

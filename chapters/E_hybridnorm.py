@@ -1338,11 +1338,11 @@ exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
     "> 2",
     "The four sizes of Figure 6 differ more than twofold in tokens read per parameter.",
-    found="The four sizes read {low:,.0f} to {high:,.0f} tokens per parameter. They differ by a factor of {mean:.1f}, and not in the order of size.",
+    found="The four sizes read {fewest:,.0f} to {most:,.0f} tokens per parameter. They differ by a factor of {mean:.1f}, and not in the order of size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
-    beside={"low": min(shares.values()), "high": max(shares.values())},
+    beside={"fewest": min(shares.values()), "most": max(shares.values())},
 )
 
 # %%

@@ -112,6 +112,8 @@ def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
     assert "not tried" not in claim("x", "s", [1.0, 2.0], **REST).to_html(), "nobody said anything"
     with pytest.raises(ValueError, match=r"second value, last step, control; luck is neither"):
         claim("x", "s", [1.0, 2.0], tried={"luck": "none"}, **REST)
+    with pytest.raises(ValueError, match="low, mean would; choose other names"):
+        claim("x", "s {mean} {low}", [1.0, 2.0], mean=3.0, low=1, **REST)
     rungs = {"S": [1.0, 1.1, 1.2, 1.1, 1.0], "M": [1.1, 1.0, 1.2, 1.1, 1.3]}
     ladder = claim("x", "s", rungs, **REST | {"kind": "best"}).to_dict()["tried"]
     assert ladder["second value"] == "rungs S and M" and ladder["control"].endswith("own rate")

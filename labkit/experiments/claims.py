@@ -416,6 +416,11 @@ def _collect_numbers(
         known |= dict(zip(("k", "n", "other_k", "other_n"), counts, strict=False))
     else:
         known["n"] = len(estimate.values)
+    if replaced := set(more) & set(known):
+        raise ValueError(
+            "what stands beside a finding may not replace a number of the finding itself, and "
+            f"{', '.join(sorted(replaced))} would; choose other names"
+        )
     known |= {**more, **({"rung": rung} if rung else {})}
     named = [name for _, name, _, _ in Formatter().parse(statement) if name]
     if unused := set(more) - {*named}:
