@@ -544,7 +544,7 @@ def test_the_authors_and_the_papers_stand_beside(page: Page):
     asks = [
         ask for ask in questions(page).evaluate_all(DATA) if "authors" in ask.get("forecasts", {})
     ]
-    assert len(asks) > 2
+    assert len(asks) >= 2, "questions that the authors forecast, too"
     kept = {
         ask["claims"][0]: {"state": "locked", "mark": ask["mark"], "low": ask["low"],
                            "high": ask["high"], "at": ""}
