@@ -14,13 +14,15 @@ r"""
 $1.1^{96} \approx 9{,}412$ times the one that entered. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)). Signals
 pass them on their way up, gradients on their way down. Which remedy lets a deep network learn: careful initialization, skips or norms?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - Signal and gradient pass the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
   for their size, and only at the start of training.
 - Sixteen layers learn to classify digits in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Skips alone start with far too large a signal, so they learn only at a tiny
   learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. Norms and skips together learn, and so do skips whose branches start small.
 - Depth becomes possible through skips whose branches stay small compared with the **stream** that runs along the skips. Either initialization or norms can keep them small. BatchNorm also buys room: larger learning rates work, and more of them.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -343,6 +345,7 @@ The branch reads a copy that went through the norm and ReLU. Its output is added
 
 
 # %% tags=["solution"]
+# Solution
 def solved_step(x, f, norm):
     """A solution of exercise 1."""
     return x + f(torch.relu(norm(x)))
@@ -537,7 +540,7 @@ tuned = {
 final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
 
 
@@ -1088,6 +1091,7 @@ Half of the values are negative. Their squares are multiplied by $a^2$.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_leaky(fan_in, a):
     """A solution of exercise 3: the layer lets (1 + a²)/2 of the energy through."""
     return (2 / ((1 + a * a) * fan_in)) ** 0.5

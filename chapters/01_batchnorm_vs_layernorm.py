@@ -14,11 +14,13 @@ r"""
 learning rate, but LayerNorm's is not. Make it convolutional, with BatchNorm and two images: it learns again.
 Which numbers should share a mean in a norm, and why does BatchNorm fail one network and not the other?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
 - Count those values, not the images. A norm over only two values keeps little more than a sign. Soften it with a large $\varepsilon$, and most of the lost accuracy comes back.
 - A language model pools hundreds of them, and there the two losses are nearly equal. The argument for LayerNorm is another: with BatchNorm a token's output depends on future tokens.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -400,6 +402,7 @@ Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. One variance norma
 
 
 # %% tags=["solution"]
+# Solution
 def solved_batch_norm(x, running_mean, running_var, training=False, momentum=0.1, eps=1e-5):
     """A solution of exercise 1."""
     axes, shape = [0, *range(2, x.ndim)], [1, -1, *[1] * (x.ndim - 2)]
@@ -486,7 +489,7 @@ final_runs = lab.run(final)
 final_by_cell = final_runs.by("arm")
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(final)
 
 
@@ -997,6 +1000,7 @@ means over the last axis. Half-precision inputs want their statistics in float32
 
 
 # %% tags=["solution"]
+# Solution
 class Solved(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, eps):

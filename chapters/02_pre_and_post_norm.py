@@ -14,7 +14,7 @@ r"""
 Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that it ends *better*.
 How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - At initialization the two placements behave alike. In the first steps both write one and the same vector, the letter frequencies, into every token.
 - Pre-Norm adds this constant next to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
@@ -22,6 +22,8 @@ How can the place of one norm decide whether a transformer survives its first hu
 - This is not a complete cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
 - With each placement at its own best learning rate, their losses are within 0.02 nats of each other at six blocks. At twelve blocks we cannot distinguish them, and at 24 Post-Norm's loss is higher.
   Pre-Norm tolerates learning rates above its best one.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -215,6 +217,7 @@ Each body is one of the two equations at the head of this chapter, letter by let
 
 
 # %% tags=["solution"]
+# Solution
 def solved_post(x, f, norm):
     """A solution of exercise 1."""
     return norm(x + f(x))
@@ -1509,6 +1512,7 @@ $\frac1d\mathbf 1\mathbf 1^\top g$ is the mean of $g$. $\frac1d\hat x\hat x^\top
 
 
 # %% tags=["solution"]
+# Solution
 def solved_pull_back(x, g, eps=1e-5):
     """A solution of exercise 3."""
     r = (x.var(-1, correction=0, keepdim=True) + eps).sqrt()

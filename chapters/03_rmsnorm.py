@@ -14,13 +14,15 @@ r"""
 divide, by the root mean square, and so does Llama. But add 10 to every embedding: LayerNorm's output stays, RMSNorm's changes. Then a textbook
 variance in bfloat16 all but stops training. What does subtracting the mean do, and when may a norm skip it?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
 - Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms reach the same loss, within our margin. Where tokens consist mostly of
   their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
 - On such tokens a textbook formula for the variance breaks in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -190,6 +192,7 @@ the gain be multiplied if only one rounding is allowed?
 
 
 # %% tags=["solution"]
+# Solution
 def solved_rms_norm(x, weight=None, eps=1e-6):
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     y = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
@@ -481,7 +484,7 @@ without = lab.run(Experiment(replace(plain, probes=looks), {"arm": {"rms": {}}, 
 final = lab.run(Experiment(replace(raised, probes=looks), {"arm": arm, **grid}))
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 best = replace(raised.train, lr=its_rate)
 lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": [0]}))
 
@@ -1212,6 +1215,7 @@ $\mathrm{Var}(x) = \mathrm{Var}(x - s)$ for any $s$. A good $s$ need not be the 
 
 
 # %% tags=["solution"]
+# Solution
 def solved_variance(x):
     moved = x - x[..., :1]  # any entry of the token is within a few deviations of its mean
     return moved.square().mean(-1) - moved.mean(-1).square()

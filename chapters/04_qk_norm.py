@@ -14,11 +14,13 @@ r"""
 each token looks at a single other. The cure was a norm on queries and one on keys.
 But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and what does that cost?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - An attention logit contains a product of two trained matrices, and the softmax puts it into an exponent. Pre-Norm normalizes the input of these matrices, but without weight decay nothing bounds the matrices themselves.
 - A norm on queries and keys takes their lengths out of the logit. With RMSNorm the directions suffice to pick a key, and the logit grows only as far as trained gains let it.
 - The norm makes high learning rates usable at which the attention of a Pre-Norm model collapses.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -416,6 +418,7 @@ r"""
 
 
 # %% tags=["solution"]
+# Solution
 def solved_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
     """A solution of exercise 1."""
 
@@ -673,7 +676,7 @@ Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C
 """
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 
 # %% [markdown]
@@ -1013,6 +1016,7 @@ A factor per head becomes a factor per row with `repeat_interleave`.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_clip(w_q, w_k, largest, threshold):
     """A solution of exercise 3."""
     factor = (threshold / largest).clamp(max=1.0)

@@ -14,12 +14,14 @@ r"""
 Post-Norm, the placement that is hard to train, plus two constants: α multiplies the skip, β draws some weights smaller. Either makes the branch small relative to the skip.
 Why does DeepNorm need two constants, and do 1,000 layers train because branches are small?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
   fourth roots is a choice.
 - The two constants together meet that demand. Either of them alone, at its published value, does not. The demand says nothing about Adam, whose first step still grows with depth.
 - Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (α alone fails with some seeds), and so can ordinary small weights without any constant.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -305,6 +307,7 @@ $\alpha$ counts two sublayers per block and takes the fourth root. It multiplies
 
 
 # %% tags=["solution"]
+# Solution
 def solved_step(x, f, norm, depth):
     """A solution of exercise 1."""
     return norm((2 * depth) ** 0.25 * x + f(x))
@@ -360,6 +363,7 @@ Step 1 of the derivation says which matrices cannot enlarge anything.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_gain(name, blocks):
     """A solution of exercise 2."""
     return 1.0 if name in ("q", "k") else (8 * blocks) ** -0.25
@@ -670,7 +674,7 @@ test = {arm: of.measure("test.loss") for arm, of in final.by("arm").items()}
 counts = {"letter frequencies": ngram_loss(base.data, 1), "bigram counts": ngram_loss(base.data, 2)}
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(base, {"arm": best, "seed": five}))
 
 # %%

@@ -14,11 +14,13 @@ r"""
 changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00, Pre-Norm's is 20.30, with one run each.
 Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, and would HybridNorm be better in another setting?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but compute the same functions.
 - With large embeddings, the improvement that we measure is that of the norms inside attention. With small ones, at our smallest model size, the norm on the stream accounts for a part.
 - With another initialization the improvement changes. A ranking compares recipe, initialization, embeddings and learning rate together.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -320,6 +322,7 @@ Two lines: first $Y$. In the second line the skip, too, starts from $N(Y)$.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_block(x, attention, feed_forward, norm):
     """A solution of exercise 1."""
     z = norm(x + attention(x))
@@ -740,7 +743,7 @@ We had not expected the main result of that card. With embeddings drawn small an
 """
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 drowned = ladder.build_base_run(first, "pre" + small_in)
 lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS), {"seed": [0]}))
 

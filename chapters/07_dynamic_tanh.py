@@ -14,11 +14,13 @@ r"""
 each norm by a $\tanh$, which needs no statistics, and report equal quality. But for one token layer norm is a *straight line*.
 Where does the S come from, and can one curve for all tokens do the work of a norm?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - The S comes from the tokens. Each has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
 - A curve that is the same for all tokens keeps half of a norm's work: its output is bounded. It loses the other half: its output depends on the scale of its input.
 - On text, at the one small size that we trained, DyT's loss is higher than that of a norm, and even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms fails.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -362,6 +364,7 @@ Use `torch.tanh`. In half precision, compute in float32 and round once, at the e
 
 
 # %% tags=["solution"]
+# Solution
 def solved_dyt(x, alpha=0.5, weight=None, bias=None):
     """A solution of exercise 1."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -603,7 +606,7 @@ at_its_own = {"train.lr": [own_rate["dyt"]], "seed": five}
 inside = lab.run(Experiment(dyt, at_its_own))
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(dyt, at_its_own))
 
 # %%

@@ -14,11 +14,13 @@ r"""
 nGPT has no norm layer or warm-up and is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - If every length is 1, a model has directions only. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
 - In models of our size a tuned GPT ends at a lower loss, and a GPT with QK-Norm at a still lower one.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -312,6 +314,7 @@ Two divisions by a length, one absolute value.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_step(h, f, alpha):
     """A solution of exercise 1."""
     b = f(h) / f(h).norm(dim=-1, keepdim=True)
@@ -496,7 +499,7 @@ ramped = lab.run(Experiment(base, {"train.warmup": [tenth], "seed": seeds}))
 abrupt = lab.run(Experiment(gpt, {"train.warmup": [0], "seed": seeds}))
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(base, {"seed": seeds}))
 
 

@@ -14,12 +14,14 @@ r"""
 layer norm did 0.17 % of the arithmetic in 25.5 % of the time. Part 7 of *Transformer Anatomy* ([errata](errata.md)) puts norms at 0.6
 per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and who decides?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - A norm does little arithmetic and moves many bytes. A large norm waits for memory, a small one for the start of its kernel.
 - So the program decides, not the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm.
 - In a whole training step at width 1,024, compiling the plain model saved more time than any library of norm kernels did without a compiler.
 - Single norms were timed on an H100 and training steps on an H200. Times of decoding are estimates.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -283,6 +285,7 @@ Make $\hat x$ and $u$ first. The mean needs `keepdim=True`.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_backward(dy, x, g, r):
     """A solution of exercise 1."""
     standard, u = x / r, g * dy
@@ -646,7 +649,7 @@ gone = {arm: runs.count(lambda run: run.diverged_at is not None) for arm, runs i
 )
 
 # %% tags=["mechanism", "remove-cell"]
-# See one train: its first steps, here and now, beside the book's record.
+# See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 tried = ladder.configure_run(ladder.build_base_run(sizes.rung, "pre"), high, 0)
 lab.train_live(Experiment(tried, {"seed": [0]}))
 

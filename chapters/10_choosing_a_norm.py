@@ -14,11 +14,13 @@ r"""
 This book has trained some twenty recipes on one text. One came first, but every list has a first.
 Would the list look different if all recipes were equally good, and which should you take?
 
-**In short.**
+<details><summary>In short (contains spoilers)</summary>
 
 - With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
 - At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has one try.
 - Each piece of advice has a grade: a law, a report on large models, or our own small runs. The table near the end gives the grades.
+
+</details>
 """
 
 # %% tags=["parameters"]
@@ -173,6 +175,7 @@ Make a dictionary first in which no loss is `None` or above `most`.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_sensitivity(losses, rates, most):
     """A solution of exercise 1."""
     capped = {rate: most if loss is None else min(loss, most) for rate, loss in losses.items()}
@@ -1003,6 +1006,7 @@ r"""
 
 
 # %% tags=["solution"]
+# Solution
 def solved_holm(p_values):
     """A solution of exercise 2."""
     m, running, out = len(p_values), 0.0, list(p_values)

@@ -1483,6 +1483,7 @@ The $j$-th fold lies at $t = 2^{-j}$.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_fold(x, k):
     """A solution of exercise 1: 2^k pieces, for which one layer needs 2^k − 1 bends."""
     for j in range(1, k + 1):

@@ -1412,6 +1412,7 @@ Means over the axes 2 and 3, with `keepdim=True`; `std` takes `correction=0`.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_adain(x, style):
     """A solution of exercise 2."""
     over = {"dim": (2, 3), "keepdim": True}

@@ -1480,6 +1480,7 @@ Post-Norm is the same formula with $\alpha = 1$.
 
 
 # %% tags=["solution"]
+# Solution
 def solved_path(sublayers, name):
     """A solution of exercise 2."""
     alpha = 1.0 if name == "post" else float(sublayers)

@@ -1655,6 +1655,7 @@ Only the branch reads the first norm. Both skip and branch start from the second
 
 
 # %% tags=["solution"]
+# Solution
 def solved_pre_post(x, attention, feed_forward, norm_attention, norm_feed_forward):
     """Return the block of the table above."""
     y = norm_feed_forward(x + attention(norm_attention(x)))
@@ -1696,6 +1697,7 @@ A covariance of values and keys is largest when both take two opposite values, h
 """
 
 # %% tags=["solution"]
+# Solution
 one = torch.eye(4).tolist()
 turned = torch.eye(4).roll(1, 1).tolist()
 solved_head = {"x": [[1.0, 0, 0, 0], [-1.0, 0, 0, 0]], "q": one, "k": turned, "v": one, "out": one}

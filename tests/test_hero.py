@@ -7,7 +7,7 @@ import fake_book
 import pytest
 
 from press.book.folds import count_open_lines
-from press.site.hero import build_top, link_tally
+from press.site.hero import FOLDED, build_top, link_tally
 from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
 from press.site.page import build_page, is_figure
 from press.site.written import COVER, NEEDS, START, typeset_equation, write_start
@@ -44,9 +44,9 @@ def test_without_a_short_answer_the_box_has_the_facts_alone_and_the_code_comes_l
     assert [cell["source"] for cell in others[1:]] == ["More words.", code, SECTION]
 
 
-def test_what_tells_the_answers_is_folded_where_the_chapter_asks():
-    asks = "## Predict\n\n| question | axis | ours |\n| --- | --- | --- |\n| Where? | 0 to 1 | |\n"
-    first, *_ = top(TITLE + SHORT, DRAWN, SECTION, asks)
+def test_what_tells_the_answers_is_folded_where_the_chapter_folds_it():
+    short = f"\n\n{FOLDED}\n\n- It grows.\n\n</details>"
+    first, *_ = top(TITLE + short, DRAWN, SECTION)
     before, fold, inside = first["source"].partition('<details class="labkit-short"><summary>')
     assert fold and "FACTS" in before and "It grows." not in before
     assert inside.startswith("In short (contains spoilers)</summary>\n\n- It grows.")

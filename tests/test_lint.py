@@ -72,7 +72,7 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
         (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),
         (chapter.find_bones, "## Predict", "## Guess", "lacks '## Predict'"),
-        (chapter.find_bones, "**In short.**", "**You will see", "lacks '**In short.**'"),
+        (chapter.find_bones, "<summary>In short (", "<summary>In all (", "In short (contains"),
         (chapter.find_bones, "## Predict", "## Exercises\n# ## Predict", "in another order"),
         (chapter.ask_something, "**Question.**", "**Answer.**", "asks one question, at its end"),
         (chapter.ask_something, "**Question.**", "**Question.** Why?", "asks one question, at its"),

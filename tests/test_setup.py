@@ -183,6 +183,8 @@ def test_the_lab_listens_on_this_machine_only_and_keeps_its_token(tmp_path: Path
     assert "--ServerApp.ip=127.0.0.1" in command and "/chapters/START.ipynb" in command
     assert "token" not in command and "password" not in command
     assert '"python": "Jupytext Notebook"' in (settings / "overrides.json").read_text()
+    assert "max-width" in (settings / "custom" / "custom.css").read_text()
+    assert "--ext=press.book.helping" in (settings / "kernels/python3/kernel.json").read_text()
 
 
 def test_a_clone_that_may_not_be_written_gets_one_sentence(tmp_path: Path, monkeypatch, capsys):

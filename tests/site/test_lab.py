@@ -4,6 +4,7 @@ Each chapter runs in a copy, so that saving cannot touch the repository; the cop
 of runs, so that nothing trains which the build has trained already.
 """
 
+import re
 import shutil
 import sys
 import time
@@ -129,7 +130,7 @@ def choose_another_picture(page: Page) -> None:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def untrusted(lab: Lab, browser: Browser) -> Iterator[Page]:
     """Open the first chapter as it was committed, which nobody trusts yet."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
@@ -143,39 +144,90 @@ def untrusted(lab: Lab, browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-def test_a_figure_moves_in_a_notebook_that_nobody_trusts(untrusted: Page):
-    choose_another_picture(untrusted)
+def run_cell(page: Page, cell: Locator, code: str = "") -> Locator:
+    """Type code into a cell, if any, run it with one key, and return its outputs."""
+    cell.locator(".cm-content").click()
+    if code:
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(code)
+    page.keyboard.press("Shift+Enter")
+    in_jupyterlab.idle(page).wait_for(timeout=60_000)
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"))
+    return cell.locator(".jp-OutputArea-output")
 
 
-def test_a_notebook_that_is_only_opened_and_saved_keeps_its_bytes(untrusted: Page, lab: Lab):
-    files = [lab.root / "chapters" / f"{CHAPTERS[0]}{suffix}" for suffix in (".ipynb", ".py")]
-    before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
-    untrusted.keyboard.press("Control+s")
-    for _ in range(100):
-        if files[0].stat().st_mtime_ns != before[0][1]:
-            break
-        untrusted.wait_for_timeout(100)
-    else:
-        pytest.fail("it was not saved")
-    untrusted.wait_for_timeout(1000)  # the text is written after the notebook
-    assert [file.read_bytes() for file in files] == [content for content, _ in before]
+def find_cell(page: Page, words: str) -> Locator:
+    """Scroll to a code cell that has these words, and return it."""
+    return show_first(page, f".jp-CodeCell:has-text('{words}')", where="")
 
 
-def test_a_notebook_asks_and_tells_neither_ours_nor_the_outcome(untrusted: Page):
-    table = show_first(untrusted, "table:has(details)", where=".jp-MarkdownOutput")
-    rows = table.locator("tbody tr").all()
-    source = (ROOT / "chapters" / f"{CHAPTERS[0]}.py").read_text(encoding="utf-8")
-    asked = list(list_questions(source))
-    assert len(rows) == len(asked) > 5
-    assert (seen := table.text_content() or "")
-    for row, question in zip(rows, asked, strict=True):
-        row.scroll_into_view_if_needed()  # JupyterLab hides what is out of sight
-        expect(row).to_contain_text(question.axis)
-        assert not any(claim in seen for claim in question.claims)
-        ours = row.locator("details")
-        assert ours.inner_text().strip() == "show"
-        ours.locator("summary").click()
-        assert len(ours.inner_text()) > len("show")
+class TestAFreshClone:
+    """Read and use one chapter as it was committed, in one page, in the order of these tests."""
+
+    def test_a_figure_moves_in_a_notebook_that_nobody_trusts(self, untrusted: Page):
+        choose_another_picture(untrusted)
+
+    def test_a_notebook_that_is_only_opened_and_saved_keeps_its_bytes(
+        self, untrusted: Page, lab: Lab
+    ):
+        files = [lab.root / "chapters" / f"{CHAPTERS[0]}{suffix}" for suffix in (".ipynb", ".py")]
+        before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
+        untrusted.keyboard.press("Control+s")
+        for _ in range(100):
+            if files[0].stat().st_mtime_ns != before[0][1]:
+                break
+            untrusted.wait_for_timeout(100)
+        else:
+            pytest.fail("it was not saved")
+        untrusted.wait_for_timeout(1000)  # the text is written after the notebook
+        assert [file.read_bytes() for file in files] == [content for content, _ in before]
+
+    def test_a_notebook_asks_and_tells_neither_ours_nor_the_outcome(self, untrusted: Page):
+        table = show_first(untrusted, "table:has(details)", where=".jp-MarkdownOutput")
+        rows = table.locator("tbody tr").all()
+        source = (ROOT / "chapters" / f"{CHAPTERS[0]}.py").read_text(encoding="utf-8")
+        asked = list(list_questions(source))
+        assert len(rows) == len(asked) > 5
+        assert (seen := table.text_content() or "")
+        for row, question in zip(rows, asked, strict=True):
+            row.scroll_into_view_if_needed()  # JupyterLab hides what is out of sight
+            expect(row).to_contain_text(question.axis)
+            assert not any(claim in seen for claim in question.claims)
+            ours = row.locator("details")
+            assert ours.inner_text().strip() == "show"
+            ours.locator("summary").click()
+            assert len(ours.inner_text()) > len("show")
+
+    def test_the_short_answer_is_folded(self, untrusted: Page):
+        fold = show_first(untrusted, "details:has-text('In short')", where=".jp-MarkdownOutput")
+        expect(fold.locator("summary")).to_have_text("In short (contains spoilers)")
+        expect(fold.locator("li").first).to_be_hidden()
+        fold.locator("summary").click()
+        expect(fold.locator("li").first).to_be_visible()
+
+    def test_lines_have_the_length_of_a_book(self, untrusted: Page):
+        words = show_first(untrusted, "p:has-text('Question.')", where=".jp-MarkdownOutput")
+        size = words.evaluate("p => [p.offsetWidth, parseFloat(getComputedStyle(p).fontSize)]")
+        assert size[0] < 50 * size[1]
+
+    def test_a_folded_solution_is_labelled(self, untrusted: Page):
+        folded = show_first(untrusted, ".jp-Placeholder-content:has-text('# Solution')", where="")
+        expect(folded).to_contain_text("# Solution")
+
+    def test_a_cell_that_runs_alone_says_what_to_run_first(self, untrusted: Page):
+        said = run_cell(untrusted, find_cell(untrusted, "lab.train_live("))
+        expect(said).to_contain_text(
+            "Cells above this one define lab. Choose Run > Run All Above Selected Cell"
+        )
+
+    def test_a_stub_says_nothing_and_an_answer_is_checked_by_one_key(self, untrusted: Page):
+        stub = find_cell(untrusted, "yours = {")
+        assert run_cell(untrusted, stub).count() == 0
+        answer = 'from labkit import check\nyours = {"a": 1.64, "b": 7.2}'
+        said = run_cell(untrusted, stub, answer)
+        expect(said).to_contain_text("✗ answer 2: not yet")
+        expect(said).to_contain_text("take logarithms")
+        expect(run_cell(untrusted, stub, answer.replace("7.2", "0.7246"))).to_contain_text("✓")
 
 
 def test_the_server_asks_for_a_token_and_listens_on_this_machine_only(lab: Lab):

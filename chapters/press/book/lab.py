@@ -11,6 +11,17 @@ import sys
 from pathlib import Path
 
 FOLDER = "share/jupyter/lab/labkit-settings"
+STYLE = Path(__file__).with_name("lab.css")
+# The kernel of .venv, which also says what a cell lacks and checks exercises (helping.py).
+KERNEL = {
+    "argv": [
+        "python", "-m", "ipykernel_launcher", "-f", "{connection_file}",
+        "--ext=press.book.helping",
+    ],
+    "display_name": "Python 3 (ipykernel)",
+    "language": "python",
+    "metadata": {"debugger": True},
+}  # fmt: skip
 HERE = Path(__file__).resolve().parents[3]
 SETTINGS = {
     # A double click on a chapter's .py opens the notebook; the text editor is in "Open With".
@@ -23,10 +34,16 @@ SETTINGS = {
 def write_settings(prefix: Path) -> Path:
     """Put the defaults into a folder of their own, in `.venv` and not in the reader's home."""
     folder = prefix / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f"overrides.json.{os.getpid()}"
-    fresh.write_text(json.dumps(SETTINGS, indent=1), encoding="utf-8")
-    fresh.replace(folder / "overrides.json")
+    for name, text in (
+        ("overrides.json", json.dumps(SETTINGS, indent=1)),
+        ("custom/custom.css", STYLE.read_text(encoding="utf-8")),
+        ("kernels/python3/kernel.json", json.dumps(KERNEL, indent=1)),
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
     return folder
 
 
@@ -38,6 +55,8 @@ def build_command(root: Path, settings: Path) -> list[str]:
         "ServerApp.root_dir": str(root),
         "FileContentsManager.preferred_dir": str(root / "chapters"),
         "FileContentsManager.pre_save_hook": "press.book.saving.drop_volatile",
+        "ServerApp.tornado_settings": str({"static_custom_path": [str(settings / "custom")]}),
+        "LabApp.custom_css": "True",
         "LabApp.app_settings_dir": str(settings),
         "LabApp.default_url": "/lab/tree/chapters/START.ipynb",
         "LabApp.extension_manager": "readonly",
@@ -65,6 +84,8 @@ def main() -> None:
             f"{error.filename} may not be ({error.strerror}); work in a clone that is yours"
         )
     os.chdir(root)
+    searched = [str(settings), os.environ.get("JUPYTER_PATH", "")]
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, searched))
     os.execv(sys.executable, [*build_command(root, settings), *rest])
 
 

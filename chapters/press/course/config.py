@@ -77,7 +77,7 @@ def build_arguments(course: Settings) -> list[str]:
     """Tell each server what the book's own JupyterLab is told, and to keep its sockets private."""
     settings = Path(sys.prefix) / lab.FOLDER
     command = lab.build_command(course.material, settings)
-    told = [one for one in command if one.startswith("--LabApp.")]
+    told = [one for one in command if one.startswith(("--LabApp.", "--ServerApp.tornado_"))]
     return [
         *(one for one in told if not one.startswith("--LabApp.default_url")),
         # On a network port every user of the machine could read every kernel's output.

@@ -21,6 +21,7 @@ from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.predictions import find_told_ids, find_wrong_questions, locate_claims
 from press.lint.said import misstatements
 from press.lint.summaries import find_unsupported_bullets
+from press.site.hero import FOLDED, OPEN, SHORT
 from press.site.outline import find_questions, list_exercises
 
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
@@ -29,7 +30,7 @@ CLAIMS = 6
 EXERCISES, ON_A_SHELF = 3, 2  # and as many with a hint, a solution, and a cell that checks them
 BONES = (
     "**Question.**",
-    "**In short.**",
+    FOLDED,
     "## Predict",
     "where it goes wrong",
     "## Exercises",
@@ -37,7 +38,7 @@ BONES = (
     "## To carry away",
     "## References",
 )
-SHELF_BONES = ("**Question.**", "**In short.**", "## Exercises", "## References")
+SHELF_BONES = ("**Question.**", OPEN, "## Exercises", "## References")
 MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PLACED = re.compile(rf"\[\[{NUMBER}(?:[#!.~][^\]]+)?(?:\|[^\]]+)?\]\]")
 TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
@@ -147,7 +148,7 @@ def find_bones(text: Text) -> Iterator[str]:
 def ask_something(text: Text) -> Iterator[str]:
     """The paragraph **Question.** is short and ends on its one question: the cover shows that."""
     whole = next((cell for cell in text.prose if "**Question.**" in cell), "")
-    asked = whole.partition("**Question.**")[2].partition("\n\n**In short.**")[0]
+    asked = SHORT.split(whole.partition("**Question.**")[2], maxsplit=1)[0]
     asked = strip_citations(re.sub(r"\$[^$]+\$", "x", asked)).strip()
     if len(find_questions(text.prose)) != 1 or asked.count("?") != 1 or not asked.endswith("?"):
         yield "its paragraph **Question.** asks one question, at its end; the cover shows that"

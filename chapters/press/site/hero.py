@@ -1,10 +1,10 @@
 """The top of a chapter's page: number and title, then the question beside the first figure.
 
-A chapter types a title, **Question.**, **In short.** and one figure before its first section. The
-page puts the question, how the claims fared, what reading and running cost and **In short.** beside
-the figure, so that all of it stands on the first screen; the imports follow, folded. Without
-**In short.** the tally stands alone. Where the chapter asks its reader to predict, **In short.**
-would give the answers away, and is folded.
+A chapter types a title, **Question.**, what it says in short, and one figure before its first
+section. The page puts the question, how the claims fared, what reading and running cost and the
+short answer beside the figure, so that all of it stands on the first screen; the imports follow,
+folded. A chapter that asks its reader to predict folds the short answer, which would give the
+results away; an appendix leaves it open. Without one the tally stands alone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,11 @@ from press.book.folds import is_fold, merge_folds
 from press.site.claim_cards import draw_tally
 from press.site.outline import Outline
 from press.site.page import is_figure
-from press.site.predictions import LIST
 
 SECTION = re.compile(r"^## ", re.M)
-SHORT = "**In short.**"
-FOLDED = """<details class="labkit-short"><summary>In short (contains spoilers)</summary>
-
-{answer}
-
-</details>"""
+OPEN = "**In short.**"
+FOLDED = "<details><summary>In short (contains spoilers)</summary>"
+SHORT = re.compile(f"{re.escape(OPEN)}|{re.escape(FOLDED)}")
 
 ASKED = """{heading}
 
@@ -78,7 +74,8 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
     if start is None:
         return cells
     title, _, prose = start["source"].removeprefix("# ").partition("\n")
-    question, short, answer = prose.strip().partition(SHORT)
+    short = SHORT.search(prose)
+    question, told = (prose[: short.start()], prose[short.start() :]) if short else (prose, "")
     figure = next((cell for cell in top if short and is_figure(cell)), None)
     others = [cell for cell in top if cell is not start and cell is not figure]
     code = merge_folds(cell for cell in others if is_fold(cell))
@@ -89,10 +86,11 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
 
     heading = f"# {format_number(number)} · {title}"
     if not short:
-        source = f'{heading}\n\n<div class="labkit-hero">\n\n{facts}\n\n</div>\n\n{question}'
+        source = (
+            f'{heading}\n\n<div class="labkit-hero">\n\n{facts}\n\n</div>\n\n{question.strip()}'
+        )
         return [markdown("top", source), *others, *code, *rest]
-    asks = any(LIST in cell["source"] for cell in rest)
-    told = FOLDED.format(answer=answer.strip()) if asks else f"{short}{answer}"
+    told = told.strip().replace("<details>", '<details class="labkit-short">', 1)
     source = ASKED.format(
         heading=heading, question=question.strip(), facts=facts, told=told,
         beside=" labkit-beside" if figure else "",

@@ -142,6 +142,7 @@ def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
         _, mark, asked = source.partition("**Question.**")
         if not mark:
             continue
+        asked = asked.partition("<details>")[0]  # the answer, folded, may follow
         asked = strip_citations(MATH_BLOCK.sub("", asked)).replace("**", "")
         sentences = SENTENCE.split(" ".join(asked.split()))
         while sentences and not is_question(sentences[-1]):
