@@ -23,6 +23,7 @@ from labkit.experiments.locks import (
 )
 from labkit.experiments.store import Store
 from labkit.statistics.pooled import Scatter, compare_samples
+from labkit.statistics.proportions import Proportion
 from press import cli
 from press.book import forecasts, locking
 from press.book.forecasts import Forecast, score_forecasts
@@ -154,6 +155,16 @@ def test_a_chapter_that_asks_something_else_than_its_lock_is_refused(book, chang
     given = {"values": {"S": lead()}} | changed
     with pytest.raises(LockError, match=said):
         make(**given)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.1], [1.0, 1.1, 0.9, 1.2], Proportion(2, 4)])
+def test_off_the_ladder_a_preregistered_claim_reads_as_many_seeds_as_its_lock_names(book, values):
+    add_lock(book, lock(arms=(), rungs=()))
+    given = {"source": "a test", "criterion": "> 0", "kind": "at", "said": "A is better."}
+    with pytest.raises(LockError, match=r"n = 3, but the chapter reads [24] seeds; read as many"):
+        claim("05-x", "{mean:.2f}", values, since=AFTER, **given)
+    assert claim("05-x", "{mean:.2f}", values, since=BEFORE, **given).word == SEEN
+    assert claim("05-x", "{mean:.2f}", [1.0, 1.1, 0.9], since=AFTER, **given).word == LOCKED
 
 
 def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_its_rungs_alone(book):

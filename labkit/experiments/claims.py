@@ -22,17 +22,19 @@ from labkit.display import CLAIM, publish_bundle
 from labkit.experiments.card_html import KINDS, TRIED, VERDICTS
 from labkit.experiments.cards import Claim
 from labkit.experiments.locks import (
+    SEEN,
     Lock,
     LockError,
     choose_word,
     describe_waiting,
     find_lock,
     refuse_difference,
+    refuse_seed_count,
 )
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.pooled import Difference, has_pairs
 from labkit.statistics.proportions import Gap, Proportion
-from labkit.statistics.seeds import Seeds
+from labkit.statistics.seeds import Given, Seeds
 from labkit.statistics.verdicts import (
     is_weak,
     is_weak_on_rungs,
@@ -155,7 +157,6 @@ def make_claim(
     _check_margin(id, rule, criterion, kind, effect, predicted)
     lacking = tuple(evidence.find_lacking(reporting))
     verdict, only, weak = _judge_values(estimate, rungs, rule, lacking, domain)
-    since, looked = _find_starts(evidence, list(rungs.values()) or [estimate])
     wording = found or sentence or ""
     judged = Claim(
         id=id,
@@ -175,7 +176,7 @@ def make_claim(
         rungs=rungs,
         runs=None if evidence.live or rungs else _describe_runs(evidence, estimate),
         only=only,
-        word=None if kind == "exact" or waits else choose_word(lock, since, looked),
+        word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
         lock=lock and _sum_up_lock(lock, waits),
         lacking=lacking,
         unit=evidence.unit,
@@ -290,6 +291,33 @@ def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str
     found = [one for one in estimates if isinstance(one, Difference)]
     looks = [one.looked for one in found if one.looked is not None]
     return min((one.since for one in found), default=""), min(looks, default=None)
+
+
+def _date_runs(
+    evidence: Evidence, lock: Lock | None, rungs: Mapping[str, Estimate], estimate: Estimate
+) -> str:
+    """Return which runs are older than the lock; off the ladder also refuse other seed counts."""
+    word = choose_word(lock, *_find_starts(evidence, list(rungs.values()) or [estimate]))
+    if lock is not None and not rungs and word != SEEN and (n := _count_seeds(estimate)):
+        refuse_seed_count(lock, n)
+    return word
+
+
+def _count_seeds(estimate: Estimate) -> int | None:
+    """Count the seeds of an estimate, in the smaller of two samples; None if it was computed."""
+    match estimate:
+        case Given():
+            return None
+        case Proportion() | Gap():
+            return min(n for _, n in estimate.counts)
+        case Difference():
+            return (
+                len(estimate.pairs)
+                if estimate.paired
+                else min(len(estimate.one), len(estimate.other))
+            )
+        case _:
+            return len(estimate.values)
 
 
 def _choose_tolerance(estimate: Estimate) -> float:

@@ -179,6 +179,19 @@ def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
             )
 
 
+def refuse_seed_count(lock: Lock, n: int) -> None:
+    """Refuse a claim off the ladder that reads more or fewer seeds than its lock names.
+
+    Raises:
+        LockError: `n` is another number than the lock's.
+    """
+    if n != lock.n:
+        raise LockError(
+            f"claim {lock.id!r} was locked with n = {_show(lock.n)}, but the chapter reads {n} "
+            "seeds; read as many as the lock says, or lock the claim again"
+        )
+
+
 def _show(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
