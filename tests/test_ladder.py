@@ -518,7 +518,8 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
         capsys.readouterr().out
     )
     assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
-    assert "On S QK-Norm ends" in str(shown) and "below pre" in str(shown)
+    assert "At size S, with tuned learning rates, the test loss of QK-Norm is" in str(shown)
+    assert "nats below that of pre." in str(shown)
     with pytest.raises(ValueError, match=r"'10-none' has none; `labkit claims lock`"):
         ladder.claim_locked(found, "10-none", "a test")
 

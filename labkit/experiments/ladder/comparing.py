@@ -125,11 +125,13 @@ def claim_locked(
             "`labkit claims lock` writes one, `labkit claims locks` lists them"
         )
     one, other = ((names or {}).get(arm, arm) for arm in lock.arms)
+    where = "In variant" if lock.rungs and {*lock.rungs} <= {*DIRECTIONS} else "At size"
     return improvement(found, *lock.arms).claim(
         id,
         lock.criterion if effect is None else f"{lock.criterion} of {effect}",
         lock.said,
-        found="On {rung} {one} ends {apart:.4f} nats {side} {other}.",
+        found=f"{where} {{rung}}, with tuned learning rates, the test loss of {{one}} is "
+        "{apart:.4f} nats {side} that of {other}.",
         source=source,
         beside={"one": one, "other": other},
         **more,
