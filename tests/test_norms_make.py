@@ -9,7 +9,7 @@ from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
 from each import each
 from torch import nn
 
-from labkit.norms import NORMS, facts, make_norm
+from labkit.norms import NORMS, GroupNorm, LayerNorm, RMSNorm, facts, make_norm
 from labkit.norms._arguments import check_option
 
 OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
@@ -165,6 +165,27 @@ def test_a_wrong_size_or_name_is_refused_in_words():
     for call in (lambda: make_norm("lyer", 4), lambda: facts("lyer")):
         with pytest.raises(ValueError, match=r"unknown norm 'lyer'; did you mean 'layer'\? Else"):
             call()
+
+
+def build_of_size(kind, size):
+    """Call a norm's own constructor."""
+    return kind(1, size) if kind is GroupNorm else kind(size)
+
+
+@each(norm=[norm for norm in NORMS if norm != "none"])
+def test_no_norm_is_made_without_a_feature_or_with_a_fraction_of_one(norm):
+    kind = facts(norm).module
+    for size in (0, -2):
+        with pytest.raises(ValueError, match=rf"needs at least one feature, got .*={size}"):
+            build_of_size(kind, size)
+    with pytest.raises(TypeError, match=r"needs a whole number as .*, got 2\.5"):
+        build_of_size(kind, 2.5)
+
+
+@each(norm=[LayerNorm, RMSNorm], size=[(4, 0), [0]])
+def test_no_norm_of_several_axes_is_made_without_a_feature(norm, size):
+    with pytest.raises(ValueError, match="needs at least one feature, got normalized_shape="):
+        norm(size)
 
 
 NAN, INF = float("nan"), float("inf")

@@ -6,6 +6,8 @@ import sys
 import pytest
 from stored_runs import TINY, filled, record, said, variants
 
+from press import cli
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
@@ -51,4 +53,14 @@ def test_a_key_that_nothing_has_is_told_without_torch(store):
         "print(status, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "2 False\n" and "0 keys begin with 'eee'" in done.stderr
+    assert done.stdout == "2 False\n" and "'eee' is the key of no run here" in done.stderr
+
+
+def test_outside_a_clone_one_sentence_says_where_the_records_are(store, tmp_path, capsys):
+    assert "set LABKIT_ROOT to the clone's path" in said(capsys, "show", "eee", status=2)
+    assert cli.main(["leaderboard", "pre", "--list"]) == 0
+    assert "every run trains here; no records of the book are in" in capsys.readouterr().err
+    (tmp_path / "data" / "records").mkdir(parents=True)
+    assert "0 keys begin with 'eee'" in said(capsys, "show", "eee", status=2)
+    assert cli.main(["leaderboard", "pre", "--list"]) == 0
+    assert capsys.readouterr().err == ""

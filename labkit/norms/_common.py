@@ -1,6 +1,8 @@
 """Shared parts of all norms: input checks, visible precision, gain and shift, masks."""
 
 from collections.abc import Callable
+from numbers import Integral
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -95,6 +97,15 @@ def over_real_tokens(
     return laid_out_as(x, y.movedim(-1, channel_axis))
 
 
+def check_size(name: str, argument: str, size: Any) -> None:
+    """Refuse a norm whose size, a whole number or several of them, leaves no feature."""
+    for each in size if isinstance(size, list | tuple) else [size]:
+        if not isinstance(each, Integral) or isinstance(each, bool):
+            raise TypeError(f"{name} needs a whole number as {argument}, got {size!r}")
+        if each < 1:
+            raise ValueError(f"{name} needs at least one feature, got {argument}={size!r}")
+
+
 class LastAxis(nn.Module):
     """Base of the modules of the last axis: a checked width, an eps, a printed form."""
 
@@ -102,8 +113,7 @@ class LastAxis(nn.Module):
 
     def __init__(self, dim: int, eps: float | None = None):
         super().__init__()
-        if dim < 1:
-            raise ValueError(f"{type(self).__name__} needs at least one feature, got dim={dim}")
+        check_size(type(self).__name__, "dim", dim)
         self.dim = dim
         if eps is not None:
             check_eps(type(self).__name__, eps)

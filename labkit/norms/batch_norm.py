@@ -20,6 +20,7 @@ from labkit.norms._common import (
     at_least_float32,
     check_input,
     check_parameter,
+    check_size,
     laid_out_as,
     over_real_tokens,
 )
@@ -119,6 +120,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
     takes_mask = True
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
+        check_size(type(self).__name__, "num_features", num_features)
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
             raise ValueError(

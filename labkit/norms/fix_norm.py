@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from labkit.norms._common import check_size
 from labkit.norms.l2_norm import unit_length
 
 
@@ -35,6 +36,7 @@ class FixNorm(nn.Embedding):
         device=None,
         dtype=None,
     ):
+        check_size("FixNorm", "embedding_dim", embedding_dim)
         if not eps >= 0:
             raise ValueError(f"FixNorm needs eps >= 0, got {eps}; the paper's is 1e-5")
         super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)

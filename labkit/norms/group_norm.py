@@ -16,6 +16,7 @@ from labkit.norms._common import (
     at_least_float32,
     check_input,
     check_parameter,
+    check_size,
     laid_out_as,
 )
 
@@ -63,6 +64,7 @@ class GroupNorm(nn.GroupNorm):
     function = staticmethod(group_norm)
 
     def __init__(self, num_groups: int, num_channels: int, *args, channel_axis: int = 1, **kwargs):
+        check_size("GroupNorm", "num_channels", num_channels)
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
                 f"GroupNorm needs num_channels ({num_channels}) to be a multiple of num_groups "

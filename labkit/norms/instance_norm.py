@@ -19,6 +19,7 @@ from labkit.norms._common import (
     at_least_float32,
     check_input,
     check_parameter,
+    check_size,
     laid_out_as,
 )
 from labkit.norms.batch_norm import batch_norm
@@ -69,6 +70,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
     scope = "sample"
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
+        check_size("InstanceNorm", "num_features", num_features)
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
             raise ValueError(f"InstanceNorm needs channel_axis 1 or -1, got {channel_axis}")

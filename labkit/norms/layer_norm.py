@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms._common import affine, at_least_float32, check_input, check_parameter, check_size
 
 
 def layer_norm(
@@ -44,6 +44,10 @@ class LayerNorm(nn.LayerNorm):
     equation = "y = weight · (x − mean(x)) / sqrt(var(x) + eps) + bias"
     source = "Ba, Kiros and Hinton 2016, arXiv 1607.06450"
     function = staticmethod(layer_norm)
+
+    def __init__(self, normalized_shape: int | list[int] | torch.Size, *args, **kwargs):
+        check_size("LayerNorm", "normalized_shape", normalized_shape)
+        super().__init__(normalized_shape, *args, **kwargs)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""

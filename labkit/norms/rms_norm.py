@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms._common import affine, at_least_float32, check_input, check_parameter, check_size
 from labkit.norms.native import is_native, native_rms_norm
 
 
@@ -43,6 +43,10 @@ class RMSNorm(nn.RMSNorm):
     equation = "y = weight · x / sqrt(mean(x²) + eps)"
     source = "Zhang and Sennrich 2019, arXiv 1910.07467"
     function = staticmethod(rms_norm)
+
+    def __init__(self, normalized_shape: int | list[int] | torch.Size, *args, **kwargs):
+        check_size("RMSNorm", "normalized_shape", normalized_shape)
+        super().__init__(normalized_shape, *args, **kwargs)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""

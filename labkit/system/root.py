@@ -13,3 +13,13 @@ def project_root() -> Path:
         if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
             return folder
     return here
+
+
+def explain_no_records(root: Path) -> str:
+    """Say how to reach the book's records from a folder that has none; nothing where it has."""
+    if (root / "data" / "records").is_dir():
+        return ""
+    return (
+        f"no records of the book are in {root}: they come with its repository, not with the "
+        "installed package; change into a clone of it, or set LABKIT_ROOT to the clone's path"
+    )

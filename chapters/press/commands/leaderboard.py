@@ -47,11 +47,14 @@ def rank_entries(
     from labkit.experiments import ladder  # needs torch
     from labkit.leaderboard.compete import compete, look_at
     from labkit.leaderboard.entries import entries
+    from labkit.system.root import explain_no_records, project_root
     from labkit.system.unknown import explain_unknown
 
     if rung not in ladder.RUNGS:
         raise ValueError(explain_unknown("rung", rung, ladder.RUNGS))
     field = entries(names or list(MAIN))
+    if not look and (why := explain_no_records(project_root())):
+        print(f"labkit: every run trains here; {why}", file=sys.stderr)
     if only_list:
         return _list_costs(rung, field)
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
-from labkit.system.root import project_root
+from labkit.system.root import explain_no_records, project_root
 
 app = Typer()
 
@@ -53,6 +53,8 @@ def find_key(root: Path, prefix: str) -> str:
     from press.book.keys import list_run_keys
 
     keys = [key for key in list_run_keys(root) if key.startswith(prefix.lower())]
+    if not keys and (why := explain_no_records(root)):
+        raise ValueError(f"{prefix!r} is the key of no run here; {why}")
     if len(keys) != 1:
         some = f": {', '.join(key[:12] for key in keys[:5])}" if keys else ""
         raise ValueError(
