@@ -100,17 +100,17 @@ def draw_row(gain):
 plots.explore(
     draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1, formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
     caption="Root mean square of signal and gradient in a row of ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
-    "the gradient reaches layer 0 last. At every gain the two lines are mirror images.",
+    "the gradient reaches layer 0 last. At every gain the two lines are mirror images of each other.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
 ## The idea: one factor, ninety-six times
 
-Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ makes $8\cdot10^{16}$ of a whisper.
+Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
 At that gain float16, whose largest number is 65,504, overflows at layer 28. For comparison, bfloat16 would overflow at layer 219, because it has float32's range, with fewer digits.
 
-Three repairs are known: draw the initial weights with care, let the signal skip layers, or normalize it on the way. Each is said to solve the problem,
+Three repairs are known: careful initialization, skips around layers, and normalization of the signal on its way. Each is said to solve the problem,
 and nearly every large model uses all three.
 
 ### How to read this book
@@ -131,7 +131,7 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**, one of four: the number meets the card's criterion, the number misses it (as here), our runs cannot tell, or our runs cannot answer such a question. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
+Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
 holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
 does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
@@ -148,7 +148,7 @@ $$\begin{aligned}
 The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
 grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is the gradient that comes down times the signal that
 comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size scales as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same everywhere: all starve alike. Here are both passes by hand:
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$. It is the same in every layer, so all layers starve alike. Here are both passes by hand:
 """
 
 
@@ -183,7 +183,7 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell compares both functions with autograd. Now take ninety-six matrices, each a rotation times $g$, which multiplies every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few draws with very large results dominate that
+The folded cell compares both functions with autograd. Now take ninety-six matrices. Each is a rotation times $g$, so it multiplies every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few draws with very large results dominate that
 average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row $\|x\|$ ends at about $e^{-L/(2d)}$ times $g^L$ of its first value: a factor of about one half for $L = 96$ and $d = 64$.
 """
 
@@ -194,8 +194,8 @@ torch.manual_seed(seed)
 exact(down[0] / down[-1]).claim(
     "00-gradients-grow-with-the-signal",
     "> 1",
-    "If the signal grows on its way up, the gradient grows on its way down, too.",
-    found="The row that multiplies a signal by {signal:,.0f} on its way up multiplies a gradient by {mean:,.0f} on its way down.",
+    "If the signal grows on its way up, the gradient also grows on its way down.",
+    found="A row of 96 rotations with gain 1.1 multiplies a signal by {signal:,.0f} on its way up and a gradient by {mean:,.0f} on its way down.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="if activations grow forward, gradients shrink backward",
     beside={"signal": up[-1] / up[0]},
@@ -204,29 +204,29 @@ exact(starved[0] / starved[-1]).claim(
     "00-vanishing-spares-no-layer",
     "in [0.999, 1.001]",
     "If signals shrink, the weights of all layers get gradients of the same small size.",
-    found="At gain 0.9 the gradient of the first matrix is {mean:.3f} times that of the last.",
+    found="With a gain of 0.9 per layer, the gradient of the first of 96 matrices is {mean:.3f} times that of the last.",
     source="against Exploring the Transformer, part 14: residual networks and normalization",
     published="early layers receive almost no updates, layers near the output are updated well",
 )
 
 # %% [markdown]
 r"""
-So vanishing and exploding are one disease with two signs. For some layers to starve while others learn, signal and gradient must
+So vanishing and exploding have the same cause, with two signs. For some layers to starve while others learn, signal and gradient must
 stop being mirror images. Saturation, biases or a norm can cause that, and exercise 4 shows how a norm does. The gain is not the *spectral norm*, the largest factor by which $W$
 stretches any vector. A large random matrix of gain 1 stretches its most favoured vector nearly twofold, and a typical
 vector not at all, so the spectral norm is a loose bound: appendix A has [four rows of the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
-From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix takes in the pixels, forty-eight of width 64 follow, and a last one computes ten logits. The initialization follows He's rule. We compare five architectures, whose terms the next three sections explain:
+From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix reads the pixels, forty-eight matrices of width 64 follow, and a last matrix computes ten logits. The initialization follows He's rule. We compare five architectures, whose terms the next three sections explain:
 
 - *neither*: plain layers.
-- *norms*: BatchNorm after each of the forty-eight.
+- *norms*: BatchNorm after each of the forty-eight matrices.
 - *skips*: 24 steps, each with a branch of two matrices.
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
-- *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second one, and there is a last one before the logits.
+- *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and there is a last one before the logits.
 
-We follow the five on paper, then by three numbers before the first step, and then through training.
+We follow the five architectures on paper, then by three numbers before the first step, and then through training.
 
 ### First repair: draw the weights with care
 
@@ -247,15 +247,15 @@ exact(energy["he"]).claim(
     "00-he-keeps-the-size",
     "in [0.999, 1.001]",
     "With He's rule as implemented in labkit, a ReLU layer keeps the signal's size.",
-    found="A ReLU layer keeps {mean:.3f} of the mean square with He's rule, {xavier:.3f} with Xavier's and {torch:.3f} with PyTorch's.",
+    found="A ReLU layer keeps {mean:.3f} of the signal's mean square with He's rule, {xavier:.3f} with Xavier's rule and {torch:.3f} with PyTorch's rule.",
     source="He et al. 2015, arXiv 1502.01852, section 2.2",
     beside={"xavier": energy["xavier"], "torch": energy["torch"]},
 )
 
 # %% [markdown]
 r"""
-What does He's rule *not* repair? It is a promise about one moment, before the first step, and about size
-alone. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
+What does He's rule *not* repair? It is a promise about one moment, before the first step, and only about
+size. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
 vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
@@ -263,29 +263,29 @@ vanished, and nearly everything is lost.
 A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
-He et al. had seen 56 plain layers fit their own *training* data worse than 20. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) shows it again, with highways and other shortcuts.
+He et al. had seen 56 plain layers fit their own *training* data worse than 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
-Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it, one part stream and two parts branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
+Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
 between them halves it, so a branch outputs twice the variance of its input. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
-small. Divide each by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
+small. Divide each branch by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
 GPT-2 starts this way ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
-*By hand.* Twelve steps; each branch is unrelated to the stream and half as large in RMS. How large is the stream at the end?
+*By hand.* A stream of RMS 1 passes twelve steps. Each branch is unrelated to the stream and has half its RMS. How large is the stream at the end?
 
 <details><summary>Answer</summary>
 
-Each step multiplies the variance by $1 + \frac14$. After twelve it is $1.25^{12} \approx 14.6$, and the RMS 3.8.
+Each step multiplies the variance by $1 + \frac14$. After twelve steps the variance is $1.25^{12} \approx 14.6$, and the RMS is 3.8.
 
 </details>
 
-The place of each operation matters as well. A factor $\lambda$ on the shortcut multiplies the direct path by $\lambda^S$, our row of people once more. A
+The place of each operation matters as well. A factor $\lambda$ on the shortcut multiplies the direct path by $\lambda^S$, as in our row of people. A
 ReLU on the shortcut, as in the first **ResNet**, also acts once per step. [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
 it into the branch: **ResNet v2**.
 
 ### Third repair: normalize
 
-A norm measures a size and divides by it: *BatchNorm* that of a channel over the batch, *LayerNorm* that of an example over
+A norm measures a size and divides by it. *BatchNorm* measures the size of a channel over the batch, *LayerNorm* that of an example over
 its channels (chapter 01). Whatever gain the weights have, the result has size one, at every step of training. In $N(Wx)$ the
 scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that code adds to the variance before it divides,
 
@@ -311,8 +311,8 @@ def loss_and_gradient(scale):
 exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance=1e-12).claim(
     "00-norm-hides-the-scale",
     "< 1e-12",
-    "If a norm follows, a weight three times as large gives the same loss and a third of the gradient.",
-    found="With weights three times as large, the loss and three times the gradient differ from the original values by at most {mean:.1e}.",
+    "If a layer is followed by a norm, weights three times as large give the same loss and a third of the gradient.",
+    found="With weights three times as large before a norm, the loss and three times the gradient differ from the original loss and gradient by at most {mean:.1e}.",
     source="scale invariance, e.g. Ba et al. 2016, arXiv 1607.06450, section 5.1",
 )
 
@@ -355,7 +355,7 @@ assert check.block(solved_step, "resnet-v2").ok
 
 # %% [markdown]
 r"""
-The steps of the models below, as implemented in `labkit`:
+These are the steps of the models below, as implemented in `labkit`:
 """
 
 # %%
@@ -371,8 +371,8 @@ wirings = {
 exact(sum(not check.block(step, name).ok for name, step in wirings.items())).claim(
     "00-designs-meet-their-equations",
     "<= 0",
-    "The steps that labkit trains implement the papers' equations.",
-    found="Of {n_designs:.0f} steps that we typed from the papers' equations, {mean:.0f} differ from labkit's.",
+    "The residual steps in labkit implement the papers' equations.",
+    found="Of {n_designs:.0f} residual steps that we typed from the papers' equations, {mean:.0f} differ from the steps in labkit.",
     source="He et al. 2016a and 2016b, arXiv 1512.03385 and 1603.05027; Srivastava et al. 2015, 1505.00387",
     beside={"n_designs": len(wirings)},
 )
@@ -411,7 +411,7 @@ For each question, give a range in which you expect the answer to lie. Write it 
 
 ### Three numbers before the first step
 
-One batch of digits, no training yet. How much does a matrix change the size of the signal? How alike do different images come out? And how large is the gradient of the first matrix compared with that of the last?
+We send one batch of digits through the networks, before any training. By what factor does a matrix change the size of the signal? How similar are the outputs of different images? And how large is the gradient of the first matrix compared with that of the last?
 """
 
 
@@ -449,12 +449,12 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be within two powers of ten of 1. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
 Before we train, we look more closely at the merging.
 
 ### Ninety-six ReLU layers
 
-Make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. Take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
+We make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. We take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
 """
 
 
@@ -479,8 +479,8 @@ plots.panels(
         "cosine of two images": {"any rule": cosines},
     },
     xlabel="layer", log=["RMS of the signal"], limits={"cosine of two images": (0, 1.05)},
-    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each rule gives the straight line that the table of rules predicts. "
-    "Below, a rule is only a factor, so it changes no angle: under all three rules different images end up as one.",
+    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each initialization rule gives the straight line that the table of rules predicts. "
+    "Below, the three rules share a line, because they differ only in a factor, which changes no angle. After 96 layers different images point in nearly the same direction.",
     provenance=lab.provenance(),
 ).named("rectified-rows")  # fmt: skip
 
@@ -496,8 +496,8 @@ computed([of[96] for of in cosines]).claim(
 
 # %% [markdown]
 r"""
-So initialization alone does not solve the problem: the size is kept, but the network sees one image. Its gradient suffers as well. If the input moves a little, the gradient becomes a different
-one, as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same
+So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient changes completely,
+as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
@@ -562,7 +562,7 @@ plots.curves(
     logx=True,
     ylim=(0, 1.02),
     reference={"guessing": 0.1},
-    caption="Test accuracy against depth for five designs, five seeds each, at tuned learning rates. With four layers and with sixteen every design learns. With forty-eight the design decides. "
+    caption="Test accuracy against depth for five designs, five seeds each, at tuned learning rates. With four layers and with sixteen every design learns. With forty-eight layers the result depends on the design. "
     "A run that diverged has the accuracy of guessing.",
     provenance=lab.provenance(*final.values()),
 ).named("forty-eight-layers")
@@ -603,7 +603,7 @@ price.tuned(lack_rates("norms", "norms and skips")).claim(
     "00-norms-and-skips-together",
     "> 0.5",
     "In a deep network with BatchNorm, removing the skips raises the test loss by more than 0.5 nats.",
-    found=f"At {high} layers the test loss of BatchNorm alone is {{mean:.2f}} nats higher than that of norms and skips.",
+    found=f"With {high} layers the test loss of a network with BatchNorm and no skips is {{mean:.2f}} nats higher than that of a network with norms and skips.",
     source="this book; for networks on CIFAR-10, He et al. 2016a, arXiv 1512.03385",
 )
 skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
@@ -611,7 +611,7 @@ skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
     "00-skips-read-more-than-batch-norm",
     "> 0",
     "At 48 layers, each at its own rate, skips alone read more digits right than BatchNorm alone.",
-    found=f"At {high} layers skips alone classify {{skips:.0%}} of the test digits correctly, and BatchNorm alone classifies {{norms:.0%}}: a difference of {{mean:.2f}}.",
+    found=f"With {high} layers a network with skips and no norms classifies {{skips:.0%}} of the test digits correctly, and a network with BatchNorm and no skips classifies {{norms:.0%}}: a difference of {{mean:.2f}}.",
     source="this book",
     beside={"skips": skips, "norms": norms},
 )
@@ -639,22 +639,22 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
     "> 0",
     "At 48 layers the loss of skips alone ends above guessing at every rate.",
-    found="On average, a seed's lowest test loss at any learning rate is 10 to the {mean:.1f} times that of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
+    found="With skips and no norms, the lowest test loss at any learning rate is on average 10 to the power {mean:.1f} times that of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
     source="this book: variances add",
     beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
 
 # %% [markdown]
 r"""
-**BatchNorm alone is not enough** here, although it keeps the size at every layer. After 400 steps even *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they are a bad
-place to start. At every learning rate of the common grid the first updates throw off the network with its huge logits. At learning rates a thousand times lower still, and below, it learns to classify some of the digits correctly: more than
-with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a wrong one costs
+**BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they are a bad
+place to start. At every learning rate of the common grid the first updates throw off the network with its huge logits. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
+with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
 hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. Norms and skips
 together lose nothing with depth. But what about the other line at the top, small branches, which has no norm?
 
 ### What is wrong with BatchNorm alone
 
-Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with units $y'$ independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
+Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, in which the units $y'$ are independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
 deviation. A rectified normal variable has second moment $\frac12$, but
 variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the gradient's energy by
 $n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and ReLU lets half of it through:
@@ -681,7 +681,7 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
     "00-batch-norm-makes-gradients-explode",
     "in [1.16, 1.26]",
     "In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory predicts.",
-    found="In a plain stack a gradient grows by a factor of {mean:.3f} per layer with BatchNorm and of {layer:.3f} with LayerNorm.",
+    found="In a stack without skips a gradient grows by a factor of {mean:.3f} per layer with BatchNorm and by a factor of {layer:.3f} with LayerNorm.",
     source="Yang et al. 2019, arXiv 1902.08129; the factor 1.21 as derived above",
     published="exponential growth that no initial variance removes",
     beside={"layer": fmean(per_layer(growth_below("layer", s)) for s in five)},
@@ -692,8 +692,8 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 r"""
 This stack is four times as wide as our network. The interval leaves out the derived factor: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
 
-With the norm, the two lines of the first figure are no longer mirror images: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the table of three numbers has their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair the gradients and nothing else, which we did not try. LayerNorm has no such growth. It takes its mean over units. The entries of $W$ have mean 0, so over the units of one image there is little to
+With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
+ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth. It takes its mean over units. The entries of $W$ have mean 0, so over the units of one image there is little to
 subtract, whereas images that point in similar directions give a unit a large mean over the batch. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that ReLU removes, and the factor is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
@@ -707,7 +707,7 @@ price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
     "< 0.1",
     "The test loss of a deep residual network with small branches and no norms exceeds that of one with norms by less than 0.1 nats.",
-    found=f"At {high} layers the test loss of skips with small branches and no norm is {{mean:.3f}} nats higher than that of norms and skips.",
+    found=f"With {high} layers the test loss of a residual network with small branches and no norms is {{mean:.3f}} nats higher than that of a residual network with norms.",
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
 )
@@ -739,8 +739,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption=f"Test loss against learning rate for two designs with {high} layers, five seeds each. Losses above guessing and runs that diverged are drawn as guessing. Each design has its own range of learning rates. "
-    "The range with norms is at far higher learning rates, and it is wider.",
+    caption=f"Test loss against learning rate for two designs with {high} layers, five seeds each. Losses above guessing and runs that diverged are drawn as guessing. The range of learning rates that work "
+    "is wider with norms, and it is at far higher learning rates.",
     provenance=lab.provenance(spans),
 ).named("small-steps")
 
@@ -762,8 +762,8 @@ def count_trained(name, depth=high, cut=1.0):
     "00-norms-widen-the-range-of-rates",
     "> 0",
     "Norms widen the range of learning rates at which a deep network trains.",
-    found=f"Averaged over {len(wide)} learning rates, test losses without norms are {{mean:.2f}} nats higher. Of {{runs}} runs, {{bare}} without norms reach a loss below one nat, and with norms "
-    "{normed} do.",
+    found=f"Averaged over {len(wide)} learning rates, the test loss is {{mean:.2f}} nats higher without norms than with them. Of {{runs}} runs each, {{bare}} runs without norms and {{normed}} runs with norms "
+    "reach a loss below one nat.",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604",
     beside={
         "runs": len(wide) * len(five),
@@ -776,7 +776,7 @@ def count_trained(name, depth=high, cut=1.0):
 # %%
 plots.table(
     [
-        {"layers": depth, f"of {len(wide) * len(five)} runs end below": f"{cut} nats"}
+        {"layers": depth, f"of {len(wide) * len(five)} runs, test loss below": f"{cut} nats"}
         | {name: count_trained(name, depth, cut) for name in rivals}
         for depth in sizes.heights[1:]
         for cut in (0.3, 1.0, 2.0)
@@ -785,9 +785,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that with norms, without reaching it. But the network lacks
+That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that of the best network with norms, without reaching it. But the network without norms lacks
 *room*. Its range of learning rates is far lower and somewhat narrower, and it ends in a cliff: at the next learning rate above the best, every run diverges. A norm buys tolerance for a learning rate that
-nobody has tuned. The lower ends of both ranges depend on patience: more steps would move both.
+nobody has tuned. The lower ends of both ranges depend on the length of the training: more steps would move both.
 
 ### Test: add covariate shift back
 
@@ -795,7 +795,7 @@ Why does a norm tolerate larger learning rates? BatchNorm was introduced with an
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
 as one should, by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, where $s$ and $m$ are noise around two
 centres, and new centres are drawn for each channel at each step. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
-shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well, with He's rule and seven learning rates. Speed is the training loss averaged over the whole run. We tune each network's learning rate with one seed and evaluate with five others.
+shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well, with He's rule and seven learning rates. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training. We tune each network's learning rate with one seed and evaluate with five others.
 """
 
 # %%
@@ -846,8 +846,8 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Mean training loss against learning rate for eight plain layers without norms, with BatchNorm and with shaken BatchNorm, five seeds each. Lower is faster. "
-    "The distance between the two lines of BatchNorm is the price of the noise. A run that diverged is drawn as guessing.",
+    caption="Mean training loss against learning rate for eight plain layers without norms, with BatchNorm and with shaken BatchNorm, five seeds each. A lower loss means faster training. "
+    "The distance between the two lines of BatchNorm is the cost of the noise. A run that diverged is drawn as guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
 
@@ -862,7 +862,7 @@ lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])
     "00-shaken-at-its-own-rate",
     "> 0",
     "Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
-    found="With tuned learning rates, the mean training loss without norms minus that of the shaken network is {mean:+.3f} nats.",
+    found="With tuned learning rates, the mean training loss of the network without norms minus that of the shaken network is {mean:+.3f} nats.",
     source=idea,
     beside={"second value": "at a high rate and at a low one", "last step": "the whole run"},
 )
@@ -882,29 +882,29 @@ plots.table(
     "00-shift-does-not-slow-training",
     "> 0.2",
     "At a high learning rate a network whose inputs are shaken trains faster than one without norms.",
-    found="At learning rate 0.1 the shaken network's mean training loss is {mean:.2f} nats lower than without norms, although its inputs move {times:.1f} times as far per step.",
+    found="At learning rate 0.1 the mean training loss of the shaken network is {mean:.2f} nats lower than that of the network without norms, although its inputs move {times:.1f} times as far per step.",
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
 (measure_speed(bare, slow) - measure_speed(shaken, slow)).claim(
     "00-shift-does-not-slow-training-at-low-rates",
     "> 0",
-    "At a low learning rate, too, the shaken network trains faster than the one without norms.",
-    found="At learning rate 0.01 the mean training loss without norms minus that of the shaken network is {mean:+.2f} nats.",
+    "At a low learning rate, too, a network whose inputs are shaken trains faster than one without norms.",
+    found="At learning rate 0.01 the mean training loss of the network without norms minus that of the shaken network is {mean:+.2f} nats.",
     source=idea,
 )
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. Plain BatchNorm is faster than
-both. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that choice is post hoc. By the table's means the noise costs about as much as the norm had gained. But the noise itself has a cost, so this does not prove that BatchNorm helps by keeping inputs still.
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. With plain BatchNorm training is faster than with
+either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that choice is post hoc. By the table's means the noise costs about as much as the norm had gained. But the noise itself has a cost, so this does not prove that BatchNorm helps by keeping inputs still.
 
-The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network is the slowest of the three. At the high one the network without norms is in trouble, and a
-violent shift at every step does not bring that trouble back. Whatever BatchNorm does *there*, it does without keeping distributions still. So shifting *inputs* alone do not cause the trouble at high learning
+The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble, and a
+violent shift at every step does not bring that trouble back. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still. So shifting *inputs* alone do not cause the trouble at high learning
 rates. At the low learning rate there is no trouble to explain, and the noise only costs speed.
 
 Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that it changes no less with
-BatchNorm, in other networks and by another measure. In these eight layers, and by our measure, it changes less:
+BatchNorm than without, in other networks and by a different measure. In these eight layers, and by our measure, it changes less:
 """
 
 # %%
@@ -917,7 +917,7 @@ moved = {
     "00-norms-do-not-calm-the-gradient-from-below",
     "> 0",
     "With BatchNorm, an update of the layers below changes a layer's gradient no less than without norms.",
-    found="At learning rate 0.01 a step of the layers below changes a gradient by {batch:.0%} of its length with BatchNorm and by {bare:.0%} without norms.",
+    found="At learning rate 0.01 an update of the layers below changes a layer's gradient by {batch:.0%} of its length with BatchNorm and by {bare:.0%} without norms.",
     source="Santurkar et al. 2018, arXiv 1805.11604, section 2.2",
     published="no smaller, often larger, with BatchNorm",
     beside={"batch": moved["BatchNorm"], "bare": moved["no norm"]},
@@ -932,9 +932,9 @@ moved = {
 r"""
 ### Smoothness of the loss landscape
 
-The explanation of Santurkar et al.: norms make the *landscape* smoother. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points elsewhere? All three networks
-were trained at learning rate 0.01, at which all three train. The noise is held fixed during such a walk. A walk of $\eta$ moves the weights by $\eta$ times the gradient. A training step begins as a walk of 0.01, and momentum, which
-adds up about ten gradients, makes it up to 0.1 long.
+Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? All three networks
+were trained at learning rate 0.01, at which all three learn. The noise is held fixed during such a walk. A walk of $\eta$ moves the weights by $\eta$ times the gradient. The gradient part of a training step is a walk of 0.01, and momentum, which
+adds up about ten gradients, makes the step up to 0.1 long.
 """
 
 
@@ -954,8 +954,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="Relative change of the gradient after a walk of η times the gradient, averaged over three moments of the training, five seeds. With BatchNorm the gradient stays nearly the same "
-    "over many times the distance, with the added noise or without.",
+    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three moments of the training, five seeds. With BatchNorm the gradient stays nearly the same "
+    "over many times the distance, with the added noise or without it.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -968,7 +968,7 @@ further.claim(
     "00-gradients-predict-further",
     "> 0.1",
     "Along a training step the gradient changes less with BatchNorm than without norms.",
-    found="After a walk of η = 0.1 the gradient has changed {times:.1f} times as much without norms as with BatchNorm (ten to the {mean:.2f}).",
+    found="After the weights move by 0.1 times the gradient, the gradient has changed {times:.1f} times as much without norms as with BatchNorm (10 to the power {mean:.2f}).",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
     beside={"times": 10**further.mean},
 )
@@ -1019,11 +1019,11 @@ r"""
 
 Before you blame data or optimizer, take the three numbers of `check_up`. They cost one batch.
 
-*Diagnose.* For three networks of 48 layers you measure a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. What is each, and what would you change?
+*Diagnose.* For three networks of 48 layers you measure a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. Which architecture and initialization does each have, and what would you change?
 
 <details><summary>Answer</summary>
 
-A is BatchNorm without skips: add skips. B is Xavier's rule with ReLU, without skips: He's rule repairs the size, and skips with BatchNorm or with small branches repair the cosine. C has skips whose branches are as large as the stream,
+A has BatchNorm without skips: add skips. B has Xavier's rule with ReLU, without skips: He's rule repairs the size, and skips with BatchNorm or with small branches repair the cosine. C has skips whose branches are as large as the stream,
 so that each step of two matrices doubles the variance: divide the branches by $\sqrt S$, or normalize them.
 
 </details>
@@ -1053,7 +1053,7 @@ r"""
 </details>
 <details><summary>Solution</summary>
 
-(a) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$, close to $\sqrt e$; undivided it would be $2^{24}$. (b)
+(a) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$, close to $\sqrt e$; without the factor the RMS would be $2^{24}$. (b)
 $2^{1/96} \approx 1.00725$: $0.725$ per cent per layer.
 
 </details>
@@ -1122,7 +1122,7 @@ Signal and gradient are at right angles there, and their sizes are free to part.
 </details>
 
 **5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips?
-Half of it? Then run it, at the learning rates chosen above. What result would make you change the sentence "BatchNorm alone is not enough"?
+Will it close half of the gap? Then run it, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
 """
 
 # %% tags=["exercise"]
@@ -1139,14 +1139,14 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-In the table of three numbers, in the row *norms*, the first of the forty-eight matrices has a far larger gradient than the last, and one learning rate must serve both. Remember how a norm changes the gradient of weights that have grown.
+In the row *norms* of the table of three numbers, the first of the forty-eight matrices has a far larger gradient than the last, and one learning rate must serve both. Remember how a norm changes the gradient of weights that have grown.
 
 </details>
 
 ## What you now know
 
-- **What is the disease?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
-- **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost become one. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
+- **Why do deep networks fail to train?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
+- **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost become one vector. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
   they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
@@ -1157,7 +1157,7 @@ In the table of three numbers, in the row *norms*, the first of the forty-eight 
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
 - **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$, and a norm after each matrix or at the start of each branch.
-- **Use.** Use skips always, with small branches or with norms. Use norms where the learning rate should have room.
+- **Use.** Use skips always, with small branches or with norms. Use norms where you want a wide range of learning rates to work.
 - **Cost.** The stream grows, and each norm costs one more pass over the activations.
 
 | you see | cause | try |
