@@ -1,4 +1,4 @@
-"""Make `python -m labkit` the command, which is installed beside the package, not in it."""
+"""Run the command `labkit` as `python -m labkit`; the command is installed outside the package."""
 
 import sys
 from importlib.metadata import entry_points

@@ -1,6 +1,6 @@
-"""Values that sublayers of one forward pass share besides the stream: positions, padding, memory.
+"""Values other than the stream that the sublayers of one forward pass share: positions, masks.
 
-A `Context` is made anew for every forward pass, so nothing of one pass reaches the next.
+A new `Context` is made for every forward pass, so nothing of one pass reaches the next.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from labkit.norms import InstanceNorm
 
 @dataclass
 class Context:
-    """Values that blocks pass on; `scores`, `total` and `entry` change on the way."""
+    """Values that blocks pass on; blocks change `scores`, `total` and `entry`."""
 
     angles: Float[Tensor, "time pairs"] | None = None  # rotary positions; None: none
     padding: Bool[Tensor, "batch time"] | None = None  # True where a token is real; None: all are
@@ -32,7 +32,7 @@ class Context:
 
 
 def apply_norm(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
-    """Apply a norm; one whose statistics run over tokens is told which of them are padding."""
+    """Apply a norm; pass the padding mask to a norm whose statistics run over tokens."""
     made = None if context is None else context.ready.get(norm)
     if made is not None and (result := made(x)) is not None:
         return result

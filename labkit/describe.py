@@ -119,7 +119,7 @@ def _format_equations(found: Recipe, config: ModelConfig, model: nn.Module) -> s
 
 
 def _list_constants(model: nn.Module) -> list[str]:
-    """List what the other letters of the equations are in each stack, first sublayer first."""
+    """List the values of the constants in the equations of each stack, first sublayer first."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for step in (module for module in model.modules() if isinstance(module, Step)):
         for letter, name in step.symbols.items():
@@ -158,7 +158,7 @@ _STARTS = {
 
 
 def list_extras(found: Recipe) -> str:
-    """Return the settings of a recipe besides its two steps, one per line."""
+    """Return the settings of a recipe other than its two steps, one per line."""
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
         (found.embedding_scale, "a learned factor on the embedding"),

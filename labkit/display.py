@@ -1,6 +1,6 @@
-"""Publish what a cell shows: claims, figures, costs; the build reads it from the output.
+"""Publish the outputs of a cell (claims, figures, costs), which the build reads again.
 
-(Which runs a chapter asked for, and what it used, the build reads from .labkit/asked.)
+(The build reads the runs and the code that a chapter used from .labkit/asked.)
 
 An output is a bundle of MIME types, as Jupyter has it. Its metadata holds {"labkit": {"kind": …}}
 and the facts of that kind; the build reads these and never the pixels or the text.
@@ -25,7 +25,7 @@ EXERCISE = "application/vnd.labkit.exercise+json"
 
 
 def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
-    """Show one output in a notebook; outside of one print its text."""
+    """Show one output in a notebook; outside a notebook, print its text."""
     if not in_notebook():
         print(bundle["text/plain"])
         return
@@ -38,7 +38,7 @@ def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
 
 
 def in_notebook() -> bool:
-    """Check whether IPython runs this code; labkit does without it elsewhere."""
+    """Check whether IPython runs this code; without IPython labkit prints text."""
     try:
         from IPython.core.getipython import get_ipython
     except ImportError:

@@ -1,11 +1,11 @@
-"""Number formats: what each can hold, rounding to it, and how much noise rounding is.
+"""Number formats: their ranges, rounding to them, and the noise of rounding.
 
     round_to_format     the nearest number of a format, ties to even
     scale_to_format     x → s · round(x / s),  s = max |x| / largest: one scale for a tensor
     emulate_nvfp4       the same for e2m1, with a scale for each block of 16 that is itself e4m3
     signal to noise     10 log₁₀(Σ exact² / Σ (rounded − exact)²), in decibels
 
-Everything is emulated: results come back in float32, as numbers that the format has. Sources:
+Everything is emulated: results are float32 numbers that the format can represent. Sources:
 Micikevicius et al. 2022, arXiv 2209.05433 (e4m3, e5m2); NVIDIA 2025, arXiv 2509.25149 (NVFP4).
 """
 
@@ -31,7 +31,7 @@ BLOCK = 16  # values that share a scale in NVFP4
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point format: significant bits p, exponents of its normal numbers, its end."""
+    """A floating-point format: its precision p in bits, its exponents and its largest number."""
 
     bits: int  # all of them
     significant: int  # p, the implicit one included
@@ -46,7 +46,7 @@ class Format:
 
     @property
     def smallest(self) -> float:
-        """Smallest positive number, a subnormal one; half of it and less is rounded to 0."""
+        """Smallest positive number, a subnormal one; values up to half of it are rounded to 0."""
         return 2.0 ** (self.lowest - self.significant + 1)
 
 
@@ -64,7 +64,7 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
     """Round each value to the nearest number of a format, ties to even; the result is float32.
 
     Beyond the largest number float16, bfloat16 and e5m2 have infinity. e4m3 and e2m1 have none:
-    they saturate, as hardware does. What is wider than float32 is rounded to that first.
+    they saturate, as hardware does. Wider inputs are first rounded to float32.
 
     Raises:
         ValueError: the format is none of FORMATS.
@@ -113,7 +113,7 @@ def emulate_nvfp4(x: Float[Tensor, "*leading width"]) -> Float[Tensor, "*leading
 
 
 def sum_in_format(x: Float[Tensor, "*leading width"], name: str) -> Float[Tensor, "*leading"]:
-    """Add up the last axis one value after another, and round after every sum.
+    """Add up the last axis value by value, rounding after every addition.
 
     Raises:
         ValueError: the format is none of FORMATS.
@@ -149,6 +149,6 @@ def _find_format(name: str) -> Format:
 
 
 def _divide_or_one(largest: Tensor, limit: float) -> Tensor:
-    """Return largest / limit, or 1 where all is 0 and no scale is needed."""
+    """Return largest / limit, or 1 if all values are 0 and no scale is needed."""
     scale = largest / limit
     return torch.where(scale > 0, scale, torch.ones_like(scale))

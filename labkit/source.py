@@ -10,7 +10,7 @@ shown: set[str] = set()  # the modules whose text was displayed
 
 
 def show(*things: Any) -> "Code":
-    """Display the source of functions or classes, as it stands in labkit now."""
+    """Display the current source of functions or classes of labkit."""
     from IPython.display import Code  # only a notebook has it
 
     shown.update(thing.__module__ for thing in things)

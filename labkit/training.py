@@ -1,4 +1,4 @@
-"""Train a model and record what happened: one loop, for every chapter.
+"""Train a model and record the results: one loop for every chapter.
 
     loss = mean cross-entropy in nats per prediction (per token for text, per image for digits)
 
@@ -101,13 +101,13 @@ class Observer:
     name = "observer"
 
     def start(self, model: nn.Module) -> None:
-        """See the model before its first step."""
+        """Read the model before its first step."""
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """See the gradients of step `step` (from 0), before clipping and before the update."""
+        """Read the gradients of step `step` (from 0), before clipping and before the update."""
 
     def result(self, model: nn.Module) -> Any:
-        """See the trained model; return anything JSON can hold."""
+        """Read the trained model; return a result that JSON can represent."""
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Record:
 
 
 def name_weights(model: nn.Module) -> str:
-    """Name the coarsest dtype that parameters of one dimension have: gains and shifts."""
+    """Return the coarsest dtype among the one-dimensional parameters (gains and biases)."""
     dtypes = {p.dtype for p in model.parameters() if p.ndim < 2 and p.is_floating_point()}
     coarsest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
     return str(coarsest).removeprefix("torch.")
@@ -135,15 +135,15 @@ def name_weights(model: nn.Module) -> str:
 def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
     """Mean cross-entropy of the model's logits, in nats per prediction.
 
-    `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source) or
-    (tokens, None, padding). A target of −100 counts nowhere.
+    `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source) or (tokens,
+    None, padding). Targets of −100 are ignored.
     """
     logits = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def compute_objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the loss to record and the one to minimize: with an `auxiliary_loss`, if any."""
+    """Return two losses: the one to record, and the one to minimize (with any `auxiliary_loss`)."""
     loss = loss_of(model, inputs, targets)
     auxiliary = getattr(model, "auxiliary_loss", None)
     extra = None if auxiliary is None else auxiliary()
@@ -151,7 +151,7 @@ def compute_objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tupl
 
 
 def prepare_model(model: nn.Module, inputs: Inputs) -> None:
-    """Show a model the first batch before its first step, if it has `before_training`."""
+    """Pass the first batch to a model's `before_training`, if it has one, before its first step."""
     if (before_training := getattr(model, "before_training", None)) is not None:
         device = next(model.parameters()).device
         parts = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -159,7 +159,7 @@ def prepare_model(model: nn.Module, inputs: Inputs) -> None:
 
 
 def check_device(config: TrainConfig, model: nn.Module) -> None:
-    """Refuse arithmetic that the model's device does not have."""
+    """Refuse a precision that the model's device does not support."""
     device = next(model.parameters()).device
     if config.precision == "tf32" and (
         device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
@@ -192,15 +192,15 @@ def use_tf32(config: TrainConfig) -> Iterator[None]:
 
 
 def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
-    """Return the weight decay; none where `weight_decay_allowed` says no, as nGPT's spheres do."""
+    """Return the weight decay, or 0 if the model's `weight_decay_allowed` forbids it (nGPT)."""
     allowed = getattr(model, "weight_decay_allowed", None)
     return config.weight_decay if allowed is None or allowed() else 0.0
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer; weight decay, if any, acts on every parameter, or on matrices alone.
+    """Make the optimizer; weight decay acts on every parameter, or only on matrices.
 
-    Matrices are the parameters of two dimensions or more, the embedding's among them.
+    Matrices are the parameters of two or more dimensions, including the embedding.
     """
     decay = weight_decay_of(model, config)
     groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
@@ -220,25 +220,25 @@ class Steps(Protocol):
     config: TrainConfig  # of several models, one of theirs: they compute alike
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
-        """Bring the batch of each model, and the learning rate, to their places."""
+        """Set the batch and the learning rate of each model."""
 
     def compute_gradients(self) -> None:
-        """Compute losses and, where they are finite, gradients."""
+        """Compute the losses and, if they are finite, the gradients."""
 
     def note_losses(self) -> Sequence[int]:
-        """Note the losses of a step; say which models go on."""
+        """Record the losses of a step; return the indices of the models that continue."""
         ...
 
     def update_models(self) -> None:
-        """Clip and update the models that go on, and run their own `after_step`."""
+        """Clip and update the models that continue, and run their own `after_step`."""
 
     def list_losses(self) -> list[list[float]]:
-        """Return each model's losses; what follows one that is not finite means nothing."""
+        """Return each model's losses; entries after the first non-finite one are meaningless."""
         ...
 
 
 class Step(Steps):
-    """A step of one model."""
+    """A training step of one model."""
 
     def __init__(self, model: nn.Module, config: TrainConfig):
         self.models, self.config = [model], config
@@ -248,13 +248,13 @@ class Step(Steps):
         self.losses: list[float] = []
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
-        """Set the learning rate, and take the batch as it is."""
+        """Set the learning rate, and store the batch."""
         self.inputs, self.targets = batches[0]
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.lr_at(number)
 
     def compute_gradients(self) -> None:
-        """Compute the loss and, where it is finite, its gradients."""
+        """Compute the loss and, if it is finite, its gradients."""
         self.optimizer.zero_grad(set_to_none=True)
         with use_autocast(self.config, next(self.models[0].parameters()).device):
             loss, minimized = compute_objective(self.models[0], self.inputs, self.targets)
@@ -263,7 +263,7 @@ class Step(Steps):
             minimized.backward()
 
     def note_losses(self) -> Sequence[int]:
-        """Note the loss; the model goes on where it is finite."""
+        """Record the loss; the model continues if it is finite."""
         self.losses.append(self.loss)
         return (0,) if math.isfinite(self.loss) else ()
 
@@ -286,7 +286,7 @@ def take_steps(
     batches: Iterator[Sequence[Batch]],
     observers: Sequence[Sequence[Observer]],
 ) -> None:
-    """Take the steps; end early, before an update, where no model has a finite loss."""
+    """Take the steps; stop before an update if no model has a finite loss."""
     for number in numbers:
         step.place_batches(number, next(batches))
         with use_tf32(step.config):
@@ -314,11 +314,11 @@ def train(
     On CUDA its norms run as fused kernels (`labkit.fused`) while it trains, unless `kernels` is
     False; the record's provenance says which. Elsewhere they are the formulas.
 
-    A model may ask for more: `before_training(*inputs)` sees the first batch before the first
-    step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
-    `after_step()` runs after each step of the optimizer. The bar appears only when training
-    takes longer than three seconds. The config's precision ends up in the provenance: other
-    arithmetic, other last digits.
+    A model may have further methods: `before_training(*inputs)` sees the first batch before the
+    first step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
+    `after_step()` runs after each step of the optimizer. The bar appears only when training takes
+    longer than three seconds. The provenance records the config's precision, because results depend
+    on it.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
@@ -355,10 +355,10 @@ def train_models(
     origin: dict[str, Any],
     progress: bool = False,
 ) -> list[Record]:
-    """Train the models that one step moves, in place, each on its own batches; a record for each.
+    """Train several models in place with joint steps, each on its own batches; return the records.
 
-    `make` makes the step once the models have seen the first batches. Their time is shared out
-    among the records by their steps: it adds up to what all took together.
+    `make` makes the step once the models have seen the first batches. The records share the total
+    time in proportion to their steps.
     """
     steps = configs[0].steps
     origin = {"precision": configs[0].precision, **origin}
@@ -394,7 +394,7 @@ def train_models(
 
 
 def _finish_record(record: Record, losses: list[float]) -> int:
-    """Cut losses at the first that is not finite; give the steps that were taken, it included."""
+    """Cut the losses after the first non-finite one; return the number of steps, including it."""
     record.losses = list(takewhile(math.isfinite, losses))
     if len(record.losses) < record.steps:
         record.diverged_at = len(record.losses)
@@ -404,14 +404,14 @@ def _finish_record(record: Record, losses: list[float]) -> int:
 def _draw_batches(
     streams: Sequence[Iterable[Batch]], sizes: list[list[int]]
 ) -> Iterator[list[Batch]]:
-    """Draw a batch from every stream; note how many predictions each asks for."""
+    """Draw a batch from every stream; record the number of predictions in each."""
     for batches in zip(*map(_check_batches, streams), strict=True):
         sizes.append([targets.numel() for _, targets in batches])
         yield list(batches)
 
 
 def _check_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Refuse empty batches, and a stream that ends before the steps do."""
+    """Refuse empty batches, and a stream that ends before the last step."""
     step = -1
     for step, (inputs, targets) in enumerate(batches):
         given = inputs if isinstance(inputs, tuple) else (inputs,)

@@ -1,4 +1,4 @@
-"""Attention, and what stands inside it: norms of q, k, v and the heads, bounds of the logits."""
+"""Attention and its parts: norms of q, k, v and the head outputs, and bounds on the logits."""
 
 from labkit.attention.multihead import Attention
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms

@@ -1,4 +1,4 @@
-"""The derivative of one attention head by each of its four matrices, written out.
+"""The derivative of one attention head with respect to each of its four matrices, written out.
 
     S = A V W_O,  A = softmax(Q Kᵀ / sqrt(d_k)),  Q = N(X W_Q), K = N(X W_K), V = N(X W_V)
 
@@ -25,7 +25,7 @@ MATRICES = ("q", "k", "v", "out")
 
 
 def rms_jacobian(z: Float[Tensor, "row size"]) -> Float[Tensor, "entry entry"]:
-    """Return ∂N(Z)/∂Z: for each row a block sqrt(d) / |z| (I − z zᵀ / |z|²); no row may be zero."""
+    """Return ∂N(Z)/∂Z: a block sqrt(d) / |z| (I − z zᵀ / |z|²) per row; no row may be zero."""
     size = z.shape[-1]
     eye = torch.eye(size, dtype=z.dtype)
     blocks = [math.sqrt(size) / r.norm() * (eye - torch.outer(r, r) / (r @ r)) for r in z]
@@ -33,12 +33,12 @@ def rms_jacobian(z: Float[Tensor, "row size"]) -> Float[Tensor, "entry entry"]:
 
 
 def softmax_jacobian(a: Float[Tensor, "row key"]) -> Float[Tensor, "entry entry"]:
-    """Return ∂A/∂M of a softmax by rows, from its result: for each row diag(a) − a aᵀ."""
+    """Return ∂A/∂M of a row-wise softmax from its output A: the block diag(a) − a aᵀ per row."""
     return torch.block_diag(*[torch.diag(r) - torch.outer(r, r) for r in a])
 
 
 def transposition(rows: int, columns: int) -> Float[Tensor, "entry entry"]:
-    """Return the matrix T that turns the rows of Z, one after another, into the rows of Zᵀ."""
+    """Return the matrix T that maps the rows of Z, one after another, to the rows of Zᵀ."""
     order = torch.arange(rows * columns).view(rows, columns).T.flatten()
     return torch.eye(rows * columns)[order]
 
@@ -46,10 +46,10 @@ def transposition(rows: int, columns: int) -> Float[Tensor, "entry entry"]:
 def attention_jacobians(
     x: Float[Tensor, "token dim"], weights: Mapping[str, Tensor], *, qkv_norm: bool
 ) -> dict[str, Float[Tensor, "output entry"]]:
-    """Write out ∂S/∂W for W_Q, W_K, W_V of shape (d, d_k) and W_O of shape (d_k, d).
+    """Compute ∂S/∂W for W_Q, W_K, W_V of shape (d, d_k) and W_O of shape (d_k, d).
 
-    `weights` has them under the names of `MATRICES`. With `qkv_norm` this is Lemma A.2, without
-    it Lemma A.1, where `x` is what the norm before attention made.
+    `weights` has them under the names of `MATRICES`. With `qkv_norm` this is Lemma A.2, without it
+    Lemma A.1, where `x` is the output of the norm before attention.
     """
     w_q, w_k, w_v, w_o = (weights[name] for name in MATRICES)
     raw = {"q": x @ w_q, "k": x @ w_k, "v": x @ w_v}

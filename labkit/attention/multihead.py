@@ -3,9 +3,9 @@
     head_i = softmax(q_i k_jᵀ / sqrt(head_dim)) v_j,  j = the key-value head that i shares
     output = concat(head_1 … head_h) W_O
 
-What may stand between: norms of q, k, v and the heads (`labkit.attention.norms`); soft caps,
-running sums of logits and QK-Clip (`labkit.attention.logits`); and a learned gain for each head,
-head_i ← g_i · head_i, which starts at 1.
+Optional parts: norms of q, k, v and the heads (`labkit.attention.norms`); soft caps, running sums
+of logits and QK-Clip (`labkit.attention.logits`); and a learned gain for each head, head_i ← g_i ·
+head_i, which starts at 1.
 
 Sources: Vaswani et al. 2017 (attention), Ainslie et al. 2023, arXiv 2305.13245 (grouped key-value
 heads), Shleifer et al. 2021, arXiv 2110.09456 (head gain: NormFormer, as its paper has it; its
@@ -45,10 +45,10 @@ def fused_attention(
     causal: bool,
     scale: float | None,
 ) -> Float[Tensor, "batch heads query head_dim"]:
-    """Attend by torch's fused operation; `scale` None is 1/sqrt(head_dim).
+    """Attend with torch's fused operation; `scale` None is 1/sqrt(head_dim).
 
-    On the CPU narrow heads are filled up with zeros, which change no logit and no value; not
-    where `sdpa_kernel` asks for another operation, whose work somebody may count.
+    On the CPU narrow heads are padded with zeros, which change no logit and no value. They are not
+    padded under `sdpa_kernel`, where the work of an operation may be counted.
     """
     width = q.shape[-1]
     plain = torch.compiler.is_compiling() or not torch.backends.cuda.flash_sdp_enabled()
@@ -66,9 +66,8 @@ def fused_attention(
 class Attention(nn.Module):
     """Mix tokens: project to q, k, v; rotate q and k; attend; project back. No biases.
 
-    Self-attention masks what comes later (causal) and what `context.padding` calls no token;
-    cross-attention reads `context.memory`, is neither causal nor rotated. A query with nothing
-    to attend to gets 0.
+    Self-attention masks later tokens (if causal) and padding (`context.padding`). Cross-attention
+    reads `context.memory` and is neither causal nor rotated. A query without allowed keys gets 0.
     """
 
     head_gain: nn.Parameter | None
@@ -113,7 +112,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time dim"], context: Context | None = None
     ) -> Float[Tensor, "batch time dim"]:
-        """Attend over the whole sequence, over what came before when causal, or over a memory."""
+        """Attend over the whole sequence, over earlier tokens (causal), or over a memory."""
         context = Context() if context is None else context
         q, k, v = self.project(x, context)
         mixed = self._apply_norm("c", self.attend(q, k, v, context).transpose(1, 2))
@@ -122,7 +121,7 @@ class Attention(nn.Module):
         return self.out(mixed.flatten(-2))
 
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Make q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
+        """Return q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
         source = x
         if self.cross:
             if context.memory is None:
@@ -153,7 +152,7 @@ class Attention(nn.Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
         """Average the values by the softmax of the logits, to (batch, heads, time, head_dim).
 
-        torch's fused operation, unless somebody needs to see or to change the logits.
+        This is torch's fused operation, unless the logits are recorded or changed.
         """
         padding = context.memory_padding if self.cross else context.padding
         explicit = self.softcap is not None or self.chain is not None or self.clip
@@ -174,7 +173,7 @@ class Attention(nn.Module):
         return mixed.masked_fill(~some, 0)
 
     def _adjust_logits(self, logits: Tensor, allowed: Tensor, context: Context) -> Tensor:
-        """Record the logits, add those of earlier layers, cap the sum: whatever is asked."""
+        """Record the logits, add those of earlier layers, cap the sum: as the settings require."""
         if self.clip:
             self.largest_logit = largest_logits(logits, allowed, context.padding)
         if self.chain is not None:
@@ -193,7 +192,7 @@ class Attention(nn.Module):
     def clip_logits(self, threshold: float) -> Float[Tensor, " heads"]:
         """Shrink W_q and W_k (QK-Clip) until no logit of the last pass exceeds the threshold.
 
-        Call it after the optimizer's step. It returns each head's factor γ; 1: left alone.
+        Call it after the optimizer's step. It returns each head's factor γ (1: unchanged).
         """
         if not (math.isfinite(threshold) and threshold > 0):
             raise ValueError(f"clip_logits needs a positive threshold, got {threshold}")
@@ -211,7 +210,7 @@ class Attention(nn.Module):
         return gamma
 
     def _apply_norm(self, tensor: str, x: Tensor) -> Tensor:
-        """Apply the norm of q, k, v or c, if it has one, to (batch, time, heads, head_dim)."""
+        """Apply the norm of q, k, v or c, if there is one, to (batch, time, heads, head_dim)."""
         norm = getattr(self, f"norm_{tensor}")
         if norm is None or self.norms is None:
             return x

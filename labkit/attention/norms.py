@@ -30,7 +30,7 @@ _FLAGS = {"after-rope": ("after_rope", True), "no-gain": ("gain", False), "shift
 class AttentionNorms:
     """The tensors of attention that are normalized, and their norms; contradictions are refused.
 
-    Gotcha: after the rotation, a gain for each channel (or LayerNorm's mean) makes logits depend
+    Caution: after the rotation, a gain for each channel (or LayerNorm's mean) makes logits depend
     on absolute positions. Before it, or without gain, they depend on distances only.
     """
 
@@ -89,7 +89,7 @@ class AttentionNorms:
 
 @dataclass(frozen=True)
 class QKNorm:
-    """One published choice: its norms, their equation, and where it comes from."""
+    """One published choice: its norms, their equation, and its source."""
 
     norms: AttentionNorms
     equation: str
@@ -146,10 +146,10 @@ QK_NORMS: dict[str, QKNorm] = {
 
 
 def attention_norms(text: str | None, length: int | None = None) -> AttentionNorms | None:
-    """Read a text such as "qkv rms", "qk layer own" or "swin-v2"; None stays None.
+    """Parse a string such as "qkv rms", "qk layer own" or "swin-v2"; None stays None.
 
-    A published name comes first and further words change it: "olmo2 no-gain". `length` is the L
-    of a temperature per module when the text has none.
+    A published name comes first and further words change it: "olmo2 no-gain". `length` is the L of
+    a temperature per module if the string does not set it.
     """
     if text is None:
         return None
@@ -171,7 +171,7 @@ def attention_norms(text: str | None, length: int | None = None) -> AttentionNor
 
 
 def _read_word(word: str) -> tuple[str, Any]:
-    """Return which field of AttentionNorms a word sets, and to what."""
+    """Return the field of AttentionNorms that a word sets, and the value."""
     if word in _FLAGS:
         return _FLAGS[word]
     for field, known in (("share", SHARES), ("norm", NORMS)):

@@ -1,4 +1,4 @@
-"""Learned parts of attention besides its four matrices: gains of norms, temperatures."""
+"""Learned parts of attention other than its four matrices: gains of norms, temperatures."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class OwnGains(nn.Module):
     def forward(
         self, x: Float[Tensor, "*leading heads head_dim"]
     ) -> Float[Tensor, "*leading heads head_dim"]:
-        """Round once, at the end."""
+        """Normalize and apply the gains, with one rounding at the end."""
         wide = at_least_float32(x)
         return (self.norm(wide) * self.weight.to(wide.dtype)).to(x.dtype)
 
@@ -35,7 +35,7 @@ def make_attention_norm(
     head_dim: int,
     options: Mapping[str, float],
 ) -> nn.Module | None:
-    """Make the norm of q, k, v or c, where it has one.
+    """Make the norm of q, k, v or c; None if that tensor has none.
 
     It takes (…, heads, head_dim), or (…, heads · head_dim) when shared by width.
     """
@@ -52,7 +52,7 @@ def make_attention_norm(
 
 
 def make_temperature(norms: AttentionNorms | None, heads: int) -> nn.Parameter | None:
-    """Make what is learned in the place of 1/sqrt(head_dim): g (module), or one τ for each head."""
+    """Make the learned temperature that replaces 1/sqrt(head_dim): g (module), or τ per head."""
     if norms is None or norms.temperature is None:
         return None
     if norms.temperature == "head":
@@ -70,7 +70,7 @@ def apply_temperature(
     norms: AttentionNorms | None,
     temperature: Float[Tensor, " one_or_heads"] | None,
 ) -> Float[Tensor, "batch heads time head_dim"]:
-    """Multiply the queries by g, or by exp(min(τ_h, log 100)), where there is a temperature."""
+    """Multiply the queries by g, or by exp(min(τ_h, log 100)), if there is a temperature."""
     if norms is None or temperature is None:
         return q
     if norms.temperature == "head":

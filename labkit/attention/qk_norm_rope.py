@@ -37,7 +37,7 @@ def qk_norm_rope(
 ) -> tuple[
     Float[Tensor, "*batch time heads head_dim"], Float[Tensor, "*batch time kv_heads head_dim"]
 ]:
-    """Normalize and rotate queries and keys; one rounding, at the end.
+    """Normalize and rotate queries and keys, with one rounding at the end.
 
     A gain is (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or their (cos, sin); with 2·pairs < head_dim only the first 2·pairs channels turn.
@@ -74,7 +74,7 @@ def _one(
 
 
 def _turned(x: Tensor, turns: _Turns) -> Tensor:
-    """Turn the first 2·pairs channels of (…, time, heads, head_dim) by each position's angles."""
+    """Rotate the first 2·pairs channels of (…, time, heads, head_dim) by each position's angles."""
     cos, sin = (t[:, None, :].to(x.dtype) for t in turns)
     pairs = cos.shape[-1]
     first, second, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), dim=-1)
@@ -82,7 +82,7 @@ def _turned(x: Tensor, turns: _Turns) -> Tensor:
 
 
 def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
-    """Return cosines and sines in the precision of the angles, float32 at least."""
+    """Return cosines and sines in the precision of the angles, at least float32."""
     if isinstance(angles, Tensor):
         wide = at_least_float32(angles)
         angles = wide.cos(), wide.sin()

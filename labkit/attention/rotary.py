@@ -1,10 +1,10 @@
-"""Rotary positions: turn pairs of channels by angles that grow with the position.
+"""Rotary positions: rotate pairs of channels by angles that grow with the position.
 
     y_i       = x_i · cos(t θ_i) − x_{i+n} · sin(t θ_i)          n = head_dim/2, i < n
     y_{i+n}   = x_i · sin(t θ_i) + x_{i+n} · cos(t θ_i)          θ_i = base^(−2i/head_dim)
 
-A logit of two rotated vectors depends on their distance alone. Source: Su et al. 2021, arXiv
-2104.09864; the pairs are Llama's: halves, not neighbours.
+A logit of two rotated vectors depends on their positions only through the distance. Source: Su et
+al. 2021, arXiv 2104.09864; the pairs are Llama's: halves, not neighbours.
 """
 
 import torch
@@ -24,14 +24,14 @@ def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Ten
 def rotate(
     x: Float[Tensor, "batch heads time head_dim"], angles: Float[Tensor, "time pairs"]
 ) -> Float[Tensor, "batch heads time head_dim"]:
-    """Turn channel i together with channel i + head_dim/2 by the position's angle."""
+    """Rotate channel i together with channel i + head_dim/2 by the position's angle."""
     return apply_rotations(x, *turns_of(angles, x.shape[1], x.dtype))
 
 
 def turns_of(
     angles: Float[Tensor, "time pairs"], heads: int, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "time channels"], Float[Tensor, "time channels"]]:
-    """Lay cosines and signed sines of all channels of all heads side by side: `apply_rotations`."""
+    """Return cosines and signed sines for all channels of all heads, for `apply_rotations`."""
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
     return torch.cat((cos, cos), -1).repeat(1, heads), torch.cat((-sin, sin), -1).repeat(1, heads)
 
@@ -41,7 +41,7 @@ def apply_rotations(
     cos: Float[Tensor, "time channels"],
     sin: Float[Tensor, "time channels"],
 ) -> Float[Tensor, "batch heads time head_dim"]:
-    """Rotate by what `turns_of` made: x · cos + (x with its halves swapped) · (−sin, sin).
+    """Rotate by the output of `turns_of`: x · cos + (x with its halves swapped) · (−sin, sin).
 
     A token's heads are one long row here. Halves of a head, one after another, are loops over a
     few numbers each and take more than twice as long at the book's sizes.
@@ -53,7 +53,7 @@ def apply_rotations(
 
 
 def rotate_in_context(x: Float[Tensor, "batch heads time head_dim"], context: Context) -> Tensor:
-    """Rotate by the pass's own angles; what they turn by is laid out once for all blocks."""
+    """Rotate by the context's angles; their cosines and sines are computed once for all blocks."""
     assert context.angles is not None
     key = x.shape[1], x.dtype
     if key not in context.rotations:

@@ -20,7 +20,7 @@ class SphereAttention(Attention):
         self.s_qk, self.unit = Scale(dim, 1.0, dim**-0.5), Unit()
 
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Make q, k, v; with q times head_dim, the logits' 1/sqrt(head_dim) becomes its inverse."""
+        """Return q, k, v; q is also multiplied by head_dim, so logits scale by sqrt(head_dim)."""
         q, k, v = super().project(x, context)
         # One scale for q and k, so that it enters each logit squared, as in the paper.
         scale = self.s_qk().view(self.heads, 1, self.head_dim)

@@ -1,4 +1,4 @@
-"""The transformer that every chapter trains: its description, its blocks, the whole."""
+"""The transformer that every chapter trains: its description, its blocks and the whole model."""
 
 from labkit.model.block import Block
 from labkit.model.config import ModelConfig

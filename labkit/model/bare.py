@@ -1,10 +1,10 @@
-"""Bare perceptrons: linear layers, norms that own no gain or shift, and rectifiers if asked for.
+"""Bare perceptrons: linear layers, norms without gain or shift, and optional ReLUs.
 
     x ← relu(N(x W + b))  in every hidden layer      logits = x W + b
 
-W (inputs, outputs) starts normal with variance 1 / inputs, b at 0. Without rectifiers the norm is
-all that is not linear. With `ghost` BatchNorm's statistics are those of a few rows of the batch:
-their noise, without smaller batches.
+W (inputs, outputs) starts normal with variance 1 / inputs, b at 0. Without ReLUs only the norm is
+nonlinear. With `ghost`, BatchNorm takes its statistics from a few rows of the batch: the noise of
+small batches, without smaller batches.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from labkit.system.unknown import explain_unknown
 
 
 class GhostBatchNorm(BatchNorm):
-    """BatchNorm that standardizes groups of neighbouring rows, each by itself, when training.
+    """BatchNorm that standardizes groups of neighbouring rows separately in training.
 
         y = weight · (x − mean) / sqrt(var + eps) + bias    mean, var over `size` rows (and space)
         running ← (1 − momentum) · running + momentum · average of the groups' statistics
 
-    Who are neighbours the batch's order says: shuffled anew, it makes new groups. In evaluation it
-    is BatchNorm. Source: Hoffer, Hubara and Soudry 2017, arXiv 1705.08741.
+    Neighbours are adjacent in the batch, so shuffling makes new groups. In evaluation it is
+    BatchNorm. Source: Hoffer, Hubara and Soudry 2017, arXiv 1705.08741.
 
     Raises:
         ValueError: `size` is below 2, or a batch in training is no multiple of it.
@@ -72,7 +72,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 
 @dataclass(frozen=True)
 class BareMLPConfig:
-    """A perceptron on flattened inputs; refuses nonsense when it is made."""
+    """A perceptron on flattened inputs; invalid settings are refused when it is made."""
 
     norm: str = "none"  # a key of NORMS
     ghost: int | None = None  # of norm="batch": so many rows share statistics; None: the batch

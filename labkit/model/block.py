@@ -1,4 +1,4 @@
-"""One block: attention, cross-attention and feed-forward, each placed as the recipe says."""
+"""One block: attention, cross-attention and feed-forward, with norms placed by the recipe."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from labkit.placements import Place, recipe
 
 
 class Block(nn.Module):
-    """Attention, cross-attention where there is a memory, feed-forward, as the recipe has them."""
+    """Attention, cross-attention (if there is a memory) and feed-forward, placed by the recipe."""
 
     def __init__(self, config: Description, block: int = 0, stack: str | None = None):
         super().__init__()

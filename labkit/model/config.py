@@ -1,4 +1,4 @@
-"""The description of a transformer that is checked when it is made, and makes the model."""
+"""Configuration of a transformer, checked when it is made; it builds the model."""
 
 from dataclasses import dataclass
 

@@ -1,14 +1,14 @@
-"""A recipe with one difference: what would go unnoticed if only the final loss were looked at?
+"""Models that differ from a recipe in one point that the final loss alone might not reveal.
 
     wrong axis          every matrix gets unit rows, `out` and `down` too: it should be columns
-    wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): nearly all of the way
+    wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): 1 − |α| of the way to b
     no outer norm       h ← h + |α| ⊙ (norm(f(h)) − h): along the chord, into the ball
     no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
-The first three are nGPT's. The last one is for any recipe, and so is a `bias` of the logits, given
-and never trained: what a model knows from it, no layer has to write. "no attention" draws the
-weights that the recipe draws and never trains those of attention; norms stay where they were. It is
-what attention is measured by. `constants` are DeepNorm's, where they are not the paper's.
+The first three are for nGPT, the last one for any recipe, and so is a `bias` of the logits, which
+is given and never trained: layers need not learn what it contains. "no attention" draws the
+recipe's weights and never trains those of attention; norms stay in place. It is the baseline for
+the benefit of attention. `constants` replace those of DeepNorm's paper.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from labkit.system.unknown import explain_unknown
 
 @dataclass(frozen=True)
 class Departure(ModelConfig):
-    """A model with one named difference, a bias of its logits, or other constants of DeepNorm.
+    """A model with one named difference, a bias on its logits, or other constants of DeepNorm.
 
-    `s_z` and `share` are first values of nGPT's scales.
+    `s_z` and `share` are initial values of nGPT's scales.
     """
 
     differs: str | None = None  # a key of DEPARTURES; None: not at all
@@ -67,7 +67,7 @@ class Departure(ModelConfig):
             raise ValueError("without attention there are no logits to clip: leave out qk_clip")
 
     def build(self) -> Transformer:
-        """Make the model, then make it differ."""
+        """Make the model, then apply the difference."""
         model = DepartedTransformer(self)
         if model.space is SPHERE:
             model.s_z.factor *= self.s_z
@@ -82,7 +82,7 @@ class Departure(ModelConfig):
 
 
 class DepartedTransformer(Transformer):
-    """A transformer that may add to its logits."""
+    """A transformer that may add a constant to its logits."""
 
     def __init__(self, config: Departure):
         super().__init__(config)
@@ -103,27 +103,27 @@ class DepartedTransformer(Transformer):
 
 
 class WrongBranch(SphereStep):
-    """α counts the stream, not the branch."""
+    """A planted bug: α multiplies the stream instead of the branch."""
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Go nearly all of the way."""
+        """Move most of the way to the branch."""
         b = self.unit(f(x))
         return self.unit(b + self.share * (x - b))
 
 
 class NoOuterNorm(SphereStep):
-    """The step without the way back to the sphere."""
+    """A planted bug: the step does not return to the sphere."""
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Go along the chord."""
+        """Move along the chord."""
         return x + self.share * (self.unit(f(x)) - x)
 
 
 class NoAttention(Attention):
-    """Attention that looks nowhere and writes 0; its weights are there and are not trained."""
+    """Attention that outputs 0; it has the usual weights, which are not trained."""
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Write nothing."""
+        """Return zeros."""
         return torch.zeros_like(x)
 
 

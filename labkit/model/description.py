@@ -1,4 +1,4 @@
-"""Description of a transformer: its fields, and the quantities that follow from them."""
+"""Description of a transformer: its fields, and the quantities derived from them."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -16,7 +16,7 @@ DYT_ALPHA = ((8192, (0.2, 0.05)), (4096, (0.8, 0.2)), (2048, (1.0, 0.5)), (1, (1
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a transformer; `ModelConfig` is one that was checked and can be built."""
+    """Description of a transformer; `ModelConfig` is a checked one that can build the model."""
 
     recipe: str = "pre"  # where the norms sit: a key of RECIPES
     norm: str = "rms"  # which norm: a key of NORMS; a recipe made for one norm has its own
@@ -48,52 +48,52 @@ class Description:
 
     @property
     def hidden_dim(self) -> int:
-        """Width inside the feed-forward; 8·dim/3 gives SwiGLU the parameters of 4·dim."""
+        """Width inside the feed-forward; 8·dim/3 gives SwiGLU as many parameters as 4·dim."""
         return self.hidden or (8 * self.dim // 3 if self.activation == "swiglu" else 4 * self.dim)
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Count the blocks of encoder and decoder; 0 where there is no such stack."""
+        """Return the numbers of encoder and decoder blocks; 0 if there is no such stack."""
         if self.kind == "encoder-decoder":
             return self.encoder_depth or self.depth, self.depth
         return (self.depth, 0) if self.kind == "encoder" else (0, self.depth)
 
     @property
     def norm_name(self) -> str:
-        """Name the norm that is used: the recipe's, where it is made for one."""
+        """Return the name of the norm: the recipe's own norm, if it has one, else `norm`."""
         return recipe(self.recipe).norm or self.norm
 
     @property
     def norm_options(self) -> dict[str, float]:
-        """Return the recipe's options of its norm, `norm_kw` and `norm_eps` as keywords."""
+        """Return the norm's keyword arguments: the recipe's, `norm_kw` and `norm_eps`."""
         eps = {} if self.norm_eps is None else {"eps": self.norm_eps}
         return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
 
     def options_of(self, norm: str) -> dict[str, float]:
-        """Return the arguments of a norm inside attention: all, if it is the model's; else eps."""
+        """Return the options of a norm inside attention: all if it is the model's, else only eps."""
         if norm == self.norm_name:
             return self.norm_options
         return {} if self.norm_eps is None else {"eps": self.norm_eps}
 
     @property
     def init_name(self) -> str:
-        """Name the initialization that is used."""
+        """Return the name of the initialization."""
         return self.init or recipe(self.recipe).init or "megatron"
 
     @property
     def attention_cap(self) -> float | None:
-        """Return the bound of attention logits, the recipe's where none was set."""
+        """Return the bound on attention logits: `softcap`, or the recipe's if it is None."""
         return recipe(self.recipe).softcap if self.softcap is None else self.softcap
 
     @property
     def output_cap(self) -> float | None:
-        """Return the bound of the output's logits, the recipe's where none was set."""
+        """Return the bound on the output logits: `logit_softcap`, or the recipe's if it is None."""
         asked = recipe(self.recipe).logit_softcap
         return asked if self.logit_softcap is None else self.logit_softcap
 
     @property
     def alphas(self) -> tuple[float, float]:
-        """Return DyT's or Derf's first α for attention's norms and for all others."""
+        """Return the initial α of DyT or Derf for attention's norms and for all others."""
         if self.alpha is not None:
             return self.alpha
         if self.norm_name == "derf":
@@ -101,9 +101,9 @@ class Description:
         return next(alphas for width, alphas in DYT_ALPHA if self.dim >= width)
 
     def resolved(self) -> dict[str, Any]:
-        """List the fields with what they leave open filled in, and the recipe as its content.
+        """Return all fields with their defaults filled in, and with the recipe's content.
 
-        Two configs that build the same model agree here, whatever they call it.
+        Two configs that build the same model return the same, whatever names they use.
         """
         asked = recipe(self.recipe)
         encoder, _ = self.depths
@@ -126,13 +126,13 @@ class Description:
         }
 
     def make_norm(self, kind: str = "") -> nn.Module:
-        """Make one norm of the model's kind and width; `kind` says whose input it is to norm."""
+        """Make a norm of the model's type and width; `kind` says which input it normalizes."""
         options = self.norm_options
         if self.norm_name in ("dyt", "derf"):
             options.setdefault("alpha", self.alphas[0 if kind == "attention" else 1])
         return make_norm(self.norm_name, self.dim, **options)
 
     def norms_inside(self, heads: str | None) -> AttentionNorms | None:
-        """Return the norms inside attention: a placement's `heads`, or else `qk_norm`."""
+        """Return the norms inside attention: the placement's `heads`, or else `qk_norm`."""
         words = heads.format(norm=self.norm_name) if heads else self.qk_norm
         return attention_norms(words, length=max(2, self.context))

@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 
 
 class FeedForward(nn.Module):
-    """Transform each token by itself: down(act(up x)), or down(silu(gate x) · up x) for SwiGLU.
+    """Transform each token separately: down(act(up x)), or for SwiGLU down(silu(gate x) · up x).
 
     `inner_norm` makes a norm of the hidden values, between the activation and `down`: NormFormer
     (arXiv 2110.09456), Sub-LN (arXiv 2210.06423).
@@ -50,7 +50,7 @@ class FeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "*leading dim"], context: Context | None = None
     ) -> Float[Tensor, "*leading dim"]:
-        """Apply the two matrices; the context only tells a norm over tokens which are padding."""
+        """Apply the two matrices; the context only provides padding to norms over tokens."""
         if self.gate is not None:
             inner = F.silu(self.gate(x)) * self.up(x)
         else:
@@ -62,18 +62,18 @@ class FeedForward(nn.Module):
 
 
 class AuxiliaryLoss(NamedTuple):
-    """A router's training loss in addition to the model's; both carry gradients to it."""
+    """A router's two training losses, added to the model's; both have gradients to the router."""
 
     balance: Float[Tensor, ""]  # 1 when probabilities are uniform; more: few experts do the work
     z: Float[Tensor, ""]  # mean over tokens of logsumexp(router x)²
 
 
 class MixtureOfExperts(nn.Module):
-    """Send each token to its `chosen` likeliest experts and add what they make of it.
+    """Send each token to its `chosen` most probable experts and sum their weighted outputs.
 
     The weights of the chosen experts are renormalized to sum to 1, as in Mixtral: they are the
-    softmax over the chosen logits alone. No token is dropped, however crowded an expert is.
-    Padding is sent nowhere: its output is 0, and it counts in neither loss.
+    softmax over the chosen logits only. No token is dropped, however many an expert gets. Padding
+    goes to no expert: its output is 0, and it counts in neither loss.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class MixtureOfExperts(nn.Module):
     def forward(
         self, x: Float[Tensor, "*leading dim"], context: Context | None = None
     ) -> Float[Tensor, "*leading dim"]:
-        """Route each real token, run every expert once on its tokens, add the weighted results."""
+        """Route each real token, run every expert once on its tokens, add the weighted outputs."""
         flat = x.reshape(-1, x.shape[-1])
         real = (
             None
@@ -124,7 +124,7 @@ class MixtureOfExperts(nn.Module):
         return mixed.view(x.shape)
 
     def route_tokens(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
-        """Assign each token its experts' weights (they sum to 1) and numbers; note the losses."""
+        """Return the weights (summing to 1) and indices of each token's experts; keep the losses."""
         logits = self.router(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         probabilities = logits.softmax(dim=-1)
@@ -172,7 +172,7 @@ def _compute_losses(
 
 
 class SphereFeedForward(FeedForward):
-    """SwiGLU with a learned scale on each of its two inner vectors."""
+    """SwiGLU with a learned scale on each of its two hidden vectors."""
 
     def __init__(self, dim: int, hidden: int):
         super().__init__(dim, hidden, "swiglu")

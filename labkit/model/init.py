@@ -1,4 +1,4 @@
-"""Initializations by name: how large the weights of a transformer start.
+"""Initializations by name: they set the initial scale of a transformer's weights.
 
 Matrices are drawn independently; embeddings are normal with standard deviation 1/sqrt(dim);
 gains start at 1 and shifts at 0 as their norms make them.
@@ -9,7 +9,7 @@ gains start at 1 and shifts at 0 as their norms make them.
     gpt2          every matrix N(0, 0.02²); output matrices ÷ sqrt(2 · depth)
     xavier        every matrix N(0, 2/(fan_in + fan_out)): Xavier with gain 1
     half-xavier   Xavier with gain 1/2
-    small         attention N(0, 2/(5 dim)), all else Xavier; the first is the number of `normal`
+    small         attention N(0, 2/(5 dim)), the rest Xavier; the former is that of `normal`
     deepnorm      Xavier; gain β for value, attention output and feed-forward
     magneto       Xavier; gain sqrt(ln 2N) for the same: Sub-LN's rule
     b2t           Xavier; gain depth^(−1/2) for every matrix, as B2T's code has it
@@ -38,7 +38,7 @@ _SCALED = ("v", "out", "gate", "up", "down")
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix that is initialized, and the counts that its rule may use."""
+    """A matrix to initialize, and the counts that its rule may use."""
 
     name: str  # the last part of its path: q, k, v, out, gate, up, down, output …
     dim: int  # width of the stream
@@ -49,21 +49,21 @@ class Matrix:
 
     @property
     def depth(self) -> int:
-        """Count the blocks of its own stack."""
+        """Return the number of blocks in its own stack."""
         return self.encoder if self.stack == "encoder" else self.decoder
 
     @property
     def is_output(self) -> bool:
-        """Return whether it writes to the stream."""
+        """Return whether the matrix writes to the stream."""
         return self.name in OUTPUTS
 
 
 @torch.no_grad()
 def _draw_truncated(weight: Tensor, std: float) -> None:
-    """Draw anew whatever lies beyond three standard deviations.
+    """Redraw the values beyond three standard deviations.
 
-    As torch's trunc_normal_ has done it since 2.13. Before, it inverted the distribution function,
-    and a seed gave other weights: drawn here, it gives the same ones under every torch.
+    torch's trunc_normal_ does this since 2.13. Before, it inverted the distribution function, and
+    the same seed gave other weights. This function gives the same weights under every torch.
     """
     if weight.is_meta:
         return
@@ -117,7 +117,7 @@ def _draw_deepnorm(weight: Tensor, matrix: Matrix) -> None:
 
 
 def magneto_gain(stack: str, encoder: int, decoder: int) -> float:
-    """Return Sub-LN's gain for a stack of a model with that many blocks in each.
+    """Return Sub-LN's gain for a stack, given the number of blocks in each stack.
 
     One stack of N: sqrt(ln 2N). Both: encoder sqrt(ln(3M) · ln(2N) / 3), decoder sqrt(ln 3M).
     """
@@ -159,8 +159,8 @@ def initialize_model(
 ) -> None:
     """Draw every matrix of `model` by the rule called `name`, in the order of their names.
 
-    A matrix below `blocks.<i>` belongs to layer i + 1 of the only stack, or of the decoder where
-    there are two; one below `encoder.<i>` to the encoder's; any other counts as layer 1.
+    A matrix under `blocks.<i>` belongs to layer i + 1 of the only stack, or of the decoder if there
+    are two; one under `encoder.<i>` belongs to the encoder; any other counts as layer 1.
     """
     if name not in INITS:
         raise ValueError(explain_unknown("initialization", name, INITS))

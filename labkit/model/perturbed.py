@@ -1,6 +1,6 @@
-"""A model that is perturbed: what do norms make of rounding, an offset, an outlier, small tokens?
+"""Models with perturbed norms or embeddings: rounding, an offset, an outlier, small embeddings.
 
-Without a perturbation it is the model of the same fields, and its runs are that model's runs.
+Without a perturbation this is the plain model with the same fields, and the two share runs.
 """
 
 import math
@@ -18,7 +18,7 @@ from labkit.norms.arithmetic import set_arithmetic
 
 @dataclass(frozen=True)
 class Perturbed(ModelConfig):
-    """A model whose norms are rounded, or whose embeddings are moved or drawn smaller."""
+    """A model whose norms are rounded, or whose embeddings are shifted or start smaller."""
 
     norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
     embedding_offset: float = 0.0  # a constant added to every channel of every embedding
@@ -48,21 +48,21 @@ class Perturbed(ModelConfig):
         self.make_norm()  # refuses an arithmetic that does not fit
 
     def make_norm(self, kind: str = "") -> nn.Module:
-        """Make one norm of the model, in the arithmetic that is asked for."""
+        """Make one norm of the model, in the configured arithmetic."""
         norm = super().make_norm(kind)
         return norm if self.norm_arithmetic is None else set_arithmetic(norm, self.norm_arithmetic)
 
     def resolved(self) -> dict[str, Any]:
-        """List what decides the model, under the name of what it perturbs."""
+        """Return the fields that determine the model, as for the unperturbed one."""
         return super().resolved() | {"type": ModelConfig.__name__}
 
     def build(self) -> Transformer:
-        """Make the model, drawing its weights as without a perturbation."""
+        """Make the model, with the initial weights that it would have without the perturbation."""
         return PerturbedTransformer(self)
 
 
 class PerturbedTransformer(Transformer):
-    """A transformer whose embeddings may be moved, or drawn smaller."""
+    """A transformer whose embeddings may be shifted, or start smaller."""
 
     config: Perturbed
 
@@ -72,7 +72,7 @@ class PerturbedTransformer(Transformer):
             self.embedding.weight *= config.embedding_drawn
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Look the tokens up, then move them."""
+        """Look up the tokens' embeddings, then shift them."""
         x, config = super().embed(tokens), self.config
         if config.embedding_outlier:
             first = torch.arange(config.dim, device=x.device) == 0

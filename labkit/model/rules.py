@@ -1,4 +1,4 @@
-"""Rules for a model's description: each error states the rule, what came and the way out."""
+"""Rules for a model's description; each error states the rule, the value and a fix."""
 
 import math
 
@@ -16,7 +16,7 @@ OPTIONAL_COUNTS = ("kv_heads", "hidden", "encoder_depth", "experts")
 
 
 def check_config(config: Description) -> None:
-    """Refuse nonsense with a ValueError or TypeError that names the field."""
+    """Refuse invalid settings with a ValueError or TypeError that names the field."""
     _check_types(config)
     recipe(config.recipe)
     _check_names(config)
@@ -123,7 +123,7 @@ def _check_numbers(config: Description) -> None:
 
 
 def _check_norms(config: Description) -> None:
-    """Make one norm of each kind that the model will have: it refuses what does not fit it."""
+    """Make one norm of each kind in the model, which refuses invalid sizes."""
     asked, name = recipe(config.recipe), config.norm_name
     make_norm(name, config.dim, **config.norm_options)
     if asked.inner_norm:

@@ -1,11 +1,11 @@
-"""A model whose gradients travel in a narrow format: what a loss scale is for.
+"""A model whose gradients are stored in a narrow format: it shows what a loss scale is for.
 
     backward     round(S · ∂L/∂logits) at the top, rounded between any two modules on the way down,
                  round(S · ∂L/∂w) / S at each weight
 
-So a float32 model trains as one in mixed precision: products are summed in float32, what is stored
-between them is rounded, the weights and Adam's moments stay float32. The forward pass is exact. A
-gradient that overflows ends the run: nothing skips its step. Source: Micikevicius et al. 2018,
+So a float32 model trains like one in mixed precision: products are summed in float32, gradients are
+rounded when stored, and the weights and Adam's moments stay float32. The forward pass is exact. A
+gradient that overflows ends the run: its step is not skipped. Source: Micikevicius et al. 2018,
 arXiv 1710.03740, section 3.2.
 """
 
@@ -37,7 +37,7 @@ class ScaledGradients(ModelConfig):
             raise ValueError(f"loss_scale must be above 0 and finite, got {self.loss_scale}")
 
     def build(self) -> Transformer:
-        """Make the model, drawing its weights as without a format."""
+        """Make the model, with the initial weights that it would have without a format."""
         return ScaledTransformer(self)
 
 

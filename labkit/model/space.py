@@ -1,7 +1,7 @@
 """Space of the stream and the weights: unconstrained, or unit spheres as in nGPT.
 
-`Anywhere` is every other recipe's answer, `Sphere` is nGPT's: which sublayers there are, how tokens
-enter, how logits leave, and what an optimizer step must not leave behind.
+`Sphere` is for nGPT, `Anywhere` for every other recipe. A space defines the sublayers, the scaling
+of embeddings and logits, and the constraint to restore after an optimizer step.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from labkit.placements.sphere import normalize_weights, unit_rows_
 
 
 class Placed(nn.Module):
-    """Requirements of a space on a model."""
+    """The attributes that a space needs of a model."""
 
     config: Description
     embedding_scale: nn.Parameter  # where the recipe learns it
@@ -29,15 +29,15 @@ class Placed(nn.Module):
 
 
 class Anywhere:
-    """No bound on the length of tokens or weights."""
+    """No constraint on the length of tokens or weights."""
 
     decays = True  # weight decay makes sense
 
     def check_config(self, config: Description) -> None:
-        """Refuse what this space has its own way for: nothing here."""
+        """Refuse settings that this space defines itself: none here."""
 
     def make_attention(self, config: Description, place: Place, heads: str | None) -> nn.Module:
-        """Make an attention sublayer, with the norms inside that `heads` names."""
+        """Make an attention sublayer, with the inner norms that `heads` names."""
         asked, cross = recipe(config.recipe), place.kind == "cross-attention"
         norms = config.norms_inside(heads)
         if cross and heads and heads.startswith("c "):
@@ -57,7 +57,7 @@ class Anywhere:
         )
 
     def make_feed_forward(self, config: Description) -> nn.Module:
-        """Make a feed-forward sublayer: one for all tokens, or experts."""
+        """Make a feed-forward sublayer: one for all tokens, or a mixture of experts."""
         inner = None
         if recipe(config.recipe).inner_norm:
             inner = partial(make_norm, config.norm_name, **config.norm_options)
@@ -73,25 +73,25 @@ class Anywhere:
         )
 
     def add_scales(self, model: Placed) -> None:
-        """Give the model its learned factor on the embedding, if the recipe has one."""
+        """Add the learned factor on the embedding, if the recipe has one."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             first = config.embedding_size * config.dim**0.5
             model.embedding_scale = nn.Parameter(torch.tensor(first))
 
     def place_tokens(self, model: Placed, x: Tensor) -> Tensor:
-        """Bring embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
+        """Scale embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             return x * model.embedding_scale
         return x * (config.embedding_size * config.dim**0.5)
 
     def scale_logits(self, model: Placed, logits: Tensor) -> Tensor:
-        """Return the logits as the output matrix makes them."""
+        """Return the logits unchanged."""
         return logits
 
     def restore_weights(self, model: Placed) -> None:
-        """Undo what an optimizer step may break: nothing here."""
+        """Restore what an optimizer step may break: nothing here."""
 
 
 class Sphere(Anywhere):
@@ -103,7 +103,7 @@ class Sphere(Anywhere):
     decays = False
 
     def check_config(self, config: Description) -> None:
-        """Refuse what nGPT defines itself."""
+        """Refuse settings that nGPT defines itself."""
         for field, fits in (
             ("kind", ("decoder", "encoder")),
             ("kv_heads", (None, config.heads)),
@@ -125,23 +125,23 @@ class Sphere(Anywhere):
         return SphereAttention(config.dim, config.heads, causal=place.stack == "decoder")
 
     def make_feed_forward(self, config: Description) -> nn.Module:
-        """Make SwiGLU with learned scales on its two inner vectors."""
+        """Make SwiGLU with learned scales on its two hidden vectors."""
         return SphereFeedForward(config.dim, config.hidden_dim)
 
     def add_scales(self, model: Placed) -> None:
-        """Add s_z, the learned scale of each token's logit."""
+        """Add s_z, a learned scale for each token's logit."""
         model.s_z = Scale(model.config.vocab, 1.0, model.config.dim**-0.5)
 
     def place_tokens(self, model: Placed, x: Tensor) -> Tensor:
-        """Bring embeddings to length 1."""
+        """Normalize embeddings to length 1."""
         return unit(x)
 
     def scale_logits(self, model: Placed, logits: Tensor) -> Tensor:
-        """Multiply cosines by the scale that lets the model be sure."""
+        """Multiply the cosines by s_z, so that probabilities can be close to 1."""
         return logits * model.s_z()
 
     def restore_weights(self, model: Placed) -> None:
-        """Bring every matrix back to unit vectors."""
+        """Normalize every matrix to unit vectors again."""
         normalize_weights(model, model.unit_rows_)
 
 
@@ -149,5 +149,5 @@ ANYWHERE, SPHERE = Anywhere(), Sphere()
 
 
 def space_of(name: str) -> Anywhere:
-    """Return where a recipe's stream and weights live."""
+    """Return the space of a recipe's stream and weights."""
     return SPHERE if recipe(name).sphere else ANYWHERE

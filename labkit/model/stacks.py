@@ -1,14 +1,14 @@
-"""Deep perceptrons: what a signal meets in many layers, with or without skips, norms and noise.
+"""Deep perceptrons: signals and gradients in many layers, with or without skips, norms and noise.
 
 pixels -> linear -> depth / 2 steps -> [norm, relu] -> linear -> logits
 
-plain      x ← relu(N(W x)), twice a step          none, pre, post, resnet-v1, resnet-v2, highway:
+plain      x ← relu(N(W x)), twice per step        none, pre, post, resnet-v1, resnet-v2, highway:
                                                    the step's equation, with f = W₂ relu(N(W₁ x))
 halved, projected, dropped, shortcut-gate,         resnet-v1 with another shortcut, and a highway
 exclusive-gate, closed-highway                     of closed gates: labkit.placements.shortcuts
 
-Norms stand inside f for the ResNets only. NoisyBatchNorm keeps shifting what BatchNorm has
-just standardized: Santurkar et al. 2018, arXiv 1805.11604, section 2.1 and appendix A.
+Only the ResNets have norms inside f. NoisyBatchNorm keeps shifting what BatchNorm has just
+standardized: Santurkar et al. 2018, arXiv 1805.11604, section 2.1 and appendix A.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from labkit.system.unknown import explain_unknown
 
 
 class NoisyBatchNorm(BatchNorm):
-    """BatchNorm whose output gets a new, wrong mean and deviation at every training step.
+    """BatchNorm whose output gets a new random mean and standard deviation at every training step.
 
         y ← s · BatchNorm(x) + m        m ~ U(μ − r, μ + r),  s ~ N(σ, r²) for each value
 
@@ -53,7 +53,7 @@ class NoisyBatchNorm(BatchNorm):
     shift, scale, spread = 0.5, 1.25, 0.1
 
     def forward(self, input: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalize, then spoil it."""
+        """Normalize, then add the noise."""
         y = super().forward(input, mask)
         if not self.training:
             return y
@@ -99,7 +99,7 @@ INITS: dict[str, Callable[[int, int], float]] = {
 
 @dataclass(frozen=True)
 class StackConfig:
-    """A deep perceptron on flattened pixels; refuses nonsense when it is made."""
+    """A deep perceptron on flattened pixels; invalid settings are refused when it is made."""
 
     step: str = "plain"  # a key of STEPS
     norm: str = "none"  # a key of NORMS
@@ -123,7 +123,7 @@ class StackConfig:
 
     @property
     def steps(self) -> int:
-        """Count the steps."""
+        """Return the number of steps."""
         return self.depth // 2
 
     def build(self) -> nn.Sequential:
@@ -167,9 +167,9 @@ class StackConfig:
 def signal(
     net: nn.Sequential, images: Float[Tensor, "batch 1 height width"]
 ) -> list[Float[Tensor, "batch width"]]:
-    """Run the network and keep what enters each step, and what leaves the last one.
+    """Run the network and return the input of each step and the output of the last one.
 
-    For a plain network: what leaves the first matrix, and each rectifier.
+    For a plain network: the output of the first matrix, and of each ReLU.
     """
     kind = Step if any(isinstance(layer, Step) for layer in net) else nn.ReLU
     seen, x = [], images
@@ -183,9 +183,9 @@ def signal(
 def follow_gradient(
     net: nn.Sequential, images: Float[Tensor, "batch 1 height width"]
 ) -> list[float]:
-    """Send a random gradient down the network; return its size at each of `signal`'s places.
+    """Backpropagate a random gradient; return its norm at each point that `signal` returns.
 
-    The lowest comes first, the random one itself last; it is drawn from torch's random state.
+    The lowest layer comes first, the random gradient itself last; torch's random state draws it.
     """
     streams = signal(net, images)
     found = torch.autograd.grad(streams[-1], streams, torch.randn_like(streams[-1]))

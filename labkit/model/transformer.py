@@ -22,7 +22,7 @@ from labkit.placements.scaled import profile_writes
 
 
 class Transformer(Placed):
-    """Predict the next token at every position (decoder), or a token at each (encoder).
+    """Predict the next token at every position (decoder), or a token at each position (encoder).
 
     With kind="encoder-decoder" the decoder predicts the next token from those before it and,
     through cross-attention, from a whole `source` sequence.
@@ -64,7 +64,7 @@ class Transformer(Placed):
         return self
 
     def embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time dim"]:
-        """Look the tokens up, at unit size per channel: rows are drawn with std 1/sqrt(dim)."""
+        """Look up the tokens' embeddings, at unit size per channel: rows have std 1/sqrt(dim)."""
         config = self.config
         if tokens.is_floating_point() or tokens.ndim != 2 or tokens.numel() == 0:
             raise ValueError(
@@ -84,11 +84,10 @@ class Transformer(Placed):
         padding: Bool[Tensor, "batch time"] | None = None,
         source_padding: Bool[Tensor, "batch source"] | None = None,
     ) -> Float[Tensor, "batch time vocab"]:
-        """Return a logit to each token of the vocabulary at every position.
+        """Return a logit for each token of the vocabulary at every position.
 
-        `padding` and `source_padding` are True where a token is real. Padded positions take no
-        part: nobody attends to them, and norms over tokens leave them out; their own logits mean
-        nothing.
+        `padding` and `source_padding` are True where a token is real. Padded positions are ignored:
+        attention and norms over tokens leave them out, and their own logits are meaningless.
         """
         self._check_source(source, source_padding)
         memory = None
@@ -145,7 +144,7 @@ class Transformer(Placed):
     # --- what a training loop calls, if the model has it ---
 
     def before_training(self, *inputs: Tensor) -> None:
-        """Set what a recipe takes from a forward pass at initialization: Admin's ω."""
+        """Set the constants that a recipe measures in a pass at initialization: Admin's ω."""
         if not recipe(self.config.recipe).profiled:
             return
         stacks = [getattr(self, name) for name in ("encoder", "blocks") if hasattr(self, name)]
@@ -161,7 +160,7 @@ class Transformer(Placed):
                     module.clip_logits(self.config.qk_clip)
 
     def auxiliary_loss(self) -> Tensor | None:
-        """Add up the experts' balance and router losses of the last forward pass, if any."""
+        """Return the weighted losses of the experts in the last pass; None without experts."""
         config = self.config
         parts = [m.auxiliary_loss() for m in self.modules() if isinstance(m, MixtureOfExperts)]
         if not parts:
@@ -170,7 +169,7 @@ class Transformer(Placed):
         return config.balance * balance + config.router_z * z
 
     def weight_decay_allowed(self) -> bool:
-        """Return whether decay makes sense: on nGPT's spheres it does not."""
+        """Return whether weight decay is allowed; on nGPT's spheres it is not."""
         return self.space.decays
 
 

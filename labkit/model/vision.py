@@ -1,4 +1,4 @@
-"""Two small networks for images, a norm after every layer: a perceptron and a CNN.
+"""Two small networks for images, with a norm after every layer: a perceptron and a CNN.
 
 MLP   pixels -> depth × [linear -> norm -> relu] -> linear -> logits
 CNN   image  -> depth × [3×3 convolution -> norm -> relu] -> mean over space -> linear -> logits

@@ -1,9 +1,9 @@
-"""ViT: a small vision transformer, of the same blocks as `labkit.model`.
+"""ViT: a small vision transformer with the same blocks as `labkit.model`.
 
 image -> patches -> linear + position -> depth × block -> final norm -> mean over patches -> logits
 
-Any recipe and norm of the transformer will do. Source: Dosovitskiy et al. 2021, arXiv 2010.11929;
-averaged patches in place of a class token as in Zhai et al. 2022, arXiv 2106.04560.
+It accepts any recipe and norm of the transformer. Source: Dosovitskiy et al. 2021, arXiv
+2010.11929; averaged patches in place of a class token as in Zhai et al. 2022, arXiv 2106.04560.
 """
 
 from dataclasses import dataclass
@@ -49,12 +49,12 @@ class ViTConfig:
 
     @property
     def patches(self) -> int:
-        """Count the patches of one image."""
+        """Return the number of patches per image."""
         return (self.size // self.patch) ** 2
 
     @property
     def stack(self) -> ModelConfig:
-        """Describe the blocks as those of a transformer that sees every position."""
+        """Return the blocks' configuration: a transformer that attends to every position."""
         return ModelConfig(
             recipe=self.recipe,
             norm=self.norm,
@@ -88,7 +88,7 @@ class ViT(nn.Module):
         initialize_model(self, stack.init_name, dim=config.dim, decoder=0, encoder=config.depth)
 
     def embed(self, images: Float[Tensor, "batch 1 height width"]) -> Tensor:
-        """Cut images into patches and place each in the stream: (batch, patches, dim)."""
+        """Cut images into patches and embed each: (batch, patches, dim)."""
         if images.shape[1:] != (1, self.config.size, self.config.size):
             side = self.config.size
             raise ValueError(f"ViT needs images (batch, 1, {side}, {side}), got {images.shape}")
@@ -99,7 +99,7 @@ class ViT(nn.Module):
     def forward(
         self, images: Float[Tensor, "batch 1 height width"]
     ) -> Float[Tensor, "batch classes"]:
-        """Return a logit to each class."""
+        """Return a logit for each class."""
         x, context = self.embed(images), Context()
         for block in self.blocks:
             x = block(x, context)

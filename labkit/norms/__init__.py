@@ -1,9 +1,9 @@
-"""Norms: one file each, the formula as a pure function first, then the module that owns tensors.
+"""Norms: one file each, with the formula as a pure function and a module that owns its tensors.
 
-`NORMS` maps a name to its module; `make_norm(name, dim)` makes one that normalizes (or pools,
-for batch norm) the last axis of any tensor, which is what a transformer needs. What else the
-project needs to know about a norm its class declares, by attributes named as the fields of
-`Facts`; `facts(name)` returns them, with the options that make_norm takes.
+`NORMS` maps a name to its module; `make_norm(name, dim)` makes one that normalizes (or pools, for
+batch norm) the last axis of any tensor, which is what a transformer needs. Each class declares
+further facts about its norm in attributes named like the fields of `Facts`; `facts(name)` returns
+them, with the options that make_norm takes.
 """
 
 # ruff: noqa: F401 (functions are imported here so that they are found here)
@@ -72,7 +72,7 @@ NORMS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about one norm; a field that a class does not declare has its default.
+    """Facts about one norm; fields that a class does not declare have their defaults.
 
     Tables, attention, `convert`, batched training and norm maps read them from here.
     """
@@ -92,7 +92,7 @@ class Facts:
 
 
 def facts(name: str) -> Facts:
-    """Return what the norm called `name` computes, where it comes from, and what it takes."""
+    """Return the facts about the norm called `name`, with its class and its options."""
     module = _look_up(name)
     found = {f.name: getattr(module, f.name) for f in fields(Facts) if hasattr(module, f.name)}
     options = {key: parameter.default for key, parameter in _list_options(module).items()}
@@ -100,7 +100,7 @@ def facts(name: str) -> Facts:
 
 
 def make_norm(name: str, dim: int, **kw) -> nn.Module:
-    """Make the norm called `name` for `dim` features on the last axis; `kw` as its constructor."""
+    """Make the norm called `name` for `dim` features on the last axis; `kw` are its options."""
     module = _look_up(name)
     if not isinstance(dim, Integral) or isinstance(dim, bool):
         raise TypeError(
@@ -138,7 +138,7 @@ _CHOSEN = ("dim", "num_features", "num_channels", "normalized_shape", "channel_a
 
 @cache  # a deep model asks for its norms' options thousands of times
 def _list_options(module: type[nn.Module]) -> dict[str, inspect.Parameter]:
-    """List a norm's keywords, its own and those that it hands on to the classes it extends."""
+    """List the keyword arguments of a norm, including those that it passes to base classes."""
     makers = [
         getattr(module, "on_last_axis", None),
         *[vars(c).get("__init__") for c in _own(module)],
@@ -153,7 +153,7 @@ def _list_options(module: type[nn.Module]) -> dict[str, inspect.Parameter]:
 
 
 def _own(module: type[nn.Module]) -> list[type]:
-    """List the classes whose constructors take part, up to the one that hands nothing on."""
+    """List the classes whose constructors take part, up to the one that passes no keywords on."""
     classes = []
     for cls in module.__mro__[: module.__mro__.index(nn.Module)]:
         if made := vars(cls).get("__init__"):

@@ -1,4 +1,4 @@
-"""Check the numbers that make_norm is given before a norm is made of them."""
+"""Check the arguments of make_norm before a norm is made."""
 
 import math
 from inspect import Parameter
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def check_option(name: str, option: Parameter, value: Any) -> Any:
-    """Return the value, or refuse it; a whole number written as 1e4 becomes an integer.
+    """Return a valid value, refuse any other; a whole number written as 1e4 becomes an integer.
 
-    The constructor decides which numbers are allowed: an option whose default is a whole number
-    takes whole numbers, unless its annotation is float. None stands where it is the default, and
-    for `momentum`, as in torch. Flags are not checked.
+    The constructor determines which numbers are allowed: an option whose default is a whole number
+    takes whole numbers, unless its annotation is float. None is allowed where it is the default,
+    and for `momentum`, as in torch. Flags are not checked.
     """
     key, default = option.name, option.default
     if key != "eps" and (isinstance(default, bool) or not isinstance(default, int | float)):

@@ -1,4 +1,4 @@
-"""Shared parts of all norms: input checks, visible precision, gain and shift, masks."""
+"""Shared parts of all norms: input checks, explicit precision, gain and shift, masks."""
 
 from collections.abc import Callable
 from numbers import Integral
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def check_input(name: str, x: Tensor, eps: float) -> None:
-    """Refuse what no norm can mean anything on: integers, no axis at all, a negative eps."""
+    """Refuse input that no norm can handle: integers, a tensor without axes, a negative eps."""
     if not x.is_floating_point():
         raise TypeError(
             f"{name} needs a floating-point tensor, got {x.dtype}; convert it, e.g. x.float()"
@@ -21,7 +21,7 @@ def check_input(name: str, x: Tensor, eps: float) -> None:
 
 
 def check_eps(name: str, eps: float) -> None:
-    """Refuse an eps that is a text, or negative."""
+    """Refuse an eps that is not a number, or negative."""
     usual = "the usual value is 1e-5 or 1e-6"
     if isinstance(eps, str):
         raise TypeError(f"{name} needs a number as eps, got {eps!r}; {usual}")
@@ -30,7 +30,7 @@ def check_eps(name: str, eps: float) -> None:
 
 
 def check_parameter(name: str, role: str, parameter: Tensor | None, size: int) -> None:
-    """Refuse a gain or shift that does not hold one number per normalized feature."""
+    """Refuse a gain or shift that does not have one number per normalized feature."""
     if parameter is not None and parameter.shape != (size,):
         raise ValueError(
             f"{name} needs a {role} of shape ({size},), one number per feature, "
@@ -39,7 +39,7 @@ def check_parameter(name: str, role: str, parameter: Tensor | None, size: int) -
 
 
 def check_scalar(name: str, role: str, value: Tensor | float) -> None:
-    """Refuse a gain for the whole vector, a slope or an offset that is more than one number."""
+    """Refuse a scalar parameter (shared gain, slope or offset) with more than one number."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(
             f"{name} needs one number as {role}, the same for all features, "
@@ -53,7 +53,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 def affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Apply gain and shift, where given, in the precision of `y`: y·weight + bias."""
+    """Apply gain and shift, if given, in the precision of `y`: y·weight + bias."""
     if weight is not None:
         y = y * weight.to(y.dtype)
     if bias is not None:
@@ -62,12 +62,12 @@ def affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def scalar(value: Tensor | float, like: Tensor) -> Tensor | float:
-    """Return a learnable number the precision of `like`, and a shape that multiplies anything."""
+    """Return a learnable number in the precision of `like`, with a shape that broadcasts."""
     return value.to(like.dtype).reshape(()) if isinstance(value, Tensor) else value
 
 
 def laid_out_as(x: Tensor, y: Tensor) -> Tensor:
-    """Return `y` the memory format of `x`: channels-last where `x` has it, else contiguous."""
+    """Return `y` in the memory format of `x`: channels-last if `x` is, else contiguous."""
     order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.ndim)
     if order is None or x.is_contiguous() or not x.is_contiguous(memory_format=order):
         order = torch.contiguous_format
@@ -83,7 +83,7 @@ def over_real_tokens(
 ) -> Tensor:
     """Apply a norm to the tokens where `mask` is True, packed together; padding comes out as 0.
 
-    What stands in padding, and the gradient that arrives there, reach nothing.
+    Values in the padding, and gradients with respect to its outputs, have no effect.
     """
     channels_last = x.movedim(channel_axis, -1) if x.ndim > 1 else x
     if mask.dtype != torch.bool or mask.shape != channels_last.shape[:-1]:
@@ -107,7 +107,7 @@ def check_size(name: str, argument: str, size: Any) -> None:
 
 
 class LastAxis(nn.Module):
-    """Base of the modules of the last axis: a checked width, an eps, a printed form."""
+    """Base class of norms over the last axis: checks the width, stores eps, prints both."""
 
     eps: float  # where the norm has one
 
@@ -120,7 +120,7 @@ class LastAxis(nn.Module):
             self.eps = eps
 
     def check_width(self, x: Tensor) -> None:
-        """Refuse vectors of another width than the module was made for."""
+        """Refuse vectors of a different width than the module's."""
         if x.shape[-1:] != (self.dim,):
             raise ValueError(
                 f"{type(self).__name__}({self.dim}) needs an input that ends in ({self.dim},), "
@@ -128,5 +128,5 @@ class LastAxis(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """Show what the module was made with."""
+        """Return the width and eps, for printing."""
         return f"{self.dim}, eps={self.eps}" if hasattr(self, "eps") else f"{self.dim}"

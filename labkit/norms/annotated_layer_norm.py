@@ -1,4 +1,4 @@
-"""The LayerNorm of the Annotated Transformer: unbiased deviation, eps added to it.
+"""The LayerNorm of the Annotated Transformer: eps is added to the unbiased standard deviation.
 
     y = weight · (x − mean(x)) / (s + eps) + bias      s = sqrt(Σ(x − mean)² / (d − 1))
 
@@ -39,7 +39,7 @@ def annotated_layer_norm(
 
 
 class AnnotatedLayerNorm(LastAxis):
-    """Own the gain and shift of `annotated_layer_norm`."""
+    """`annotated_layer_norm` as a module, with a learned gain and shift."""
 
     equation = "y = weight · (x − mean(x)) / (s + eps) + bias, s² = Σ(x − mean)² / (d − 1)"
     source = "harvardnlp, The Annotated Transformer"

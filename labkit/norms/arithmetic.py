@@ -1,14 +1,14 @@
-"""LayerNorm and RMSNorm in an arithmetic that is named, to see what rounding does to them.
+"""LayerNorm and RMSNorm in a chosen arithmetic, to show the effects of rounding.
 
     "bfloat16"            variance = mean((x − mean(x))²)                  two passes over x
     "bfloat16 one-pass"   variance = max(0, mean(x²) − mean(x)²)           one pass
 
-x and the result of every operation are rounded to the dtype that is named, as plain PyTorch does
-on such a tensor: x², x − mean(x) and x · rsqrt(…) value by value, a mean (summed in float32) once
-at its end. Gain and shift follow in that dtype, the result returns to x's. RMSNorm has a mean
+x and the result of every operation are rounded to the chosen dtype, as plain PyTorch does on a
+tensor of that dtype: x², x − mean(x) and x · rsqrt(…) value by value, a mean (summed in float32)
+once at its end. Gain and shift follow in that dtype, the result returns to x's. RMSNorm has a mean
 square in place of the variance and no one-pass form: it needs none.
 
-Norms of this kind are for experiments: labkit's own round once, at their end.
+These norms are for experiments: labkit's own norms round once, at the end.
 """
 
 import torch
@@ -25,16 +25,16 @@ ARITHMETICS = tuple(f"{dtype}{way}" for dtype in _DTYPES for way in ("", " one-p
 
 
 def dtype_of(arithmetic: str) -> torch.dtype:
-    """Return the dtype that an arithmetic rounds to; refuse a name that is none."""
+    """Return the dtype of an arithmetic; refuse an unknown name."""
     if arithmetic not in ARITHMETICS:
         raise ValueError(explain_unknown("arithmetic", arithmetic, ARITHMETICS))
     return _DTYPES[arithmetic.split()[0]]
 
 
 def variance_in(x: Float[Tensor, "*leading dim"], arithmetic: str) -> Float[Tensor, "*leading 1"]:
-    """Find the variance of each vector in an arithmetic, with what its rounding made of it.
+    """Compute the variance of each vector in an arithmetic, rounding errors included.
 
-    The one-pass difference is given as it comes: it may be negative.
+    The one-pass difference is returned without a floor: it may be negative.
     """
     x = x.to(dtype_of(arithmetic))
     mean = x.mean(dim=-1, keepdim=True)
@@ -71,7 +71,7 @@ def rms_norm_in(
 
 
 class LayerNormIn(LayerNorm):
-    """Own the parameters of `layer_norm_in`."""
+    """`layer_norm_in` as a module, with LayerNorm's parameters."""
 
     arithmetic = "float32"
 
@@ -81,7 +81,7 @@ class LayerNormIn(LayerNorm):
 
 
 class RMSNormIn(RMSNorm):
-    """Own the gain of `rms_norm_in`."""
+    """`rms_norm_in` as a module, with RMSNorm's gain."""
 
     arithmetic = "float32"
 
@@ -94,7 +94,7 @@ _KINDS: dict[type[nn.Module], type[nn.Module]] = {LayerNorm: LayerNormIn, RMSNor
 
 
 def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
-    """Make a LayerNorm or RMSNorm of labkit compute in an arithmetic; parameters stay the same."""
+    """Make a LayerNorm or RMSNorm of labkit compute in an arithmetic; its parameters are kept."""
     dtype_of(arithmetic)
     if type(norm) not in _KINDS:
         raise ValueError(

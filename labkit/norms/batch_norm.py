@@ -39,9 +39,9 @@ def batch_norm(
 ) -> Float[Tensor, "batch channels *space"]:
     """Normalize each channel (axis 1); arguments and running updates as in torch.
 
-    With `training`, or without running statistics, the batch's own statistics are used. The
-    running buffers, where given, are updated in place when training; `x` never is. Where `mask`
-    is False stands padding: it counts in nothing, and its result is 0.
+    With `training`, or without running statistics, the batch's own statistics are used. The running
+    buffers, where given, are updated in place when training; `x` never is. Positions where `mask`
+    is False are padding: they do not affect the statistics, and their result is 0.
     """
     check_input("batch_norm", x, eps)
     if mask is not None and x.ndim >= 2:
@@ -98,7 +98,7 @@ def _check_count(x: Tensor, uses_batch: bool) -> None:
 
 
 def _is_native(x: Tensor, state: Tensor | None) -> bool:
-    """Return whether torch's operation serves this input beside this gain or running mean."""
+    """Return whether torch's operation supports this input with this gain or running mean."""
     # It mixes float64 with nothing, and on the CPU it rounds gain ÷ deviation to half precision
     # before it multiplies.
     half = x.dtype.itemsize == 2
@@ -106,7 +106,7 @@ def _is_native(x: Tensor, state: Tensor | None) -> bool:
 
 
 class BatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Own the gain, shift and running statistics of `batch_norm`.
+    """`batch_norm` as a module, with a learned gain and shift, and running statistics.
 
     Constructor arguments, parameter names and state_dict are those of torch.nn.BatchNorm1d,
     2d and 3d, and it takes the shapes of all three. With `channel_axis=-1` it normalizes the
@@ -130,7 +130,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
 
     @classmethod
     def on_last_axis(cls, dim: int, **kw):
-        """Make one for `dim` features on the last axis."""
+        """Make a BatchNorm for `dim` features on the last axis."""
         return cls(dim, channel_axis=-1, **kw)
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -144,7 +144,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         _check_count(input, self.training or self.running_mean is None)
 
     def forward(self, input: Tensor, mask: Bool[Tensor, "batch *space"] | None = None) -> Tensor:
-        """Normalize with the batch's statistics when training, with the running ones else."""
+        """Normalize with the batch's statistics in training, with the running ones otherwise."""
         if mask is not None:
             own = partial(type(self).forward, self)
             return over_real_tokens(type(self).__name__, own, input, mask, self.channel_axis)
@@ -157,7 +157,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         return y if rows is input else y.view(input.shape)
 
     def _count_batch(self) -> float:
-        """Count one more batch when training; give the weight of its statistics."""
+        """Count one more batch in training; return the weight of its statistics."""
         momentum, count = self.momentum, self.num_batches_tracked
         if self.training and count is not None:
             count.add_(1)

@@ -1,10 +1,10 @@
-"""BHyT, bounded hyperbolic tanh: RMS-normalize, then squash so that nothing exceeds the gain.
+"""BHyT, bounded hyperbolic tanh: RMS-normalize, then squash so that no output exceeds the gain.
 
     y = weight · tanh(scale · x / (bound · sqrt(mean(x²) + eps)))      mean over the last axis
 
-With scale 1 and bound 10 the tanh is nearly straight, and the result is a tenth of RMSNorm's.
-Source: arXiv 2601.09719, and the authors' code, where scale is one learned number started at 1 to
-5. Their block estimates its second mean square from the first; that is the block's business.
+With scale 1 and bound 10 the tanh is nearly linear, and the result is a tenth of RMSNorm's. Source:
+arXiv 2601.09719, and the authors' code, where scale is one learned number started at 1 to 5. Their
+block estimates its second mean square from the first; this module does not.
 """
 
 import torch
@@ -45,7 +45,7 @@ def _check_bound(name: str, bound: float) -> None:
 
 
 class BoundedTanh(LastAxis):
-    """Own the scale and gain of `bounded_tanh`."""
+    """`bounded_tanh` as a module, with a learned scale and gain."""
 
     equation = "y = weight · tanh(scale · x / (bound · sqrt(mean(x²) + eps)))"
     source = "BHyT 2026, arXiv 2601.09719"
@@ -69,7 +69,7 @@ class BoundedTanh(LastAxis):
         self.weight = nn.Parameter(torch.ones(dim, device=device, dtype=dtype))
 
     def extra_repr(self) -> str:
-        """Show what the module was made with."""
+        """Return the width, bound and eps, for printing."""
         return f"{self.dim}, bound={self.bound}, eps={self.eps}"
 
     def forward(self, x: Tensor) -> Tensor:

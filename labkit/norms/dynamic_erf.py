@@ -1,9 +1,9 @@
-"""Derf, dynamic erf: squash each value by the Gaussian's integral; no statistics at all.
+"""Derf, dynamic erf: squash each value with the error function; no statistics at all.
 
     y = weight · erf(alpha · x + shift) + bias      alpha, shift one learned number each
 
-The shift moves the centre of the curve, the bias its result; both stay when a model has no other
-biases. Source: Chen et al. 2025, arXiv 2512.10938, and the authors' code (alpha 0.5, shift 0).
+The shift moves the centre of the curve, the bias its output; models without other biases keep both.
+Source: Chen et al. 2025, arXiv 2512.10938, and the authors' code (alpha 0.5, shift 0).
 """
 
 import torch
@@ -40,7 +40,7 @@ def dynamic_erf(
 
 
 class DynamicErf(LastAxis):
-    """Own the slope, centre, gain and shift of `dynamic_erf`."""
+    """`dynamic_erf` as a module, with a learned slope, centre, gain and shift."""
 
     equation = "y = weight · erf(alpha · x + shift) + bias"
     source = "Chen et al. 2025, arXiv 2512.10938"

@@ -2,9 +2,9 @@
 
     y = weight · tanh(alpha · x) + bias      alpha one learned number, 0.5 at first
 
-It is not blind to the scale of its input, and bounded: |y − bias| ≤ |weight|.
-Source: Zhu et al. 2025, arXiv 2503.10622, and the authors' code. Their LLaMA has no bias, starts
-alpha by width and place, and multiplies the embedding by a learned number.
+It is not invariant to the scale of its input, and it is bounded: |y − bias| ≤ |weight|. Source: Zhu
+et al. 2025, arXiv 2503.10622, and the authors' code. In their LLaMA there is no bias, the initial
+alpha depends on the width and position of the layer, and a learned number multiplies the embedding.
 """
 
 import torch
@@ -38,7 +38,7 @@ def dynamic_tanh(
 
 
 class DynamicTanh(LastAxis):
-    """Own the slope, gain and shift of `dynamic_tanh`; `bias=False` has no shift, as in LLaMA."""
+    """`dynamic_tanh` as a module, with a learned slope, gain and shift (none if `bias=False`)."""
 
     equation = "y = weight · tanh(alpha · x) + bias"
     source = "Zhu et al. 2025, arXiv 2503.10622"

@@ -16,12 +16,12 @@ from labkit.norms.l2_norm import unit_length
 
 
 def fix_norm(x: Float[Tensor, "*leading dim"], eps: float = 1e-5) -> Float[Tensor, "*leading dim"]:
-    """Return each vector on the last axis length 1; one shorter than eps is divided by eps."""
+    """Scale each vector on the last axis to length 1; shorter ones than eps are divided by eps."""
     return unit_length("fix_norm", x, None, eps)
 
 
 class FixNorm(nn.Embedding):
-    """An embedding that hands out rows of length sqrt(dim), and `unit_rows` for a tied output."""
+    """An embedding that returns rows of length sqrt(dim), and `unit_rows` for a tied output."""
 
     equation = "sqrt(d) · e / max(|e|, eps) for the row e of each token"
     source = "Nguyen and Salazar 2019, arXiv 1910.05895"

@@ -28,7 +28,7 @@ def group_norm(
     bias: Float[Tensor, " channels"] | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "batch channels *space"]:
-    """Normalize each group of channels (axis 1) of each sample by itself."""
+    """Normalize each group of channels (axis 1) of each sample separately."""
     check_input("group_norm", x, eps)
     _check_groups("group_norm", x, num_groups)
     check_parameter("group_norm", "weight", weight, x.shape[1])
@@ -53,10 +53,10 @@ def _check_groups(name: str, x: Tensor, num_groups: int) -> None:
 
 
 class GroupNorm(nn.GroupNorm):
-    """Own the gain and shift of `group_norm`; drop in for torch.nn.GroupNorm.
+    """`group_norm` as a module; a drop-in replacement for torch.nn.GroupNorm.
 
-    With `channel_axis=-1` every vector on the last axis is split into groups by itself: the
-    form for a transformer's (batch, time, dim).
+    With `channel_axis=-1` each vector on the last axis is split into groups, as a transformer's
+    (batch, time, dim) needs.
     """
 
     equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over each group of channels"
@@ -77,7 +77,7 @@ class GroupNorm(nn.GroupNorm):
 
     @classmethod
     def on_last_axis(cls, dim: int, num_groups: int = 8, **kw):
-        """Make one for `dim` features on the last axis."""
+        """Make a GroupNorm for `dim` features on the last axis."""
         return cls(num_groups, dim, channel_axis=-1, **kw)
 
     def forward(self, input: Tensor) -> Tensor:

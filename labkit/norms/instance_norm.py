@@ -2,10 +2,9 @@
 
     y = weight · (x − mean) / sqrt(var + eps) + bias      mean, var over space, for each sample
 
-Of a text tensor (batch, time, dim) it normalizes every feature over time: not what LayerNorm does.
-It is GroupNorm with as many groups as channels.
-Source: Ulyanov et al. 2016, arXiv 1607.08022; defaults as torch.nn.InstanceNorm1d, 2d, 3d: no gain,
-no shift, no running statistics.
+In a text tensor (batch, time, dim) it normalizes every feature over time, unlike LayerNorm. It is
+GroupNorm with as many groups as channels. Source: Ulyanov et al. 2016, arXiv 1607.08022; defaults
+as torch.nn.InstanceNorm1d, 2d, 3d: no gain, no shift, no running statistics.
 """
 
 import math
@@ -57,10 +56,10 @@ def _check_space(name: str, x: Tensor) -> None:
 
 
 class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
-    """Own what `instance_norm` may learn; arguments and state of torch.nn.InstanceNorm1d, 2d, 3d.
+    """`instance_norm` as a module; arguments and state of torch.nn.InstanceNorm1d, 2d and 3d.
 
-    It takes the shapes of all three, always with a batch axis. With `channel_axis=-1` it takes
-    (…, time, dim) and normalizes each feature over time. With `track_running_stats=True` it
+    It accepts the input shapes of all three, always with a batch axis. With `channel_axis=-1` it
+    takes (…, time, dim) and normalizes each feature over time. With `track_running_stats=True` it
     normalizes with averages over all samples in evaluation, as torch does.
     """
 
@@ -78,7 +77,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
 
     @classmethod
     def on_last_axis(cls, dim: int, **kw):
-        """Make one for `dim` features on the last axis."""
+        """Make an InstanceNorm for `dim` features on the last axis."""
         return cls(dim, channel_axis=-1, **kw)
 
     def _check_input_dim(self, input: Tensor) -> None:

@@ -1,10 +1,9 @@
-"""L2 norm with temperature: unit vectors, times one learned number.
+"""L2 norm with a temperature: unit vectors times one learned number.
 
     y = weight · x / max(|x|, eps)      |x| the Euclidean length over the last axis
 
-Between queries and keys of unit length a product is a cosine, so that its temperature must be
-learned: without one no attention can be sharp.
-Source: Henry et al. 2020 (QKNorm), arXiv 2010.04245.
+The product of a query and a key of unit length is a cosine. So a temperature must be learned:
+without one, no attention can be sharp. Source: Henry et al. 2020 (QKNorm), arXiv 2010.04245.
 """
 
 import torch
@@ -19,14 +18,14 @@ def l2_norm(
     weight: Float[Tensor, " 1"] | float | None = None,
     eps: float = 1e-12,
 ) -> Float[Tensor, "*leading dim"]:
-    """Return each vector on the last axis the length `weight` (None: 1)."""
+    """Scale each vector on the last axis to the length `weight` (None: 1)."""
     return unit_length("l2_norm", x, weight, eps)
 
 
 def unit_length(name: str, x: Tensor, gain: Tensor | float | None, eps: float) -> Tensor:
     """Scale each vector to the length `gain`, in at least float32 and with one rounding at the end.
 
-    Vectors shorter than eps are only divided by eps; at 0 the gradient is gain/eps.
+    Vectors shorter than eps are divided by eps instead; at 0 the gradient is gain/eps.
     """
     check_input(name, x, eps)
     wide = at_least_float32(x)
@@ -39,7 +38,7 @@ def unit_length(name: str, x: Tensor, gain: Tensor | float | None, eps: float) -
 
 
 class L2Norm(LastAxis):
-    """Own the temperature of `l2_norm`: one number for all features."""
+    """`l2_norm` as a module, with a learned temperature: one number for all features."""
 
     equation = "y = g · x / max(|x|, eps), one number g, 1 at first"
     source = "Henry et al. 2020, arXiv 2010.04245"

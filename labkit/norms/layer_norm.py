@@ -2,8 +2,8 @@
 
     y = weight · (x − mean(x)) / sqrt(var(x) + eps) + bias      mean and var over the last axis
 
-The variance is the biased one (divide by d) and eps stands inside the root.
-Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450; defaults as torch.nn.LayerNorm.
+The variance is the biased one (divide by d), and eps is inside the root. Source: Ba, Kiros and
+Hinton 2016, arXiv 1607.06450; defaults as torch.nn.LayerNorm.
 """
 
 import torch
@@ -21,7 +21,7 @@ def layer_norm(
 ) -> Float[Tensor, "*leading dim"]:
     """Normalize each vector on the last axis to mean 0 and variance var/(var + eps).
 
-    Statistics in at least float32, the result in x's dtype with one rounding at the end.
+    Statistics are computed in at least float32; the result is rounded once, to x's dtype.
     """
     check_input("layer_norm", x, eps)
     check_parameter("layer_norm", "weight", weight, x.shape[-1])
@@ -35,10 +35,10 @@ def layer_norm(
 
 
 class LayerNorm(nn.LayerNorm):
-    """Own the gain and shift of `layer_norm`; drop in for torch.nn.LayerNorm.
+    """`layer_norm` as a module; a drop-in replacement for torch.nn.LayerNorm.
 
-    Constructor arguments, parameter names and state_dict are torch's. The forward pass is
-    torch's native operation, equal to `layer_norm` (a test joins the two).
+    Constructor arguments, parameter names and state_dict are torch's. The forward pass is torch's
+    native operation, equal to `layer_norm` (a test compares the two).
     """
 
     equation = "y = weight · (x − mean(x)) / sqrt(var(x) + eps) + bias"

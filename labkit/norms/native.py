@@ -1,6 +1,6 @@
-"""RMSNorm on a CPU in fewer trips through memory: speed, and nothing that the formula lacks.
+"""A faster RMSNorm for the CPU: the same formula with fewer passes over memory.
 
-The modules of rms_norm.py and rms_variants.py call it where it applies; tests hold it equal to
+The modules of rms_norm.py and rms_variants.py call it where it applies; tests compare it with
 `rms_norm`. Layer norm and batch norm need no such file: torch's own operations are as fast.
 """
 
@@ -14,9 +14,9 @@ _FEW = 2**15
 class _NativeRMSNorm(torch.autograd.Function):
     """`rms_norm` on the CPU in few passes over memory; the backward is torch's LayerNorm kernel.
 
-    With mean 0 put in for its statistics, LayerNorm's backward kernel returns RMSNorm's weight
-    gradient exactly, and RMSNorm's input gradient less `rstd · mean(dy · weight)` in each row:
-    LayerNorm's projection off the constant vector. That is added back.
+    With a mean of 0 as its statistic, LayerNorm's backward kernel returns RMSNorm's weight gradient
+    exactly, and RMSNorm's input gradient less `rstd · mean(dy · weight)` in each row: LayerNorm's
+    projection off the constant vector. This module adds it back.
     """
 
     @staticmethod
@@ -49,7 +49,7 @@ class _NativeRMSNorm(torch.autograd.Function):
 
 
 def is_native(x: Tensor, weight: Tensor | None, eps: float | None) -> bool:
-    """Return whether `native_rms_norm` takes these: float32 on the CPU, a gain, usual eps."""
+    """Return whether `native_rms_norm` supports these: float32 on the CPU, a gain, a usual eps."""
     if weight is None or not x.is_cpu or x.numel() == 0 or isinstance(eps, str):
         return False
     if eps is not None and eps < 0:

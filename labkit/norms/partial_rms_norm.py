@@ -2,9 +2,9 @@
 
     y = weight · x / sqrt(mean(x₁² … x_k²) + eps)      k = max(1, floor(d · p)), applied to all d
 
-Which features come first is all that chooses them: permuting them changes the result.
-Source: Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (pRMSNorm, p = 6.25 %); the paper
-prints no eps, which stands inside the root here as in `rms`.
+The features are chosen by position only, so permuting them changes the result. Source: Zhang and
+Sennrich 2019, arXiv 1910.07467, section 4 (pRMSNorm, p = 6.25 %); the paper has no eps; here it is
+inside the root, as in `rms`.
 """
 
 import torch
@@ -38,7 +38,7 @@ def _check_share(name: str, p: float) -> None:
 
 
 class PartialRMSNorm(LastAxis):
-    """Own the gain of `partial_rms_norm`."""
+    """`partial_rms_norm` as a module, with a learned gain."""
 
     equation = "y = weight · x / sqrt(mean(x₁² … x_k²) + eps), k = max(1, floor(d · p))"
     source = "Zhang and Sennrich 2019, arXiv 1910.07467, section 4"
@@ -51,7 +51,7 @@ class PartialRMSNorm(LastAxis):
         self.weight = nn.Parameter(torch.ones(dim, device=device, dtype=dtype))
 
     def extra_repr(self) -> str:
-        """Show what the module was made with."""
+        """Return the width, p and eps, for printing."""
         return f"{self.dim}, p={self.p}, eps={self.eps}"
 
     def forward(self, x: Tensor) -> Tensor:

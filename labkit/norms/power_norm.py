@@ -10,7 +10,7 @@ of each group of its features. At training call t, with α = 0.9 for both decays
     backward    g̃ = g − (1 − α) e z,  e ← e + mean(g̃ z),  dx = g̃ / sqrt(v + eps),  g = weight · dy
 So φ is updated twice in each call of the warm-up, and the backward pass divides by this batch's v
 even after it, where the forward pass divided by φ. Padding is left out of v and φ, not out of e.
-Source: Shen et al. 2020, arXiv 2003.07845 (where it stands in the encoder only), and their code.
+Source: Shen et al. 2020, arXiv 2003.07845 (which uses it in the encoder only), and their code.
 """
 
 import torch
@@ -55,7 +55,7 @@ def group_scaled(x: Tensor, groups: int, eps: float) -> Tensor:
 
 
 class _PowerStep(torch.autograd.Function):
-    """weight · x / forward_root + bias by rows, whose backward is PowerNorm's approximation."""
+    """weight · x / forward_root + bias by rows, with PowerNorm's approximate backward pass."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, forward_root, batch_root, error, decay):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -75,10 +75,10 @@ class _PowerStep(torch.autograd.Function):
 
 
 class PowerNorm(LastAxis):
-    """Own the gain and shift of PowerNorm, its running φ, the error e and the number of `calls`.
+    """PowerNorm as a module: gain and shift, the running φ, the error e and the number of `calls`.
 
     `groups` is the number of attention heads in the paper's models; their recipe sets `warmup` to
-    8,000 calls in its layers, as many as the learning rate's. In evaluation φ is used alone.
+    8,000 calls, the length of the learning rate's warm-up. In evaluation only φ is used.
     """
 
     equation = "y = weight · x / sqrt(φ + eps) + bias, φ the running mean of x² per feature"
@@ -119,11 +119,11 @@ class PowerNorm(LastAxis):
         self.register_buffer("calls", torch.zeros((), dtype=torch.long, device=device))
 
     def extra_repr(self) -> str:
-        """Show what the module was made with."""
+        """Return the width, groups, warmup and eps, for printing."""
         return f"{self.dim}, groups={self.groups}, warmup={self.warmup}, eps={self.eps}"
 
     def forward(self, x: Tensor, mask: Bool[Tensor, "*leading"] | None = None) -> Tensor:
-        """Normalize each feature of the group-scaled tokens; `mask` is True where one is real."""
+        """Normalize each feature of the group-scaled tokens; `mask` is True for real tokens."""
         check_input("PowerNorm", x, self.eps)
         self.check_width(x)
         wide = group_scaled(at_least_float32(x), self.groups, self.eps)

@@ -1,13 +1,13 @@
-"""PRepBN: train from LayerNorm to RepBN, so that the end of training needs no statistics per token.
+"""PRepBN: train from LayerNorm to RepBN, so that the final model needs no per-token statistics.
 
     y = λ · LayerNorm(x) + (1 − λ) · RepBN(x)      λ falls linearly from 1 to 0 over `steps` calls
 
-Three traps, all in the published code and so here. In evaluation the result is RepBN's alone,
-however large λ still is: early validation says nothing. The schedule counts training forward
+Three pitfalls of the published code, reproduced here. In evaluation the result is RepBN's only,
+however large λ still is: early validation is meaningless. The schedule counts training forward
 calls: accumulating gradients or recomputing activations makes it faster. And with warm=0 both
-branches run from the first training call, so that RepBN's running statistics are learned while λ
-is near 1; with warm > 0 RepBN, and so its statistics, starts only after the `warm` calls.
-Source: Guo et al. 2024 (SLAB), arXiv 2405.11582, and the authors' code.
+branches run from the first training call, so that RepBN's running statistics are learned while λ is
+near 1; with warm > 0 RepBN, and so its statistics, starts only after the `warm` calls. Source: Guo
+et al. 2024 (SLAB), arXiv 2405.11582, and the authors' code.
 """
 
 import torch
@@ -20,16 +20,16 @@ from labkit.norms.rep_batch_norm import RepBatchNorm
 
 
 def layer_share(calls: int, steps: int, warm: int = 0) -> float:
-    """Return λ after that many training calls: 1 while warm, then down to 0 over `steps` calls."""
+    """Return λ after `calls` training calls: 1 during the warm ones, then down to 0 in `steps`."""
     return min(1.0, max(0.0, (steps - (calls - warm)) / steps))
 
 
 class PRepBatchNorm(nn.Module):
-    """Own both branches, `layer` and `rep`, and the number of training `calls`.
+    """PRepBN as a module: both branches, `layer` and `rep`, and the number of training `calls`.
 
-    `steps` is the length of the way (the paper's code: 300,000 by default and in its DeiT-S, 60,000
-    to 120,000 in models with linear attention), `warm` the calls of pure LayerNorm before it, in
-    which RepBN does not run.
+    `steps` is the number of calls in which λ falls (the paper's code: 300,000 by default and in its
+    DeiT-S, 60,000 to 120,000 in models with linear attention), `warm` the number of calls of pure
+    LayerNorm before it, in which RepBN does not run.
     """
 
     equation = "y = λ · LayerNorm(x) + (1 − λ) · (BatchNorm(x) + eta · x), λ from 1 to 0"
@@ -64,7 +64,7 @@ class PRepBatchNorm(nn.Module):
 
     @classmethod
     def on_last_axis(cls, dim: int, **kw):
-        """Make one for `dim` features on the last axis."""
+        """Make a PRepBatchNorm for `dim` features on the last axis."""
         return cls(dim, channel_axis=-1, **kw)
 
     @property
@@ -73,11 +73,11 @@ class PRepBatchNorm(nn.Module):
         return layer_share(int(self.calls), self.steps, self.warm)
 
     def extra_repr(self) -> str:
-        """Show what the module was made with."""
+        """Return the steps and warm calls, for printing."""
         return f"steps={self.steps}, warm={self.warm}"
 
     def forward(self, x: Tensor, mask: Bool[Tensor, "batch *space"] | None = None) -> Tensor:
-        """Blend the branches when training; RepBN alone else. Padding comes out as 0."""
+        """Blend the branches in training; use RepBN only in evaluation. Padding comes out as 0."""
         if mask is not None:
             axis = self.rep.channel_axis
             return over_real_tokens("PRepBatchNorm", self._blend, x, mask, axis)

@@ -1,4 +1,4 @@
-"""RepBN: BatchNorm beside a scaled skip, so that in evaluation it folds into the next linear.
+"""RepBN: BatchNorm plus a scaled skip, so that in evaluation it folds into the next linear map.
 
     y = BatchNorm(x) + eta · x      eta one learned number, 1 at first
 
@@ -38,7 +38,7 @@ def rep_batch_norm(
 
 
 class RepBatchNorm(BatchNorm):
-    """Own what `BatchNorm` owns, and the skip's `eta`: one parameter more."""
+    """`rep_batch_norm` as a module: a BatchNorm with one more parameter, the skip's `eta`."""
 
     equation = "y = BatchNorm(x) + eta · x, one number eta"
     source = "Guo et al. 2024, arXiv 2405.11582"
@@ -63,7 +63,7 @@ class RepBatchNorm(BatchNorm):
 
 @torch.no_grad()
 def fold(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
-    """Make the one linear map that equals `linear(norm(x))` in evaluation.
+    """Fold a norm into a linear map: return the map that equals `linear(norm(x))` in evaluation.
 
     `norm` is a BatchNorm, a RepBatchNorm, or a PRepBatchNorm, whose evaluation is its RepBatchNorm.
     A linear map without bias gains one. Computed in float64, returned in the dtype of `linear`.

@@ -2,8 +2,8 @@
 
     y = weight · x / sqrt(mean(x²) + eps)      mean over the last axis
 
-The paper prints no eps; inside the root is where PyTorch, Llama, T5 and Gemma put it.
-Source: Zhang and Sennrich 2019, arXiv 1910.07467, Eq. 4; defaults as torch.nn.RMSNorm.
+The paper has no eps; PyTorch, Llama, T5 and Gemma put it inside the root. Source: Zhang and
+Sennrich 2019, arXiv 1910.07467, Eq. 4; defaults as torch.nn.RMSNorm.
 """
 
 import torch
@@ -21,8 +21,8 @@ def rms_norm(
 ) -> Float[Tensor, "*leading dim"]:
     """Scale each vector on the last axis to root mean square 1 (up to eps).
 
-    Statistics in at least float32, gain applied there too, the result in x's dtype with one
-    rounding at the end. `eps=None` is torch's: the machine epsilon of the computation.
+    Statistics and gain are computed in at least float32; the result is rounded once, to x's dtype.
+    `eps=None` means the machine epsilon of the computation, as in torch.
     """
     wide = at_least_float32(x)
     eps = torch.finfo(wide.dtype).eps if eps is None else eps
@@ -33,11 +33,11 @@ def rms_norm(
 
 
 class RMSNorm(nn.RMSNorm):
-    """Own the gain of `rms_norm`; drop in for torch.nn.RMSNorm.
+    """`rms_norm` as a module, with a learned gain; a drop-in replacement for torch.nn.RMSNorm.
 
-    Constructor arguments, parameter names and state_dict are torch's. On the CPU the forward
-    and backward pass take fewer trips through memory than torch's own; the gradient of the
-    gradient needs the formula, `rms_norm`.
+    Constructor arguments, parameter names and state_dict are torch's. On the CPU the forward and
+    backward pass make fewer passes over memory than torch's own. Second derivatives need the
+    formula, `rms_norm`.
     """
 
     equation = "y = weight · x / sqrt(mean(x²) + eps)"

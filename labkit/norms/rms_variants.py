@@ -1,4 +1,4 @@
-"""RMSNorm as others write it: where eps stands, and what is rounded before the gain.
+"""Other implementations of RMSNorm: they differ in where eps is, and in what is rounded first.
 
     rms-llama     y = weight · cast(x / r)                    cast back first, then the gain
     rms-t5        y = weight · cast(x / r)                    cast only if the gain is half
@@ -6,11 +6,11 @@
     rms-outside   y = cast(weight · x / (sqrt(mean(x²)) + eps))
     r = sqrt(mean(x²) + eps), in at least float32; `rms` itself is cast(weight · x / r)
 
-In float32 the first three are one function, and equal `rms`. In half precision they round at
-different places: Llama's and T5's agree when the gain is half too, and differ from Gemma's and
-torch's. With a float32 gain and a half x, Llama and T5 return float32 (T5 unrounded).
-Sources: transformers' modeling code of Llama (arXiv 2302.13971), T5 (arXiv 1910.10683) and Gemma
-(arXiv 2403.08295); eps outside: Zhang and Sennrich's own torch code, arXiv 1910.07467.
+In float32 the first three are the same function as `rms`. In half precision they round at different
+places: Llama's and T5's agree when the gain is half too, and differ from Gemma's and torch's. With
+a float32 gain and a half x, Llama and T5 return float32 (T5 unrounded). Sources: transformers'
+modeling code of Llama (arXiv 2302.13971), T5 (arXiv 1910.10683) and Gemma (arXiv 2403.08295); eps
+outside: Zhang and Sennrich's own torch code, arXiv 1910.07467.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def _standard(name: str, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Return x / sqrt(mean(x²) + eps), not yet rounded."""
+    """Return x / sqrt(mean(x²) + eps), not rounded yet."""
     check_input(name, x, eps)
     check_parameter(name, "weight", weight, x.shape[-1])
     wide = at_least_float32(x)
@@ -37,7 +37,7 @@ def _standard(name: str, x: Tensor, weight: Tensor | None, eps: float) -> Tensor
 def rms_norm_llama(
     x: Float[Tensor, "*leading dim"], weight: Float[Tensor, " dim"] | None = None, eps: float = 1e-6
 ) -> Float[Tensor, "*leading dim"]:
-    """Round the normalized vector to x's dtype, then multiply by the gain in its own."""
+    """Round the normalized vector to x's dtype, then multiply by the gain in the gain's dtype."""
     standard = _standard("rms_norm_llama", x, weight, eps).to(x.dtype)
     return standard if weight is None else weight * standard
 
@@ -45,7 +45,7 @@ def rms_norm_llama(
 def rms_norm_t5(
     x: Float[Tensor, "*leading dim"], weight: Float[Tensor, " dim"] | None = None, eps: float = 1e-6
 ) -> Float[Tensor, "*leading dim"]:
-    """Round the normalized vector only if the gain is half precision, to the gain's dtype."""
+    """Round the normalized vector to the gain's dtype, but only if the gain is half precision."""
     standard = _standard("rms_norm_t5", x, weight, eps)
     if weight is None:
         return standard.to(x.dtype)
@@ -74,7 +74,7 @@ def rms_norm_outside(
 
 
 class _Gained(LastAxis):
-    """Own one gain per feature for a function of (x, weight, eps)."""
+    """Base class: a function of (x, weight, eps) as a module, with one gain per feature."""
 
     function: ClassVar[Callable[[Tensor, Tensor, float], Tensor]]
     same_as: ClassVar[str] = "rms"
@@ -96,7 +96,7 @@ class _Gained(LastAxis):
 
 
 class LlamaRMSNorm(_Gained):
-    """Own the gain of `rms_norm_llama`."""
+    """`rms_norm_llama` as a module, with a learned gain."""
 
     equation = "y = weight · cast(x / sqrt(mean(x²) + eps))"
     source = "Touvron et al. 2023, arXiv 2302.13971, as transformers has it"
@@ -105,7 +105,7 @@ class LlamaRMSNorm(_Gained):
 
 
 class T5RMSNorm(_Gained):
-    """Own the gain of `rms_norm_t5`."""
+    """`rms_norm_t5` as a module, with a learned gain."""
 
     equation = "y = weight · cast(x / sqrt(mean(x²) + eps)), cast only to a half-precision gain"
     source = "Raffel et al. 2020, arXiv 1910.10683, as transformers has it"
@@ -114,7 +114,7 @@ class T5RMSNorm(_Gained):
 
 
 class GemmaRMSNorm(_Gained):
-    """Own the gain of `rms_norm_gemma`, stored as its distance from 1 (weight decay pulls to 1)."""
+    """`rms_norm_gemma` as a module; it stores the gain minus 1 (weight decay pulls to gain 1)."""
 
     equation = "y = cast((1 + weight) · x / sqrt(mean(x²) + eps))"
     source = "Gemma Team 2024, arXiv 2403.08295, as transformers has it"
@@ -124,7 +124,7 @@ class GemmaRMSNorm(_Gained):
 
 
 class OutsideRMSNorm(_Gained):
-    """Own the gain of `rms_norm_outside`."""
+    """`rms_norm_outside` as a module, with a learned gain."""
 
     equation = "y = weight · x / (sqrt(mean(x²)) + eps)"
     source = "Zhang and Sennrich 2019, arXiv 1910.07467, the authors' torch code"

@@ -1,8 +1,8 @@
-"""ScaleNorm: give every token one length, with a single learned number.
+"""ScaleNorm: scale every token to the same length, a single learned number.
 
     y = weight · x / max(|x|, eps)      weight one number, sqrt(d) at first
 
-It is RMSNorm with one gain for all features, and eps as a floor instead of a summand.
+It is RMSNorm with one gain for all features, and with eps as a lower bound, not as a summand.
 Source: Nguyen and Salazar 2019, arXiv 1910.05895, and the authors' code.
 """
 
@@ -19,13 +19,13 @@ def scale_norm(
     weight: Float[Tensor, " 1"] | float | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "*leading dim"]:
-    """Return each vector on the last axis the length `weight` (None: sqrt(d))."""
+    """Scale each vector on the last axis to the length `weight` (None: sqrt(d))."""
     gain = x.shape[-1] ** 0.5 if weight is None and x.ndim else weight
     return unit_length("scale_norm", x, gain, eps)
 
 
 class ScaleNorm(LastAxis):
-    """Own the one gain of `scale_norm`, which starts at sqrt(dim)."""
+    """`scale_norm` as a module, with one learned gain that starts at sqrt(dim)."""
 
     equation = "y = g · x / max(|x|, eps), one number g, sqrt(d) at first"
     source = "Nguyen and Salazar 2019, arXiv 1910.05895"

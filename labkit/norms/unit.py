@@ -1,4 +1,4 @@
-"""Unit vectors, and scales stored at another size: what nGPT divides by and multiplies with.
+"""Unit vectors and rescaled learned scales: the two building blocks of nGPT.
 
     unit(x) = x / |x|, without eps          Scale: value = parameter · initial / stored
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 
 def unit(x: Float[Tensor, "*leading dim"], dim: int = -1) -> Float[Tensor, "*leading dim"]:
-    """Divide by the Euclidean length along one axis: x / |x|, without eps; 0 stays 0.
+    """Divide by the Euclidean length along one axis: x / |x|, without eps; zero vectors stay 0.
 
-    Zeros are what attention writes for a padded query that has nothing to attend to.
+    Attention outputs zeros for a padded query without allowed keys.
     """
     length = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
     return x / length.masked_fill(length == 0, 1)
@@ -28,10 +28,10 @@ class Unit(nn.Module):
 
 
 class Scale(nn.Module):
-    """A learned vector that starts at `initial` but is stored at size `stored`.
+    """A learned vector that starts at `initial`, with a parameter that starts at `stored`.
 
-    value = parameter · initial / stored. Adam moves a parameter by about its learning rate at
-    each step, so `stored` decides how fast the value moves, beside how large it is.
+    value = parameter · initial / stored. Adam moves a parameter by about its learning rate at each
+    step, so `stored` determines how fast the value moves, relative to its size.
     """
 
     def __init__(self, size: int, initial: float, stored: float):
