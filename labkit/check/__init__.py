@@ -1,26 +1,27 @@
-"""Check an implementation of a norm, yours or a stranger's, against the laws of that norm.
+"""Check an implementation of a norm, yours or anybody's, against the laws of that norm.
 
     report = check.layer_norm(my_layer_norm)
     report.ok, report.laws
 
-Each law is a general property, held against a float64 formula that is written apart from
-labkit.norms. A law that fails says which input was used, what came, what was expected, and the
-likely cause. A check never raises because of what was handed in, leaves arguments, modules and
-random states as they were, and ends: a law may take 8 seconds, all together 40. A note says what
-breaks no law: that float64 is computed in float32, say.
+Each law is a general property, tested with a float64 formula that is independent of labkit.norms.
+The report of a failed law contains the input, the actual and expected results, and the likely
+cause. A check never raises an error because of the submitted code, restores arguments, modules and
+random states, and always ends: a law may take 8 seconds, and all laws together 40. A note reports
+what breaks no law, such as float64 inputs that are computed in float32.
 
-Every check takes a function, a module or a module's class; `eps` (or `p`, `bound`) names the
-value to expect where it cannot be passed: without it the default must be the documented one, or
-what a class or module says itself. `seed` draws other inputs. `CHECKS` has them by the keys of
-labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, … A norm that has
-no laws of its own there is held to those of every norm: check.any_norm.
+Every check takes a function, a module or a module's class. `eps` (or `p`, `bound`) is the expected
+value if it cannot be passed; without it the default must be the documented one, or the attribute of
+the class or module. `seed` selects the random inputs. `CHECKS` maps the keys of labkit.norms.NORMS
+to the checks, and each key is a name here too: check.rms_llama, check.dyt, … Norms without their
+own laws are checked against the laws of every norm: check.any_norm.
 
-To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
-turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
-laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them.
-any_norm.py needs no formula. block.py checks the block of a recipe: a step, a block of functions,
-or a module under the parameter names of labkit.model.Block. answer.py and function.py check what an
-exercise asks; compare.py and calls.py also run in the site's pages, on the cases of tasks.py.
+Modules: specs.py describes each norm; formula.py has the formula with its settings, and mistakes.py
+changes one setting per mistake. subject.py calls the submitted code; exam.py draws inputs, compares
+and explains. The laws are in laws.py, gradients.py, precision.py and running.py (batch norms);
+run.py runs them. any_norm.py needs no formula. block.py checks the block of a recipe: a step, a
+block of functions, or a module with the parameter names of labkit.model.Block. answer.py and
+function.py check answers to exercises; compare.py and calls.py also run in the site's pages, on the
+cases of tasks.py.
 """
 
 from collections.abc import Callable
@@ -63,9 +64,9 @@ def rms_norm(
     """Check an RMS norm: (x, weight=None, eps=1e-6); torch's None, the machine epsilon, is fine.
 
     Without a variant the gain may multiply before or after the rounding to half precision, and a
-    float32 gain must leave x's dtype. With one, that order is a law: "torch", "llama" and "t5"
-    (which hand a float32 gain's dtype on), "gemma" (1 + weight) or "outside" (eps 1e-8 is added
-    to the root mean square).
+    float32 gain must not change x's dtype. A variant fixes that order: "torch", "llama" and "t5"
+    (which return a float32 gain's dtype), "gemma" (1 + weight) or "outside" (eps 1e-8 is added to
+    the root mean square).
     """
     spec = specs.RMS if variant is None else specs.RMS_VARIANTS.get(variant)
     if spec is None:
@@ -83,15 +84,15 @@ def partial_rms_norm(
 def batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
     """Check a batch norm: a function with torch's arguments, a module or its class.
 
-    The function is (x, running_mean=None, running_var=None, weight=None, bias=None,
-    training=False, momentum=0.1, eps=1e-5, mask=None) with the channels on axis 1. `mask` is a
-    law where it is taken: True is a real token. What stands at padding afterwards is not tested.
+    The function is (x, running_mean=None, running_var=None, weight=None, bias=None, training=False,
+    momentum=0.1, eps=1e-5, mask=None) with the channels on axis 1. `mask` is tested if the function
+    accepts it: True is a real token. The outputs at padding are not tested.
     """
     return hold(specs.BATCH, given, {"eps": eps}, seed)
 
 
 def rep_batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
-    """Check RepBN, batch norm + eta · x: as `batch_norm`, with one number eta after the bias."""
+    """Check RepBN, batch norm + eta · x: like `batch_norm`, with one number eta after the bias."""
     return hold(specs.REP, given, {"eps": eps}, seed)
 
 
@@ -106,7 +107,7 @@ def instance_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> R
 
 
 def scale_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
-    """Check a scale norm: (x, weight=None, eps=1e-5); without its one gain √d multiplies."""
+    """Check a scale norm: (x, weight=None, eps=1e-5); without the gain it multiplies by √d."""
     return hold(specs.SCALE, given, {"eps": eps}, seed)
 
 
@@ -126,28 +127,28 @@ def power_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Repo
 
 
 def dynamic_tanh(given: Implementation, *, seed: int = 0) -> Report:
-    """Check DyT: (x, alpha=0.5, weight=None, bias=None), one number alpha.
+    """Check DyT: (x, alpha=0.5, weight=None, bias=None); alpha is one number.
 
-    Of DyT, Derf and BHyT alike: float32 results keep four digits down to numbers of 1e-9, as
-    torch.tanh and torch.erf do; 2σ(2u) − 1 in float32 does not.
+    For DyT, Derf and BHyT, float32 results must have four correct digits down to inputs of 1e-9,
+    like torch.tanh and torch.erf; 2σ(2u) − 1 in float32 does not.
     """
     return hold(specs.DYT, given, {}, seed)
 
 
 def dynamic_erf(given: Implementation, *, seed: int = 0) -> Report:
-    """Check Derf: (x, alpha=0.5, shift=0.0, weight=None, bias=None), one number each at first."""
+    """Check Derf: (x, alpha=0.5, shift=0.0, weight=None, bias=None); numbers alpha and shift."""
     return hold(specs.DERF, given, {}, seed)
 
 
 def bounded_tanh(
     given: Implementation, *, eps: Eps = None, bound: float | None = None, seed: int = 0
 ) -> Report:
-    """Check BHyT: (x, scale=1.0, weight=None, bound=10.0, eps=1e-6), one number scale."""
+    """Check BHyT: (x, scale=1.0, weight=None, bound=10.0, eps=1e-6); scale is one number."""
     return hold(specs.BHYT, given, {"eps": eps, "bound": bound}, seed)
 
 
 def identity(given: Implementation, *, seed: int = 0) -> Report:
-    """Check that nothing is done: x comes back, bit for bit."""
+    """Check that the identity returns x unchanged, bit for bit."""
     return hold(specs.IDENTITY, given, {}, seed)
 
 

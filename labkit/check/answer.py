@@ -1,4 +1,4 @@
-"""Check an answer that was worked out by hand, without giving the right one away."""
+"""Check an answer that was worked out by hand, without revealing the right one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from labkit.check.report import Law, Report
 def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: float = 1e-3) -> Report:
     """Compare your answer with the right one: a number, several numbers, yes or no, or a word.
 
-    `...` and None mean that you have not answered yet. A number is right within `rtol` of the
-    truth (of the largest entry, where several numbers are wanted; within `rtol` itself where the
-    truth is 0). A wrong answer gives the hint, never the truth. Shown in a notebook, the report
-    carries what the site needs to ask the same on its page.
+    `...` and None mean that you have not answered yet. A number is right within a relative error of
+    `rtol` (of the largest entry, for several numbers; an absolute error of `rtol` if the truth is
+    0). The report on a wrong answer contains the hint, never the truth. In a notebook, the report's
+    output includes the data that the site needs for its own form.
     """
     title = f"answer {name}".strip()
 
@@ -36,9 +36,9 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
 
 
 def list_questions(truth: Any) -> list[dict[str, Any]] | None:
-    """List what a form must ask for: a key, the kind of its answer, and the answer.
+    """List the fields of a form: a key, the kind of its answer, and the answer.
 
-    None where the truth is more than numbers, lists of them, yes or no and words.
+    None if the truth has parts other than numbers, lists of numbers, yes or no, and words.
     """
     parts = truth if isinstance(truth, Mapping) else {"": truth}
     asked = []

@@ -1,13 +1,13 @@
-"""Check a norm for which nobody has a reference: the laws that any norm must keep.
+"""Check a norm without a reference implementation, against the laws of every norm.
 
     print(check.any_norm(MyNorm))                  a class, dim first; or a key of NORMS
     print(check.any_norm("my_norm.py"))            a file that defines one
     print(check.any_norm(my_norm))                 a function of x
     print(check.any_norm(MyNorm, lambda x: …))     and a formula in float64, gains left out
 
-A norm of the last axis maps each token by itself, keeps shape and dtype, stays finite, and has the
-gradient that its values say. What it is blind to (scale, a constant) is no law but a property: the
-notes say it.
+A norm over the last axis maps each token separately, keeps shape and dtype, stays finite, and has
+gradients that agree with its values. Invariance (to scale, to a constant) is not a law but a
+property, which the notes report.
 """
 
 import runpy
@@ -33,10 +33,10 @@ AnyNorm = str | Path | type[nn.Module] | Callable[..., Any]
 
 
 def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Report:
-    """Check a norm over the last axis against what every norm must do.
+    """Check a norm over the last axis against the laws of every norm.
 
-    `given` makes the module when it is called with dim, or is a key of NORMS, a file that defines
-    one module, or a function of x. `formula` takes float64 rows and gives what the norm should,
+    `given` is a class or function that makes the module from dim, a key of NORMS, a file that
+    defines one module, or a function of x. `formula` maps float64 rows to the expected result
     before gains.
     """
     laws = dict(LAWS)
@@ -69,7 +69,7 @@ class Plain(nn.Module):
 
 
 def _read_maker(given: AnyNorm) -> Make:
-    """Return what makes the module for a dim."""
+    """Return a function that makes the module for a given dim."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return _load_module(Path(given))
     if isinstance(given, str):
@@ -96,7 +96,7 @@ def _read_maker(given: AnyNorm) -> Make:
 
 
 def _load_module(path: Path) -> Make:
-    """Run a file and return the one module that it defines."""
+    """Run a file and return the only module class that it defines."""
     if not path.is_file():
         raise Broken(
             f"a norm's file is wanted, and {path} is none; "
@@ -148,7 +148,7 @@ def _repeat_calls(make: Make, generator: Generator) -> None:
 
 
 def _compare_tokens(make: Make, generator: Generator) -> None:
-    """Compare a token in a batch with the same token among others."""
+    """Check that a token's result does not depend on the other tokens in the batch."""
     norm, x = make(DIM), _draw_rows(generator, 4, 6, DIM)
     other = x.clone()
     other[0, 0] = 100 * _draw_rows(generator, DIM)  # large: a maximum must notice it, too
@@ -255,14 +255,14 @@ def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
 
 
 def _count_reach(function: Formula, x: Tensor) -> int:
-    """Count the features of a row that move with its first one: those that share statistics."""
+    """Count the features of a row that change with its first one: those that share statistics."""
     other = x.clone()
     other[:, 0] += 1.0
     return int(((function(x) - function(other)).abs() > 1e-6).any(0).sum())
 
 
 def _loses_float64(make: Make) -> bool:
-    """Return whether float64 rows come out exactly as if they were rounded to float32."""
+    """Return whether float64 inputs give the same results as inputs rounded to float32."""
     x = _draw_rows(torch.Generator().manual_seed(2), 5, DIM, dtype=torch.float64)
     return torch.equal(make(DIM).double()(x), make(DIM)(x.float()).double())
 
@@ -282,7 +282,7 @@ LAWS: dict[str, Callable[[Make, Generator], None]] = {
 
 
 def _list_properties(make: Make) -> tuple[str, ...]:
-    """Return what the norm is blind to, and how far its values reach."""
+    """Return the norm's invariances, and the number of features that share statistics."""
     generator = torch.Generator().manual_seed(1)
     try:
         norm, x = make(DIM), _draw_rows(generator, 64, DIM)

@@ -1,11 +1,11 @@
-"""Check the block of a recipe, or one step of it, against labkit's own.
+"""Check the block of a recipe, or one of its steps, against labkit's own.
 
     report = check.block(lambda x, f, norm: x + f(norm(x)), "pre")
     report = check.block(Block(config), "qk", config)
 
 The reference is the recipe's steps in float64 on the same weights; tests/recipe_equations.py has
-its equations once more, from the papers. block_subject.py runs what was handed in beside them,
-block_mistakes.py knows what may be wrong. This file has what is asked, and the laws.
+its equations again, from the papers. block_subject.py runs the submitted code next to them,
+block_mistakes.py lists known mistakes. This file has the check itself, and the laws.
 """
 
 import inspect
@@ -63,16 +63,17 @@ def block(
       from 0), number (from 1).
     - a block of functions: (x, attention, feed_forward, *norms), norms in the block's order.
     - a module that has the parameters of labkit.model.Block, under their names, and is called as
-      a Block is, (x, context): a Block with a part exchanged, say. Or what makes one: the class,
-      or a function of (config) or (config, block). A module's config must be given.
+      a Block is, (x, context): for example, a Block with one part replaced. The class is also
+      accepted, or a function of (config) or (config, block). A module's config must be given.
 
-    `config` says depth, and of a module all the rest; without it a stack has 6 blocks. `index` is
-    the block's number from 0; without it a module's own place, else the last block. `part` names
-    the half, attention or feed-forward, that a step is, where a recipe's two differ. `seed` draws
-    other inputs and weights. Modules are checked in evaluation mode; cross-attention is not.
+    `config` sets the depth and, for a module, all other sizes; without it a stack has 6 blocks.
+    `index` is the block's number from 0; the default is a module's own position, else the last
+    block. `part` says whether a step is for attention or feed-forward, if the recipe's two differ.
+    `seed` selects the random inputs and weights. Modules are checked in evaluation mode;
+    cross-attention is not checked.
 
-    Raises ValueError or TypeError where recipe, config, index or part cannot be; what was handed
-    in never makes it raise.
+    Raises ValueError or TypeError for an invalid recipe, config, index or part. The submitted code
+    never makes it raise.
     """
     row = look_up(recipe)
     recipe = ALIASES.get(recipe, recipe)
@@ -119,7 +120,7 @@ def _refuse_config(config: ModelConfig | None, recipe: str) -> None:
 
 
 def find_form(given: Any) -> str:
-    """Name the form of what was handed in: module, maker, step or functions; "" for none."""
+    """Return the form of the submitted code: module, maker, step or functions; "" for none."""
     if isinstance(given, nn.Module):
         return "module"
     try:
@@ -137,7 +138,7 @@ def find_form(given: Any) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """The submitted block, its kind, and the position in the stack for which it is checked."""
+    """The submitted block, its form, and the position in the stack for which it is checked."""
 
     given: Any
     form: str
@@ -149,7 +150,7 @@ class Asked:
     depth: int = 0  # 0: the config's, or DEPTH
 
     def make_subject(self) -> Subject:
-        """Put what was handed in beside the recipe's steps; raise Broken where that cannot be."""
+        """Combine the submitted code with the recipe's steps; raise Broken if they do not fit."""
         if not self.form:
             raise Broken(f"{TAKES}; got {getattr(self.given, '__name__', repr(self.given))}")
         depth = self.depth or (DEPTH if self.config is None else self.config.depth)
@@ -191,7 +192,7 @@ class Asked:
         return any(name in names for name in inspect.signature(self.given).parameters)
 
     def list_other_places(self, subject: Subject) -> Iterator["Asked"]:
-        """List the depths and blocks for which the same code must hold too."""
+        """Yield further depths and blocks for which the same code must be right."""
         by_depth = self.form == "step" and self._takes("depth", "sublayers", "alpha")
         numbered = self.form != "module" and self._takes("index", "number", "block")
         # A step of this recipe that takes no number holds for one block only.
@@ -207,7 +208,7 @@ class Asked:
                     yield replace(self, index=index, depth=depth)
 
     def make_task(self) -> dict[str, Any] | None:
-        """Make what a page asks; None of a module, or of what asks for more than a page has."""
+        """Return the task for a page; None for a module, or if a page could not run the task."""
         if self.form not in FUNCTIONS:
             return None
         subject = self.make_subject()
@@ -219,7 +220,7 @@ class Asked:
 
 @dataclass
 class Trial:
-    """One check: the subject, and what came on two cases, by which its mistake is named."""
+    """One check: the subject, and its results on two cases, which identify its mistake."""
 
     asked: Asked
     subject: Subject
@@ -227,19 +228,19 @@ class Trial:
     came: list[Parts] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Run it for the first time; raise Broken where nothing usable comes."""
+        """Run the code for the first time; raise Broken if there is no usable result."""
         self.cases = [self.subject.draw_case("ordinary numbers", batch=1, time=t) for t in (4, 3)]
         self.came = [_run(self.subject, case) for case in self.cases]
 
     @torch.no_grad()
     def fits(self, steps: Sequence[Move] | None = None) -> bool:
-        """Return whether the recipe's steps, or others, give what came."""
+        """Return whether the recipe's steps, or the given ones, produce the actual results."""
         truths = [self.subject.find_truth(case, steps) for case in self.cases]
         return all(_find_gap(*pair) is None for pair in zip(self.came, truths, strict=True))
 
     @cached_property
     def cause(self) -> str:
-        """The first mistake that gives what came, or else what a module declares; "" for none."""
+        """The first mistake that explains the results, or a module's own settings; "" for none."""
         if self.fits():
             return ""
         for sentence, steps in list_changes(self.subject):
@@ -259,13 +260,13 @@ class Trial:
 
 
 def _run(subject: Subject, case: Case) -> Parts:
-    """Run what was handed in on a copy."""
+    """Run the submitted code on a copy of the case."""
     with torch.no_grad():
         return subject.run(case.map(lambda _, t: t.clone()))
 
 
 def _find_gap(came: Parts, wanted: Parts, allowed: float = ALLOWED) -> str | None:
-    """Name the first part that is off by more than a share of its largest entry; None for none."""
+    """Return the first part whose error exceeds a fraction of its largest entry; None for none."""
     for name in came.keys() & wanted.keys():
         gap = (came[name].detach().double() - wanted[name].detach().double()).abs().max().item()
         if not gap <= allowed * wanted[name].abs().max().item() + 1e-12:
@@ -277,7 +278,7 @@ def _find_gap(came: Parts, wanted: Parts, allowed: float = ALLOWED) -> str | Non
 
 
 def hold_parameters(trial: Trial) -> None:
-    """Have the parameters of labkit's block, and no others."""
+    """Require the parameters of labkit's block, and no others."""
     if not isinstance(trial.subject, ModuleSubject):
         raise Untested()
     if trial.subject.problems:
@@ -286,7 +287,7 @@ def hold_parameters(trial: Trial) -> None:
 
 
 def hold_value(trial: Trial) -> None:
-    """Match the recipe's equations in float64: few and many tokens, a small and a large stream."""
+    """Require the recipe's results in float64: for few and many tokens, small and large streams."""
     subject = trial.subject
     sizes = () if subject.row.sphere else (("a small stream", 0.3), ("a large stream", 100.0))
     cases = [
@@ -301,7 +302,7 @@ def hold_value(trial: Trial) -> None:
 
 
 def make_half_law(half: int) -> Callable[[Trial], None]:
-    """Make the law of one half, beside another that writes nothing."""
+    """Make the law of one sublayer, while the other one outputs zeros."""
     silent = SIDES[1 - half]
 
     def law(trial: Trial) -> None:
@@ -310,12 +311,12 @@ def make_half_law(half: int) -> Callable[[Trial], None]:
         case = trial.subject.draw_case(f"the {silent} writes nothing")
         trial.compare(trial.subject.silence(1 - half), case)
 
-    law.__doc__ = f"Match the equations when the {silent} writes nothing."
+    law.__doc__ = f"Require the recipe's result when the {silent} outputs zeros."
     return law
 
 
 def hold_gradient(trial: Trial) -> None:
-    """Return the gradient of x, and of whatever else comes in."""
+    """Require the gradients of x, and of every other input, to be the recipe's."""
     case = trial.subject.draw_case("ordinary numbers", batch=1, time=4)
     weight = trial.subject.draw_normal(*case.x.shape)
 
@@ -336,7 +337,7 @@ def hold_gradient(trial: Trial) -> None:
 
 
 def hold_inputs_kept(trial: Trial) -> None:
-    """Leave x as it was."""
+    """Require that x is not modified."""
     case = trial.subject.draw_case("ordinary numbers")
     x = case.x.clone()
     with torch.no_grad():
@@ -347,7 +348,7 @@ def hold_inputs_kept(trial: Trial) -> None:
 
 
 def hold_constants(trial: Trial) -> None:
-    """Match the equations for other depths and other blocks of the stack."""
+    """Require the recipe's results for other depths and other blocks of the stack."""
     others = [*trial.asked.list_other_places(trial.subject)]
     if not others:
         raise Untested()
@@ -374,7 +375,7 @@ LAWS: dict[str, Callable[[Trial], None]] = {
 
 
 def _list_notes(trial: Trial) -> tuple[str, ...]:
-    """List notes on the comparison: the block that was chosen, or that no known cause fits."""
+    """Return notes on the comparison: the chosen block, or that no known cause fits."""
     notes, asked, subject = [], trial.asked, trial.subject
     if subject.row.first is not None and asked.index is None and asked.form in FUNCTIONS:
         equations = "; ".join(step.equation for step in subject.steps)

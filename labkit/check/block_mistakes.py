@@ -1,7 +1,7 @@
-"""Known mistakes in a block: one wrong line of the recipe, or another recipe; each with its text.
+"""Known mistakes in a block: a wrong equation, or the step of another recipe; each with its text.
 
-A mistake is a wrong equation of a step s, its stream x, its sublayer f and its norms. Mistakes
-explain a failure and decide nothing: one is named only where it gives what came.
+A mistake is a wrong equation of a step s, its stream x, its sublayer f and its norms. Mistakes only
+explain a failure: a mistake is reported only if it produces the actual results.
 """
 
 import copy
@@ -103,7 +103,7 @@ ONE_STEP: dict[type[Step], dict[str, Equation]] = {
 
 
 def _list_constants(n: int) -> list[tuple[float, str]]:
-    """List what DeepNorm's α is taken for, by the number of blocks n."""
+    """List common wrong values of DeepNorm's α, given the number of blocks n."""
     return [
         ((4 * n) ** 0.25, "it is (2N)^(1/4), N counts blocks, and sublayers are counted"),
         ((2 * n) ** 0.5, "it is the fourth root of 2N, not the square root"),
@@ -117,7 +117,7 @@ def _list_constants(n: int) -> list[tuple[float, str]]:
 
 
 def list_mistakes(step: Step) -> dict[str, Equation]:
-    """List the mistakes that are made in a step, first those that only it can have."""
+    """List the known mistakes in a step, starting with those specific to its kind."""
     own = dict(ONE_STEP.get(type(step), {}))
     if isinstance(step, DeepNorm):
         for number, why in _list_constants(step.place.blocks):
@@ -127,7 +127,7 @@ def list_mistakes(step: Step) -> dict[str, Equation]:
 
 
 def move_by(equation: Equation, step: Any, norms: list[Any] | None = None) -> Move:
-    """Put another equation in the place of a step's, with its sublayer and its norms, or others."""
+    """Replace a step's equation, keeping its sublayer and its norms (or using others)."""
     used = [getattr(step, name) for name in step.norms] if norms is None else norms
 
     def move(x: Tensor, context: Context) -> Tensor:
@@ -140,7 +140,7 @@ def move_by(equation: Equation, step: Any, norms: list[Any] | None = None) -> Mo
 
 
 def list_changes(subject: Subject) -> Iterator[Change]:
-    """Yield what may be wrong, the likeliest first: mistakes in steps, then other recipes."""
+    """Yield possible mistakes, the most likely first: mistakes in steps, then other recipes."""
     steps = subject.steps
     if isinstance(subject, ModuleSubject):
         yield from _turn_rotation(subject)
@@ -170,7 +170,7 @@ def _turn_rotation(subject: ModuleSubject) -> Iterator[Change]:
 
 @cache
 def _find_other_steps() -> dict[type[Step], str]:
-    """Map each kind of step without constants or weights of its own to a recipe that has it."""
+    """Map each kind of step without constants or own weights to a recipe that uses it."""
     kinds = {
         kind: name
         for name, row in reversed(RECIPES.items())
@@ -181,7 +181,7 @@ def _find_other_steps() -> dict[type[Step], str]:
 
 
 def _list_other_steps(subject: Subject) -> Iterator[Change]:
-    """Yield another recipe's step in the place of one."""
+    """Yield blocks in which another recipe's step replaces one step."""
     steps = subject.steps
     for i, step in enumerate(steps):
         own = [getattr(step, name) for name in step.norms] if len(steps) == 2 else subject.spare
@@ -194,7 +194,7 @@ def _list_other_steps(subject: Subject) -> Iterator[Change]:
 
 
 def _list_other_recipes(subject: FunctionSubject) -> Iterator[Change]:
-    """Yield both halves of other recipes in the place of a block's."""
+    """Yield blocks with both steps of other recipes."""
     if len(subject.steps) < 2:
         return
     first, second = subject.steps
@@ -222,7 +222,7 @@ def _list_other_recipes(subject: FunctionSubject) -> Iterator[Change]:
 
 
 def list_declared(subject: Subject) -> Iterator[str]:
-    """Yield in what the parts of a module say that they differ from the recipe's."""
+    """Yield the settings in which the parts of a module differ from the recipe's."""
     if not isinstance(subject, ModuleSubject):
         return
     own = dict(subject.module.named_modules())

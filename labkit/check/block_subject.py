@@ -1,4 +1,4 @@
-"""Run somebody's block or step beside the recipe's own steps, on the same weights, in float64.
+"""Run a submitted block or step next to the recipe's own steps, on the same weights, in float64.
 
 FunctionSubject is for steps and blocks of functions, ModuleSubject for modules that have the
 parameters of labkit.model.Block.
@@ -44,7 +44,7 @@ NORMS = [
 
 
 class Called(nn.Module):
-    """A function of the stream where labkit wants a module."""
+    """A function of the stream as a module."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]):
         super().__init__()
@@ -56,7 +56,7 @@ class Called(nn.Module):
 
 
 def read_text(text: str) -> Called:
-    """Make a module of a lambda's source."""
+    """Make a module from a lambda's source."""
     return Called(eval(text, {"torch": torch}))
 
 
@@ -80,10 +80,10 @@ class Subject:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
     def draw_case(self, about: str, *, batch: int = 2, time: int = 5, scale: float = 1.0) -> Case:
-        """Draw tokens that differ in size and in mean; on the sphere, unit vectors.
+        """Draw tokens with different sizes and means; on the sphere, unit vectors.
 
-        Besides, ResiDual's second stream r, and the block's input where the feed-forward's step
-        alone is run.
+        The case also has ResiDual's second stream r, and the block's input if only the
+        feed-forward's step is run.
         """
         x = self.draw_normal(batch, time, self.dim)
         x = x * (0.6 + self.draw_normal(batch, time, 1).abs()) + 0.3
@@ -94,18 +94,18 @@ class Subject:
         return Case(x, about, more)
 
     def make_context(self, case: Case) -> Context:
-        """Make the context of one pass, with what the case carries along."""
+        """Make the context of one pass from the values in the case."""
         return Context(total=case.given.get("r"), entry=case.given.get("entry", case.x))
 
     def find_truth(self, case: Case, steps: Sequence[Move] | None = None) -> Parts:
-        """Run the recipe's steps, or others."""
+        """Return the results of the recipe's steps, or of others."""
         x, context = case.x, self.make_context(case)
         for step in steps or self.steps:
             x = step(x, context)
         return self._collect(x, context)
 
     def run(self, case: Case) -> Parts:
-        """Run what was handed in; whatever it raises is Broken."""
+        """Run the submitted code; turn any error that it raises into Broken."""
         context = self.make_context(case)
         try:
             result = self.call(case.x, context)
@@ -131,7 +131,7 @@ class Subject:
 
 
 class FunctionSubject(Subject):
-    """A step, or a block of functions, with sublayers and norms that have a text."""
+    """A step, or a block of functions; its sublayers and norms have source text."""
 
     dim = DIM
 
@@ -164,14 +164,14 @@ class FunctionSubject(Subject):
         return step
 
     def silence(self, half: int) -> "FunctionSubject":
-        """Return a copy in which the sublayer of a half writes 0."""
+        """Return a copy in which one sublayer outputs zeros."""
         other = copy.copy(self)
         other.steps = copy.deepcopy(self.steps)
         other.steps[half].sublayer = Called(torch.zeros_like)
         return other
 
     def call(self, x: Tensor, context: Context) -> Any:
-        """Call the function with what it asks for by name."""
+        """Call the function with the named arguments that it accepts."""
         sublayers = [step.sublayer for step in self.steps]
         if len(sublayers) == 2:
             return self.given(x, *sublayers, *self.norms)
@@ -187,7 +187,7 @@ class FunctionSubject(Subject):
         return self.given(x, *sublayers, **named)
 
     def offer_arguments(self, context: Context) -> dict[str, Any]:
-        """List what a step of this recipe may ask for after the stream and the sublayer."""
+        """Return the arguments that a step of this recipe may take after stream and sublayer."""
         step = self.steps[0]
         offered: dict[str, Any] = {
             "norm": self.spare[0],
@@ -207,9 +207,9 @@ class FunctionSubject(Subject):
 
 
 class ModuleSubject(Subject):
-    """A copy of the module in float64 with weights drawn at random, and labkit's block with them.
+    """A float64 copy of the module with random weights, and labkit's block with the same weights.
 
-    `problems` says which parameters the recipe has and the module has not, or the other way round.
+    `problems` lists the parameters that only the recipe or only the module has.
     """
 
     def __init__(self, given: nn.Module, name: str, config: ModelConfig, index: int, seed: int):
@@ -222,7 +222,7 @@ class ModuleSubject(Subject):
 
     @torch.no_grad()
     def _share_weights(self) -> Iterator[str]:
-        """Draw the recipe's weights, hand them to the module, and yield what does not fit."""
+        """Draw the recipe's weights, copy them to the module, and yield the mismatches."""
         for name, p in self.reference.named_parameters():
             p.copy_(self._draw_values(name, p))
         if self.row.sphere:
@@ -240,7 +240,7 @@ class ModuleSubject(Subject):
                 yield said
 
     def _draw_values(self, name: str, p: Tensor) -> Tensor:
-        """Draw values among which no two gains are alike and none is 1."""
+        """Draw values such that no two gains are equal and none is 1."""
         noise = self.draw_normal(*p.shape)
         if p.ndim == 2:
             return noise * 1.2 / p.shape[-1] ** 0.5
@@ -249,28 +249,28 @@ class ModuleSubject(Subject):
         return values * noise.sign() if name.endswith("alpha.weight") else values
 
     def draw_case(self, about: str, *, batch: int = 2, time: int = 5, scale: float = 1.0) -> Case:
-        """Draw tokens, and RealFormer's scores of the block before."""
+        """Draw tokens, and RealFormer's scores from the block before."""
         case = super().draw_case(about, batch=batch, time=time, scale=scale)
         chained = self.row.chain
         prev = self.draw_normal(batch, self.heads, time, time) if chained else None
         return case.but(prev=prev)
 
     def draw_padded(self) -> Case:
-        """Draw a case whose first tokens, which no causal mask hides, are padding in a sequence."""
+        """Draw a case in which one sequence starts with padding, which no causal mask hides."""
         case = self.draw_case("two tokens of the first sequence are padding")
         real = torch.ones(case.x.shape[:2], dtype=torch.bool)
         real[0, :2] = False
         return case.but(padding=real)
 
     def make_context(self, case: Case) -> Context:
-        """Make the context of one pass: positions are turned."""
+        """Make the context of one pass, with rotary angles."""
         scores = {"attention": case.given["prev"]} if "prev" in case.given else {}
         angles = rotary_angles(case.x.shape[1], self.head_dim)
         padding = case.given.get("padding")
         return replace(super().make_context(case), angles=angles, scores=scores, padding=padding)
 
     def silence(self, half: int) -> "ModuleSubject":
-        """Return a copy in which the matrix that the sublayer of a half writes with is 0."""
+        """Return a copy in which the output matrix of one sublayer is 0."""
         other = copy.copy(self)
         other.module, other.reference = copy.deepcopy((self.module, self.reference))
         other.steps = [other.reference.attention, other.reference.feed_forward]

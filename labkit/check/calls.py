@@ -1,14 +1,14 @@
-"""Try functions on cases written as text, and say what is wrong with what they return.
+"""Call functions on cases given as text, and explain what is wrong with their results.
 
-Plain Python, as compare.py is: labkit evaluates a case with torch, a page of the site with the
-stand-in that it has for torch. A task is JSON:
+This file is plain Python, like compare.py: labkit evaluates a case with torch, a page of the site
+with its own substitute for torch. A task is JSON:
 
-    functions  names of what the reader writes
+    functions  names of the functions that the reader writes
     cases      each has function, label (or ""), given and wanted: the arguments of a call and its
                result, as source
     look       source of a lambda (f, *arguments) that returns what is compared; "" calls f
     rtol, hint as check.answer has them
-    note       what a right answer is told besides
+    note       a remark for right answers
     slips      pairs of a likely mistake and the marks of what it would return, case by case
 """
 
@@ -27,10 +27,10 @@ AGREES = 1e-4  # relative: marks of the same numbers, computed another way
 def try_functions(
     functions: Mapping[str, Callable[..., Any]], task: Task, names: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Return what is wrong and its likely cause; two empty texts where all is right.
+    """Return an error message and its likely cause; two empty strings if all results are right.
 
-    `names` are what the text of a case may use, such as torch. Never raises because of what a
-    function does.
+    `names` are the names that a case's text may use, such as torch. Errors in a function are never
+    raised.
     """
     came: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
@@ -62,11 +62,11 @@ def try_functions(
 
 
 class Unanswered(Exception):
-    """A function that others are to look at returns nothing yet."""
+    """A function that others need returns nothing yet."""
 
 
 def call(function: Callable[..., Any], given: str, look: str, names: Mapping[str, Any]) -> Any:
-    """Call a function with arguments that stand in a text, and look at what comes of it."""
+    """Call a function with arguments given as source text, and evaluate `look` on the result."""
 
     def answered(*arguments: Any, **more: Any) -> Any:
         result = function(*arguments, **more)
@@ -80,12 +80,12 @@ def call(function: Callable[..., Any], given: str, look: str, names: Mapping[str
 
 
 def mark(value: Any) -> float:
-    """Sum up a result in one number that other results hardly share."""
+    """Sum up a result in one number that rarely agrees for different results."""
     return sum(cos(i) * number for i, number in enumerate(list_numbers(value)))
 
 
 def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
-    """Return the mistake that would have given these results, "" for none."""
+    """Return the mistake that would have given these results, or "" if there is none."""
     try:
         marks = [mark(result) for result in results]
     except (TypeError, ValueError):
@@ -99,7 +99,7 @@ def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
 
 
 def describe_error(error: BaseException, filename: str) -> str:
-    """Name an error, and the line of a file, the reader's code, in which it arose."""
+    """Describe an error, with its line number in the reader's file."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename == filename:
         return f"line {error.lineno} is no Python: {error.msg}"
@@ -108,7 +108,7 @@ def describe_error(error: BaseException, filename: str) -> str:
 
 
 def find_file(function: Callable[..., Any]) -> str:
-    """Find in which file a function was written; "" where that cannot be said."""
+    """Return the file in which a function was written, or "" if it is unknown."""
     try:
         return getfile(function)
     except TypeError:  # a partial, an object that can be called, what is built in

@@ -1,4 +1,4 @@
-"""One input of a law, how it is told, and the two ways in which a law does not hold."""
+"""One input of a law, its description, and the two ways in which a law may not hold."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Broken(Exception):
-    """Raised when a law does not hold: the message and, where known, the likely cause."""
+    """Raised when a law does not hold: the message and, if known, the likely cause."""
 
     def __init__(self, message: str, cause: str = ""):
         super().__init__(message)
@@ -22,23 +22,23 @@ class Untested(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One input; `given` holds what is passed besides, by role, and nothing for what is not."""
+    """One input of a law; `given` maps roles to the other arguments, without those not passed."""
 
     x: Tensor
     about: str
     given: dict[str, Any] = field(default_factory=dict)
 
     def but(self, **changed: Any) -> "Case":
-        """Change what is given; None takes it away."""
+        """Return a copy with changed arguments; None removes one."""
         given = {k: v for k, v in {**self.given, **changed}.items() if v is not None}
         return replace(self, given=given)
 
     def tensors(self) -> dict[str, Tensor]:
-        """List x and the tensors that are given besides."""
+        """Return x and the other arguments that are tensors."""
         return {"x": self.x, **{k: v for k, v in self.given.items() if isinstance(v, Tensor)}}
 
     def map(self, change: Callable[[str, Tensor], Tensor]) -> "Case":
-        """Change every tensor, by its role."""
+        """Return a copy with every tensor changed by a function of its role and value."""
         changed = {role: change(role, t) for role, t in self.tensors().items()}
         return replace(self, x=changed.pop("x"), given={**self.given, **changed})
 
@@ -56,7 +56,7 @@ def same_layout_copy(x: Tensor) -> Tensor:
 
 
 def describe(case: Case, actual: Tensor, expected: Tensor, what: str = "") -> str:
-    """Return which input, what came and what was expected, at the entry that is furthest off."""
+    """Describe the input, the actual and the expected value at the entry with the largest error."""
     where = largest_difference(actual.detach(), expected.detach())
     place = f"position {where}" if where else "the only position"
     return (
@@ -66,12 +66,12 @@ def describe(case: Case, actual: Tensor, expected: Tensor, what: str = "") -> st
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> tuple[int, ...]:
-    """Find the position of the worst entry; a NaN is worse than any number."""
+    """Return the position of the largest error; a NaN counts as worse than any number."""
     gap = (actual.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
     return tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
 
 
 def told(error: BaseException) -> str:
-    """Name an exception and the first line of what it says."""
+    """Return an exception's type and the first line of its message."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

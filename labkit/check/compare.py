@@ -1,7 +1,7 @@
 """Compare an answer with the right one: numbers, lists, yes or no, words, named parts.
 
-Plain Python without any import of torch or numpy: the site's pages run this very file. Whatever
-has `tolist`, such as a tensor or an array, is compared by its numbers.
+This file is plain Python and imports neither torch nor numpy, because the site's pages run it.
+Values with a `tolist` method, such as tensors and arrays, are compared as numbers.
 """
 
 import re
@@ -13,7 +13,7 @@ WRONG = "not right yet: "
 
 
 def is_unanswered(yours: Any) -> bool:
-    """Return whether `...`, None or an empty word stands where an answer is wanted."""
+    """Return whether an answer is missing: `...`, None or an empty word."""
     if yours is None or yours is ...:
         return True
     if isinstance(yours, str):
@@ -24,7 +24,7 @@ def is_unanswered(yours: Any) -> bool:
 
 
 def name_open(yours: Any) -> str:
-    """Name the answers that are lacking, where others were given."""
+    """Return the names of the missing answers, if other answers were given."""
     if not isinstance(yours, Mapping):
         return ""
     lacking = [str(key) for key, value in yours.items() if is_unanswered(value)]
@@ -32,10 +32,10 @@ def name_open(yours: Any) -> str:
 
 
 def find_fault(yours: Any, truth: Any, rtol: float) -> str:
-    """Return what is wrong, or nothing.
+    """Return an error message, or "" if the answer is right.
 
-    A number is right within `rtol` of the truth (of the largest entry, where several numbers are
-    wanted; within `rtol` itself where the truth is 0).
+    A number is right within a relative error of `rtol` (of the largest entry, for several numbers;
+    an absolute error of `rtol` if the truth is 0).
     """
     if isinstance(truth, str):
         if not isinstance(yours, str):
@@ -70,17 +70,17 @@ def find_fault(yours: Any, truth: Any, rtol: float) -> str:
 
 
 def _is_several(truth: Any) -> bool:
-    """Return whether a function is wanted that returns several things, such as two tensors."""
+    """Return whether the truth has several results of a function, such as two tensors."""
     return isinstance(truth, tuple) and any(isinstance(part, list | tuple) for part in truth)
 
 
 def _name_part(key: str, fault: str) -> str:
-    """Name a part that is wrong; of one that has parts itself, those that are."""
+    """Return the name of a wrong part; if it has parts itself, the names of the wrong ones."""
     return f"{key} ({fault.removeprefix(WRONG)})" if fault.startswith(WRONG) else key
 
 
 def read_numbers(value: Any) -> tuple[tuple[int, ...], list[float]]:
-    """Read shape and entries, row by row; raise ValueError where rows differ in length."""
+    """Return shape and entries, row by row; raise ValueError if rows differ in length."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, list | tuple):
@@ -93,7 +93,7 @@ def read_numbers(value: Any) -> tuple[tuple[int, ...], list[float]]:
 
 
 def list_numbers(value: Any) -> Iterator[float]:
-    """Yield all numbers of a value, part by part where it has several."""
+    """Yield all numbers of a value, part by part."""
     if isinstance(value, Mapping | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from list_numbers(part)

@@ -1,4 +1,4 @@
-"""Draw inputs, run one implementation on them, compare it with the formula, and say it in words."""
+"""Draw inputs, run an implementation on them, compare it with the formula, and explain errors."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Exam:
     # --- inputs ---
 
     def make_generator(self, law: str) -> torch.Generator:
-        """Make the law's own random stream, whatever ran before it."""
+        """Make the law's own random generator, independent of earlier laws."""
         return torch.Generator().manual_seed(zlib.crc32(f"{law} {self.seed}".encode()))
 
     def draw_case(
@@ -64,7 +64,7 @@ class Exam:
         offset: float = 0.0,
         dtype: torch.dtype = torch.float32,
     ) -> Case:
-        """Draw an input whose statistics differ along every axis, and parameters to go with it."""
+        """Draw an input whose statistics differ along every axis, and matching parameters."""
         shape = self.shapes[0] if shape is None else shape
         # Drawn in float64 and rounded at the end: every dtype is given the same numbers.
         x = torch.randn(shape, generator=draw, dtype=torch.float64)
@@ -85,7 +85,7 @@ class Exam:
         return Case((x * scale + offset).to(dtype), about, given)
 
     def add_mask(self, draw: torch.Generator, case: Case, share: float = 0.6) -> Case:
-        """Add a mask to a case, True for the tokens that are real."""
+        """Add a mask to a case, True for real tokens."""
         positions = case.x.movedim(self.norm.formula.features, -1).shape[:-1]
         mask = torch.rand(positions, generator=draw) < share
         mask.view(-1)[:3] = torch.tensor([True, False, True])
@@ -94,7 +94,7 @@ class Exam:
     def find_eps_size(
         self, dtype: torch.dtype = torch.float32, asked: float | None = None
     ) -> float:
-        """Find the size of input at which an eps has a visible effect."""
+        """Return the input size at which an eps has a visible effect."""
         if "eps" not in self.norm.settings:
             return 1.0
         eps = self.find_setting("eps", dtype=dtype) if asked is None else asked
@@ -103,7 +103,7 @@ class Exam:
 
     @contextmanager
     def use_parameters(self, mixed: bool) -> Iterator[None]:
-        """Keep parameters in float32 next to half-precision inputs during a block, or cast them."""
+        """Set whether parameters stay float32 next to half-precision inputs, during a block."""
         before, self.mixed = self.mixed, mixed
         try:
             yield
@@ -111,13 +111,13 @@ class Exam:
             self.mixed = before
 
     def find_parameter_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Return which dtype parameters and running statistics have beside an input."""
+        """Return the dtype of parameters and running statistics for an input."""
         return torch.promote_types(dtype, torch.float32) if self.mixed else dtype
 
     # --- running ---
 
     def open_runner(self, case: Case, **more: Any) -> Runner:
-        """Make a runner for a case; say it when the implementation cannot even be set up."""
+        """Make a runner for a case; raise Broken if the implementation cannot be set up."""
         features = case.x.shape[self.norm.formula.features]
         given = {k: v.clone() if isinstance(v, Tensor) else v for k, v in case.given.items()}
         dtype = self.find_parameter_dtype(case.x.dtype)
@@ -131,12 +131,12 @@ class Exam:
             raise Broken(f"preparing it for {case} raised {told(error)}") from error
 
     def run(self, case: Case, runner: Runner | None = None, training: bool = True) -> Tensor:
-        """Call the implementation on a copy of the input and look at what kind of thing came."""
+        """Call the implementation on a copy of the input and check the type of the result."""
         runner = self.open_runner(case) if runner is None else runner
         return self.call(runner, same_layout_copy(case.x), case, training)
 
     def call(self, runner: Runner, x: Tensor, case: Case, training: bool = True) -> Tensor:
-        """Call the implementation on `x` itself; a wrong kind of result breaks the law."""
+        """Call the implementation on `x` itself; a result of the wrong type breaks the law."""
         shape, mask = x.shape, case.given.get("mask")
         try:
             y = runner(x, training, None if mask is None else mask.clone())
@@ -161,7 +161,7 @@ class Exam:
         return y
 
     def _find_axis(self) -> str:
-        """Name the cause where all axes are alike, so that a wrong one raises nothing."""
+        """Return the cause for equal axis sizes, where a wrong axis raises no error."""
         if self._axis is None:
             self._axis = ""
             try:
@@ -173,12 +173,12 @@ class Exam:
     # --- the truth ---
 
     def find_setting(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
-        """Return which eps (p, …) an outcome must show."""
+        """Return the expected value of a setting (eps, p, …)."""
         asked = self.usual.get(role) if case is None else case.given.get(role)
         return self.subject.expected(role, asked, dtype if case is None else case.x.dtype)
 
     def fill_settings(self, case: Case) -> dict[str, Any]:
-        """Complete what is given by the settings that the subject has by itself."""
+        """Return the given arguments, completed by the subject's own settings."""
         return {
             **case.given,
             **{role: self.find_setting(role, case) for role in self.norm.settings},
@@ -203,7 +203,7 @@ class Exam:
         cause: str = "",
         settings: Sequence[Explanation] = (),
     ) -> None:
-        """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
+        """Compare results with the formula; `cause` is reported if no known mistake fits."""
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
             expected = self.find_truth(case)
@@ -219,7 +219,7 @@ class Exam:
     def _make_explainer(
         self, pairs: Sequence[tuple[Case, Tensor]], rtol: float, atol: float, probes: Probes
     ) -> Callable[[Formula], bool]:
-        """Make what decides whether a wrong formula gives what came, on other inputs too."""
+        """Make a function that tests whether a wrong formula explains these and further results."""
 
         rooms = [self._find_room(case, rtol, atol) for case, _ in pairs]
 
@@ -243,7 +243,7 @@ class Exam:
         cases: Sequence[Case],
         settings: Sequence[Explanation] = (),
     ) -> str:
-        """Find a known mistake that explains what came, first among those found before."""
+        """Find a known mistake that explains the results; mistakes found earlier come first."""
         right, given = self.norm.formula, {role for case in cases for role in case.given}
         # Where no alpha is given, another default is likelier than that it is ignored.
         self.searched = True
@@ -264,12 +264,12 @@ class Exam:
         return found[0] if elsewhere else f"{found[0]} (in evaluation)"
 
     def offer_cause(self, cause: str, case: Case) -> str:
-        """Return a law's own cause, where nothing more basic than that law is broken already."""
+        """Return a law's own explanation, or "" if a more basic law is already broken."""
         laws = {self.norm.learned[r].law for r in self.learned if r in case.given}
         return "" if {"value", *self.norm.settings, *laws} & self.failed else cause
 
     def _other_settings(self, cases: Sequence[Case]) -> list[Explanation]:
-        """List what other settings would give: another eps, another default alpha."""
+        """List the formulas of other settings: another eps, another default alpha."""
         listed: list[Explanation] = []
         formula = self.norm.formula
         for role in self.norm.settings:
@@ -290,7 +290,7 @@ class Exam:
         return listed
 
     def is_close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
-        """Compare an outcome with what is expected of it."""
+        """Return whether a result agrees with the expected one."""
         # The result is no larger than its parts: what is this close needs no further room.
         least = rtol * expected.abs() + atol * expected.abs().max()
         exact = not self.norm.formula.pool and not self.norm.formula.f
@@ -320,7 +320,7 @@ class Exam:
         return bool(self.take_real(case, (y.double() - expected).abs() <= room, True).all())
 
     def take_real(self, case: Case, y: Tensor, instead: float | bool = 0.0) -> Tensor:
-        """Look at real tokens only: what stands at padding is nobody's concern."""
+        """Set the results at padding to a constant, since only real tokens count."""
         mask = case.given.get("mask")
         if mask is None:
             return y

@@ -1,12 +1,12 @@
-"""One float64 formula for every norm, with a knob for each decision: the truth, and each mistake.
+"""One float64 formula for every norm, with a setting for each decision: the truth and all mistakes.
 
-    u = (x − mean) / sqrt(moment + eps)       where the norm has statistics; else u = x
-    s = f(alpha · u / bound + inner shift)    where it squashes; else s = u
+    u = (x − mean) / sqrt(moment + eps)       if the norm has statistics; else u = x
+    s = f(alpha · u / bound + inner shift)    if it squashes; else s = u
     y = gain · s + shift  (+ eta · x, for RepBN)
 
-The right setting of the knobs is a norm (specs.py); one knob turned is a known mistake
-(mistakes.py). It is written apart from labkit.norms on purpose: two people's readings of the
-papers must agree. It takes what an implementation was given, by role: weight, bias, eps, …
+The right settings define a norm (specs.py); one wrong setting is a known mistake (mistakes.py). The
+formula is deliberately independent of labkit.norms: two readings of the papers must agree. It takes
+the same arguments as an implementation, by role: weight, bias, eps, …
 """
 
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ SLOPES = {  # what alpha, or BHyT's lambda, does to the argument of the squash
 
 @dataclass(frozen=True)
 class Formula:
-    """All decisions that define a norm; a call computes it in float64 with gradients."""
+    """All decisions that define a norm; calling it computes the norm in float64 with gradients."""
 
     # statistics
     pool: str = "last"  # a key of POOLS, "group", "strided group", or "" for no statistics
@@ -122,7 +122,7 @@ class Formula:
         return self.affine(y, given) + eta * x
 
     def standardize(self, x: Tensor, given: Given) -> Tensor:
-        """Divide what is left after centring by the denominator."""
+        """Divide the centred values by the denominator."""
         split, axes = self.split_units(x, given)
         mean, scale = self._measure_statistics(split, axes, given)
         mean = mean.detach() if "mean" in self.cut else mean
@@ -166,7 +166,7 @@ class Formula:
         return y * gain - shift if self.shift == "minus" else y * gain + shift
 
     def spread(self, parameter: Any, y: Tensor) -> Tensor:
-        """Lay a parameter along the feature axis; a single number goes everywhere."""
+        """Reshape a parameter to the feature axis; a single number broadcasts."""
         parameter = torch.as_tensor(parameter).double()
         if parameter.numel() == 1:
             return parameter.reshape(())
@@ -174,12 +174,12 @@ class Formula:
         return parameter.view(-1, *[1] * (y.ndim - 1 - axis))
 
     def room(self, x: Tensor, given: Given, rtol: float, atol: float) -> Tensor:
-        """Compute the rounding error that a correct implementation may have.
+        """Return the rounding error that a correct implementation may have.
 
-        `rtol` of the parts that are added up, and `atol` of the largest of them: rounding errors
-        grow with these, not with a sum that cancels. Besides, x may count as known to four units
-        in the last place of its computation: where the spread is small beside the mean, every
-        right implementation magnifies that.
+        It is `rtol` of the terms that are added, plus `atol` of the largest of them: rounding
+        errors grow with the terms, not with a sum that cancels. In addition, x itself may be off by
+        four units in the last place of the computation's dtype: if the spread is small compared
+        with the mean, every correct implementation magnifies that error.
         """
         if not self.pool and not self.f:
             return torch.zeros(x.shape, dtype=torch.float64)  # nothing is computed
@@ -196,7 +196,7 @@ class Formula:
         return rtol * parts + atol * largest + step * self.sensitivity(x, given)
 
     def sensitivity(self, x: Tensor, given: Given) -> Tensor:
-        """Bound how far one unit of relative rounding error in x moves the result."""
+        """Bound the change of the result per unit of relative rounding error in x."""
         inner, alpha = (given.get(role) for role in ("shift", self.slope))
         # What is bounded by 1 may be computed to so many digits of 1.
         moved = torch.ones(x.shape, dtype=torch.float64) * (1 + abs(float(inner or 0.0)))
@@ -211,7 +211,7 @@ class Formula:
         return self.affine(moved, {**given, "bias": None}).abs()
 
     def split_units(self, x: Tensor, given: Given) -> tuple[Tensor, tuple[int, ...]]:
-        """View x so that each set which shares statistics lies along the axes returned."""
+        """View x so that each set of values that share statistics lies along the returned axes."""
         groups = given.get("num_groups", 1)
         if self.pool == "group":
             split = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
@@ -224,7 +224,7 @@ class Formula:
     def _measure_statistics(
         self, x: Tensor, axes: tuple[int, ...], given: Given
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean, and what divides: the running ones where they count."""
+        """Return the mean and the denominator, from the running statistics if those are used."""
         root, stored = ROOTS[self.eps_at], given.get("running")
         if stored is not None and self.evaluation == "running":
             mean, moment = (self.spread(s, x) for s in stored)

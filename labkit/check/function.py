@@ -1,4 +1,4 @@
-"""Check a function that somebody wrote: hold what it returns against the right results."""
+"""Check a function that the reader wrote: compare its results with the right ones."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -25,18 +25,17 @@ def function(
     hint: str = "",
     rtol: float = 1e-3,
 ) -> Report:
-    """Call your function on each case and compare what comes with what is wanted.
+    """Call your function on each case and compare the results with the expected ones.
 
-    `cases` is the tuple of arguments of one call, or several such tuples by their labels; a text
-    that begins with "lambda" is a function, on tensors. `wanted` is the right function, or the
-    result itself, by label where there are several cases. `look`, the source of a lambda
-    (f, *arguments), says what is compared where that is not simply f(*arguments). `slips` maps
-    likely mistakes, in words, to functions that make them. `mine` may be several functions by
-    name; `wanted` then has theirs under the same names.
+    `cases` is the tuple of arguments of one call, or a mapping from labels to such tuples; a string
+    that begins with "lambda" is a function of tensors. `wanted` is the right function, or the
+    result itself (by label, for several cases). `look`, the source of a lambda (f, *arguments),
+    computes the value to compare, if it is not simply f(*arguments). `slips` maps descriptions of
+    likely mistakes to functions that make them. `mine` may map names to functions; `wanted` then
+    has the same names.
 
-    Numbers are right as in `check.answer`, and the hint is given likewise. Whatever your function
-    does, the check does not raise. Shown in a notebook, the report carries these cases to the
-    site, whose page checks an answer by them.
+    Tolerance and hint work as in `check.answer`. Errors in your function are never raised. In a
+    notebook, the report's output includes these cases, with which the site's page checks an answer.
 
     Raises TypeError for an argument that cannot be written as text.
     """
@@ -77,7 +76,7 @@ def function(
 
 
 def _find_lack(given: Any) -> str:
-    """Return the message for a missing function; "" where there is one."""
+    """Return the message for a missing function, or "" if there is a function."""
     if given is None or given is ...:
         return "not answered yet"
     return "" if callable(given) else f"a function is wanted, got {type(given).__name__}"
@@ -102,7 +101,7 @@ def _list_calls(
 
 
 def write(value: Any) -> str:
-    """Write an argument as Python source that torch, or its stand-in, evaluates to it."""
+    """Write an argument as Python source that torch, or its substitute, can evaluate."""
     if isinstance(value, Tensor):
         kind = f", dtype={value.dtype}" if value.dtype != torch.get_default_dtype() else ""
         return f"torch.tensor({value.tolist()}{kind})"
@@ -123,7 +122,7 @@ def write(value: Any) -> str:
 
 
 def write_result(value: Any) -> str:
-    """Write a result as numbers, which no tensor is needed to compare with."""
+    """Write a result as numbers, which can be compared without tensors."""
     if isinstance(value, Mapping):
         parts = (f"{key!r}: {write_result(part)}" for key, part in value.items())
         return f"{{{', '.join(parts)}}}"

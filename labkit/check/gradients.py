@@ -1,4 +1,4 @@
-"""The laws of gradients: those of the float64 formula, for x and every parameter."""
+"""Laws about gradients: they equal the float64 formula's, for x and every parameter."""
 
 import re
 from dataclasses import replace
@@ -49,7 +49,7 @@ def make_gradient_law(role: str) -> Law:
         _judge_gradients(exam, seen, role)
 
     name = role if role == "x" else "a parameter"
-    law.__doc__ = f"Give the formula's gradient with respect to {name}."
+    law.__doc__ = f"Require the formula's gradient with respect to {name}."
     return law
 
 
@@ -127,7 +127,7 @@ def _find_gradients(
 
 
 def find_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formula) -> Tensor:
-    """Differentiate a formula, in float64."""
+    """Return the gradient of a formula, in float64."""
     leaf = case.x.clone().requires_grad_()
     given = exam.fill_settings(case)
     if role == "x":
@@ -142,7 +142,7 @@ def find_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formu
 
 
 def is_gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
-    """Compare relatively to the largest entry."""
+    """Return whether two gradients agree, relative to the largest entry."""
     if grad.numel() != expected.numel():
         return False
     gap = (grad.reshape(expected.shape) - expected).abs()

@@ -1,8 +1,8 @@
-"""The laws that norms obey: values, parameters and settings, shapes, edge cases, behaviour.
+"""The laws of norms: values, parameters and settings, shapes, edge cases, behaviour.
 
-Each law takes an Exam and its own random stream, and raises Broken when it does not hold. Most draw
-inputs and compare what comes with the formula; what a failure means is decided elsewhere
-(mistakes.py). Precision and gradients have files of their own.
+Each law takes an Exam and its own random generator, and raises Broken when it does not hold. Most
+laws draw inputs and compare the results with the formula; mistakes.py explains failures. Precision
+and gradients have their own files.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,12 +32,12 @@ CANCELS = (
 
 
 def hold_value(exam: Exam, draw: Generator) -> None:
-    """Match the formula on ordinary numbers, without gain and shift."""
+    """Require the formula's results on ordinary numbers, without gain and shift."""
     exam.compare([exam.draw_case(draw), exam.draw_case(draw, scale=3.0, offset=1.0)])
 
 
 def hold_inputs_kept(exam: Exam, draw: Generator) -> None:
-    """Leave x, the parameters and the module's other tensors as they were."""
+    """Require that x, the parameters and the module's other tensors are not modified."""
     names = {role: learned.name for role, learned in exam.norm.learned.items()}
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         case = exam.draw_case(draw, learned=exam.learned, dtype=dtype)
@@ -54,7 +54,7 @@ def hold_inputs_kept(exam: Exam, draw: Generator) -> None:
 
 
 def hold_repeatable(exam: Exam, draw: Generator) -> None:
-    """Check that the same input gives the same result, in training and in evaluation."""
+    """Require the same result for the same input, in training and in evaluation."""
     case = exam.draw_case(draw, learned=exam.learned)
     runner = exam.open_runner(case)
     first = exam.run(case, runner)
@@ -83,7 +83,7 @@ def make_parameter_law(role: str) -> Law:
     """Make the law that one learnable parameter acts as in the formula."""
 
     def law(exam: Exam, draw: Generator) -> None:
-        """Use the parameter as in the formula."""
+        """Require that the parameter acts as in the formula."""
         if role in exam.subject.missing:
             raise Broken(*exam.subject.missing[role])
         if role not in exam.learned:
@@ -102,7 +102,7 @@ def make_parameter_law(role: str) -> Law:
 
 
 def _with_squares(exam: Exam) -> list[tuple[int, ...]]:
-    """Add shapes on which parameters on the wrong axis would go unnoticed by broadcasting."""
+    """Add square shapes, on which parameters on the wrong axis broadcast without an error."""
     d = exam.dim
     channels = exam.norm.formula.features == 1
     square = [(d, d), (2, d, d), (2, d, 1, d)] if 1 < d <= 64 and channels else []
@@ -114,7 +114,7 @@ def _with_squares(exam: Exam) -> list[tuple[int, ...]]:
 
 
 def make_setting_law(role: str) -> Law:
-    """Make the law that a setting which is asked for is the one that is used."""
+    """Make the law that a requested setting is used."""
 
     def law(exam: Exam, draw: Generator) -> None:
         cases: list[Case] = []
@@ -132,12 +132,12 @@ def make_setting_law(role: str) -> Law:
             exam.failed.add(role)
             raise
 
-    law.__doc__ = f"Use the {role} that was asked for, where the formula has it."
+    law.__doc__ = f"Require that the requested {role} is used where the formula has it."
     return law
 
 
 def make_default_law(role: str) -> Law:
-    """Make the law that the documented value is used when none is passed."""
+    """Make the law that the documented default is used when no value is passed."""
 
     def law(exam: Exam, draw: Generator) -> None:
         if role not in exam.subject.sets or role in exam.subject.given:
@@ -173,12 +173,12 @@ def make_default_law(role: str) -> Law:
             wrong = list_eps_of_the_dtype(exam, torch.bfloat16)
             judge([half.but(eps=None)], 0.02, wrong)
 
-    law.__doc__ = f"Use the documented {role} when none is passed: a class documents its own."
+    law.__doc__ = f"Require the documented default of {role}; a class documents its own."
     return law
 
 
 def _asked_values(exam: Exam, role: str) -> list[float | None]:
-    """List the values to ask for: None where none can be."""
+    """List the values to request: None if no value can be passed."""
     if role not in exam.subject.sets:
         return [None]
     return [*sorted({*_ASKED[role], exam.usual[role]})]
@@ -187,7 +187,7 @@ def _asked_values(exam: Exam, role: str) -> list[float | None]:
 def _draw_telling_inputs(
     exam: Exam, draw: Generator, role: str, asked: float | None, shape: tuple[int, ...]
 ) -> Iterator[Case]:
-    """Draw inputs on which the value that was asked for shows."""
+    """Draw inputs on which the requested value has a visible effect."""
     if role != "eps":
         yield exam.draw_case(draw, shape, f"another {role}", scale=3.0).but(**{role: asked})
         return
@@ -208,7 +208,7 @@ def _draw_telling_inputs(
 
 
 def hold_shapes(exam: Exam, draw: Generator) -> None:
-    """Match the formula for every number of axes, and for other sizes where they are free."""
+    """Require the formula's results for every number of axes, and for other sizes if allowed."""
     cases = [exam.draw_case(draw, s, f"{len(s)} axes") for s in exam.shapes[1:]]
     if exam.subject.dim is None:
         for size in exam.norm.sizes:
@@ -226,7 +226,7 @@ def hold_shapes(exam: Exam, draw: Generator) -> None:
 
 
 def hold_small_arguments(exam: Exam, draw: Generator) -> None:
-    """Keep four digits of small numbers, where nothing is added to them: 10⁻⁹ to 0.1."""
+    """Require four correct digits for inputs from 10⁻⁹ to 0.1, if nothing is added to them."""
     if not exam.norm.formula.f:
         raise Untested()
     roles = tuple(role for role in exam.learned if role not in ("bias", "shift"))

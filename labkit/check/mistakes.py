@@ -1,7 +1,7 @@
-"""Known mistakes, each one knob of the right formula turned, most common first.
+"""Known mistakes, each one a changed setting of the right formula, most common first.
 
-They decide nothing: the laws compare with the right formula alone. When a law fails, the outcome is
-compared with what each known mistake would have given; the first that matches is the likely cause.
+They only explain: the laws compare with the right formula. When a law fails, its results are
+compared with those of each known mistake; the first match is the likely cause.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ USUAL = {
 
 @cache
 def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
-    """List what people get wrong in this norm, as formulas that differ from the right one."""
+    """List common mistakes in this norm, as formulas that differ from the right one."""
     rows: Rows = []
     if right.pool:
         rows += [*_vary_divisor(right), *_vary_eps(right)]
@@ -67,14 +67,14 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
 
 
 def list_places(right: Formula, role: str) -> tuple[str, ...]:
-    """List where another value of a setting may stand: eps outside the root as well."""
+    """List where another value of a setting may be applied: eps outside the root as well."""
     return ("inside", "outside") if (role, right.eps_at) == ("eps", "inside") else (right.eps_at,)
 
 
 def explain(
     explains: Callable[[Formula], bool], tried: Iterable[Explanation]
 ) -> Explanation | None:
-    """Find the first explanation that gives what came."""
+    """Return the first explanation that fits the results; None if none does."""
     for sentence, wrong in tried:
         try:
             if explains(wrong):

@@ -1,8 +1,8 @@
-"""The laws of precision: large offsets, all magnitudes, half precision, dtypes, rounding order.
+"""Laws about precision: large offsets, all magnitudes, half precision, dtypes, rounding order.
 
 torch, gemma   y = round(gain · x/rms)         one rounding
 llama, t5      y = round(gain · round(x/rms))  two
-outside        its authors' code computes in the input's dtype, so that no order is a law
+outside        its authors' code computes in the input's dtype, so no order is required
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ _ORDER = {"torch": ONCE, "gemma": ONCE, "llama": TWICE, "t5": TWICE}
 
 
 def hold_large_offset(exam: Exam, draw: Generator) -> None:
-    """Keep its digits when the mean is far larger than the spread."""
+    """Require correct digits when the mean is far larger than the spread."""
     cases = []
     for shape in exam.shapes[:2] if len(exam.shapes[0]) > 1 else exam.shapes[:1]:
         x = torch.randn(shape, generator=draw)
@@ -55,7 +55,7 @@ def hold_large_offset(exam: Exam, draw: Generator) -> None:
 
 
 def hold_magnitudes(exam: Exam, draw: Generator) -> None:
-    """Match the formula on tiny and on huge numbers."""
+    """Require the formula's results on tiny and on huge numbers."""
     for scale in MAGNITUDES:
         about = f"numbers near {scale:g}"
         for shape in exam.shapes[:3]:
@@ -66,7 +66,7 @@ def hold_magnitudes(exam: Exam, draw: Generator) -> None:
 
 
 def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
-    """Return the input's dtype, beside parameters in float32 too."""
+    """Require the input's dtype as the result's, also with float32 parameters."""
     # Beside a float32 eta the sum is float32; a module that is half all through stays half.
     half_module = exam.subject.is_module and "eta" in exam.learned
     with exam.use_parameters(mixed=exam.mixed and not half_module):
@@ -95,7 +95,7 @@ def _need_dtype(case: Case, y: Tensor, cause: str) -> None:
 
 
 def hold_float64_kept(exam: Exam, draw: Generator) -> None:
-    """Compute float64 inputs in float64, so that gradients can be checked numerically."""
+    """Require float64 computation for float64 inputs, so that gradcheck works."""
     about = {"about": "sixteen digits", "learned": exam.learned, "dtype": torch.float64}
     cases = [exam.draw_case(draw, shape, **about) for shape in exam.shapes]
     for case in cases:
@@ -111,7 +111,7 @@ def hold_float64_kept(exam: Exam, draw: Generator) -> None:
 
 
 def hold_half_precision(exam: Exam, draw: Generator) -> None:
-    """Compute the statistics of half-precision inputs in at least float32."""
+    """Require statistics in at least float32 for half-precision inputs."""
     bare_batch = exam.norm.runs and "weight" not in exam.learned
     try:
         _compare_half_precision(exam, draw, bare_batch)
@@ -125,11 +125,11 @@ def hold_half_precision(exam: Exam, draw: Generator) -> None:
 
 
 def _count_units(exam: Exam, bare: bool) -> float:
-    """Return how many units in the last place a right result may be off by.
+    """Return the largest error that a right result may have, in units in the last place.
 
-    One rounding of the normalized value, one after the gain, one after the shift: each half a unit
-    of what it rounds. torch's own batch norm without a gain rounds its two coefficients as well;
-    eta · x and a squash are further operations.
+    There is one rounding of the normalized value, one after the gain, one after the shift: each
+    adds half a unit of the value that it rounds. torch's own batch norm without a gain rounds its
+    two coefficients as well; eta · x and a squash are further operations.
     """
     if bare or exam.norm.rounds == "statistics too" or "eta" in exam.learned:
         return 3.0
@@ -165,13 +165,13 @@ def _compare_half_precision(exam: Exam, draw: Generator, bare: bool) -> None:
 
 
 def list_eps_of_the_dtype(exam: Exam, dtype: torch.dtype) -> list[Explanation]:
-    """List the mistake of taking the machine epsilon of the input's dtype for eps."""
+    """Return the mistake of using the machine epsilon of the input's dtype as eps."""
     eps = torch.finfo(dtype).eps
     return [(OF_THE_DTYPE.format(eps), replace(exam.norm.formula, fixed=(("eps", eps),)))]
 
 
 def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
-    """Compare with the formula rounded once: a rounded statistic moves many of the values."""
+    """Compare with the formula rounded once: a rounded statistic changes many of the values."""
     axes = 3 if any(len(s) == 3 for s in exam.shapes) else len(exam.shapes[0])
     axes = 2 if exam.norm.unit_name == "row" else axes
     free = exam.subject.dim is None and exam.norm.formula.features == -1
@@ -197,7 +197,7 @@ def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
 
 
 def hold_rounding_order(exam: Exam, draw: Generator) -> None:
-    """Round where the variant rounds: before the gain multiplies, or once at the end."""
+    """Require the variant's rounding order: before the gain multiplies, or once at the end."""
     if exam.variant not in _ORDER or "weight" not in exam.learned:
         raise Untested()
     # What T5 does beside a float32 gain tells it from Llama.

@@ -1,7 +1,7 @@
-"""Further inputs on which a likely cause must hold too, and causes that no formula has.
+"""Further inputs that a likely cause must explain too, and causes that no formula has.
 
-A cause that fits one input may fit by accident: tiny eps of two kinds are alike among large
-numbers, and a result that is off by little looks as if one value less had been counted.
+A cause may fit one input by accident: two kinds of tiny eps are indistinguishable for large
+numbers, and a result with a small error looks as if one value had been left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORST = 2.0**-6  # how far half precision may put a statistic of many values
 
 
 class Probes:
-    """Draw inputs of the same kind as a case, and run them once each, when a cause asks."""
+    """Draw inputs of the same kind as a case, and run each once, when a cause needs them."""
 
     def __init__(self, exam: Exam, case: Case):
         self.exam, self.case = exam, case
@@ -35,10 +35,10 @@ class Probes:
         self.seen: dict[float, tuple[Case, Tensor] | None] = {}  # by size; None: it raised
 
     def draw(self, wrong: Formula) -> Iterator[tuple[Case, Tensor]]:
-        """Yield cases on which a wrong formula must fit, each with what comes on it.
+        """Yield cases that a wrong formula must fit, each with the actual result.
 
-        Numbers so small that eps matters say nothing of a cause that is not about eps: code may
-        have two faults. Where gain and shift are in doubt, both are given.
+        Numbers so small that eps matters are used only for causes about eps, because code may have
+        two faults. If gain and shift may be confused, both are given.
         """
         if "running" in self.case.given:
             return
@@ -65,9 +65,9 @@ class Probes:
 
 
 def describe_statistics(exam: Exam) -> str:
-    """Describe wrong statistics in a way that no formula does; "" where they are right.
+    """Describe wrong statistics that no formula produces; "" if they are right.
 
-    They may be the running ones where the batch's are due (RUNNING), or rounded (ROUNDED).
+    They may be the running ones instead of the batch's (RUNNING), or rounded (ROUNDED).
     """
     try:
         if _normalizes_with_running(exam):
@@ -80,7 +80,7 @@ def describe_statistics(exam: Exam) -> str:
 
 
 def _normalizes_with_running(exam: Exam) -> bool:
-    """Return whether a training call normalizes with the running statistics it is given."""
+    """Return whether a training call normalizes with the running statistics that it is given."""
     if not exam.subject.has_running:
         return False
     draw = exam.make_generator("running statistics")
@@ -94,10 +94,10 @@ def _normalizes_with_running(exam: Exam) -> bool:
 
 
 def _rounds_statistics(exam: Exam) -> bool:
-    """Return whether whole units of a float32 result are off by what half precision rounds away.
+    """Return whether whole units of a float32 result are off by half precision's rounding error.
 
-    Within a unit the result is the right one times a number near 1, plus one near 0: not for
-    every unit too large, nor for every unit too small.
+    Within a unit the result is the right one times a number near 1, plus a number near 0. It is
+    neither too large for every unit nor too small for every unit.
     """
     formula = exam.norm.formula
     if not formula.pool or formula.f or formula.skip or len(exam.shapes[0]) < 2:

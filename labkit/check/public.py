@@ -1,12 +1,12 @@
-"""Public checks: what a student's notebook says about an answer, and no more than that.
+"""Public checks: the messages of a student's notebook about an answer.
 
     public("q1", lambda: check.rms_norm(rms_norm), lambda: (f(2) == 4, "f doubles its input"))
 
-A check is a Report of labkit.check, a bool, a pair (bool, message), or a function that gives one
-of these. Take functions: what goes wrong inside them is told in a sentence, not as a traceback.
-No points are told, for these checks are not the grader's. Where nbgrader runs the notebook (its
-Validate button, its autograder) a check that does not hold also raises, because nbgrader looks at
-nothing else; in a student's own notebook it prints, and the cells below still run.
+A check is a Report of labkit.check, a bool, a pair (bool, message), or a function that gives one of
+these. Prefer functions: an error inside them becomes a sentence, not a traceback. No points are
+shown, because these checks are not the grader's. If nbgrader runs the notebook (its Validate
+button, its autograder), a failed check also raises, because nbgrader ignores everything else; in a
+student's own notebook it only prints, and the cells below still run.
 """
 
 import linecache
@@ -32,16 +32,16 @@ WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or 
 
 
 class NotPassed(Exception):
-    """A public check does not hold; shown without a traceback, whose lines are none of ours."""
+    """A public check failed; shown without a traceback, which would contain only our code."""
 
     def _render_traceback_(self) -> list[str]:  # IPython asks for it
         return [str(self)]
 
 
 def public(question: str, *checks: Any) -> None:
-    """Print what does not hold, or exactly "q1: public checks passed".
+    """Print the failures, or exactly "q1: public checks passed".
 
-    Raise NotPassed as well where nbgrader runs the notebook.
+    Also raise NotPassed if nbgrader runs the notebook.
     """
     if not checks:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
@@ -58,7 +58,7 @@ def public(question: str, *checks: Any) -> None:
 
 
 def _find_strange_imports(names: Mapping[str, Any]) -> str:
-    """List imported packages that the grader would refuse; "" where it allows all."""
+    """Return a message about imports that the grader would refuse; "" if it allows all."""
     if ALLOWED not in names:
         return ""
     origins = {
@@ -77,7 +77,7 @@ def _find_strange_imports(names: Mapping[str, Any]) -> str:
 
 
 def _ask_part(given: Any, name: str) -> str:
-    """Return what is wrong, "" for nothing."""
+    """Return an error message, or "" if the check holds."""
     if callable(given):
         try:
             given = given()
@@ -106,7 +106,7 @@ def _ask_part(given: Any, name: str) -> str:
 
 
 def _read_truth(value: Any) -> bool | None:
-    """Read a bool, be it Python's, or one of numpy or torch; None for anything else."""
+    """Return a Python, numpy or torch bool as a bool; None for anything else."""
     if isinstance(value, bool):
         return value
     kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
@@ -138,7 +138,7 @@ def _describe_unwritten(said: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """Describe an error in a line, with the student's own line in which it arose."""
+    """Describe an error in one line, with the student's own line that raised it."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _of_a_notebook(f.filename)]
     if not frames:
@@ -153,14 +153,14 @@ def _of_a_notebook(filename: str) -> bool:
 
 
 def checks_passed(printed: str, question: str) -> bool:
-    """Read from what a test cell printed whether its public checks passed."""
+    """Return whether the output of a test cell says that its public checks passed."""
     return f"{question}: public checks passed" in printed.splitlines()
 
 
 def out_of_time(printed: str) -> bool:
-    """Read from what a test cell printed whether nothing failed but laws that ran out of time.
+    """Return whether the output of a test cell shows no failures except laws that ran out of time.
 
-    A check of labkit has seconds, and a busy machine may need more.
+    A check of labkit has a few seconds, and a busy machine may need more.
     """
     faults = [line for line in printed.splitlines() if not CAUSE.match(line)]
     laws = [line for line in faults if not SUMMARY.search(line)]

@@ -1,4 +1,4 @@
-"""Results of a check: one Law per property, and a Report that reads as a list."""
+"""Results of a check: one Law per property, and a Report that prints as a list."""
 
 import html
 from collections.abc import Callable
@@ -12,10 +12,10 @@ UNANSWERED = "not answered yet"  # say the laws of a stub
 
 @dataclass(frozen=True)
 class Law:
-    """One property that an implementation keeps or breaks.
+    """The result for one property of an implementation: whether it holds, and why not.
 
-    `cause` is the likely mistake, empty where the law holds or no known mistake explains what
-    came; `message` says which input was used, what came and what was expected.
+    `cause` is the likely mistake, empty if the law holds or no known mistake explains the results;
+    `message` contains the input, the actual and the expected result.
     """
 
     name: str
@@ -26,9 +26,9 @@ class Law:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The outcome of a check: `ok`, the laws one by one, and notes on what was not tested.
+    """The result of a check: `ok`, the laws one by one, and notes on what was not tested.
 
-    `ask` makes what the site needs to ask the same on its page, None where a page cannot.
+    `ask` makes the task for the site's page, None if a page cannot check it.
     """
 
     title: str
@@ -48,13 +48,13 @@ class Report:
 
     @property
     def untouched(self) -> bool:
-        """Return whether nobody has answered yet: there is nothing to be right or wrong."""
+        """Return whether nothing has been answered yet, so that there is nothing to judge."""
         said = [law.message.rstrip("?") for law in self.laws]
         return bool(said) and all(message.endswith(UNANSWERED) for message in said)
 
     @property
     def summary(self) -> str:
-        """Describe in one line how many laws hold."""
+        """Return one line with the number of laws that hold."""
         if len(self.laws) == 1:
             return f"{self.title}: {'right' if self.ok else 'not yet'}"
         held = len(self.laws) - len(self.failed)
@@ -74,7 +74,7 @@ class Report:
     __repr__ = __str__
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Add what a page asks to what a notebook shows."""
+        """Add the task for the site's page to a notebook's output."""
         asked = None if self.ask is None else self.ask()
         return {} if asked is None else {EXERCISE: asked}
 
@@ -98,7 +98,7 @@ class Report:
         )
 
     def _with_repeats(self) -> list[tuple[Law, bool]]:
-        """Pair each law with whether one before it failed for the same cause."""
+        """Pair each law with whether an earlier one failed for the same cause."""
         seen: set[str] = set()
         pairs = []
         for law in self.laws:

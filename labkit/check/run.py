@@ -1,8 +1,8 @@
 """Check an implementation against the laws of a norm, in bounded time, and write the report.
 
-Somebody else's code can neither hang the caller nor change the caller's world: a loop in Python and
-a wait are interrupted; one huge tensor operation is waited for. In a thread other than the main
-one, or inside a limit that somebody else has set, no time is kept.
+The submitted code can neither hang the caller nor change the caller's state: Python loops and waits
+are interrupted, but a single huge tensor operation is not. There is no time limit in a thread other
+than the main one, or if another time limit is already set.
 """
 
 import random
@@ -40,7 +40,7 @@ _EPS_LAW = {
 
 
 def list_laws(norm: Norm) -> dict[str, Check]:
-    """List the laws of a norm in the order of the report: what explains most comes first."""
+    """List the laws of a norm in the order of the report: those that explain most come first."""
     formula = norm.formula
     listed: dict[str, Check] = {
         "value": laws.hold_value,
@@ -81,7 +81,7 @@ def hold(
     seed: int,
     variant: str | None = None,
 ) -> Report:
-    """Try all laws on what was handed in."""
+    """Check an implementation against all laws."""
     named = variant not in (None, "torch")
     title = f"check.rms_{variant}" if named else f"check.{norm.name}"
     # Before anything is called: None and … are answers that were not given yet.
@@ -114,7 +114,7 @@ def hold(
 
 
 def refuse_nothing(handed: Any, wanted: str) -> Law | None:
-    """Make the one law of a report on what is no code at all; None where it is."""
+    """Return a report's only law if nothing usable was submitted; None if something was."""
     if handed is None or handed is ...:
         return Law("answered", False, "", "not answered yet")
     if not callable(handed):
@@ -129,9 +129,9 @@ def try_all(
     notes: Callable[[T], tuple[str, ...]],
     attempt: Callable[[str, Callable[..., None], T], Law | None],
 ) -> Report:
-    """Prepare what the laws take, which calls foreign code too, and try them in bounded time.
+    """Prepare the arguments of the laws, which may call foreign code; run all in bounded time.
 
-    What `prepare` raises says why nothing is tried. `attempt` tries one law, by its name.
+    If `prepare` raises, the error explains why no law was run. `attempt` runs one law, by its name.
     """
     ready: list[T] = []
 
@@ -163,7 +163,7 @@ def try_all(
 
 
 def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
-    """Try one law; None where it does not apply."""
+    """Run one law; return None if it does not apply."""
     try:
         law(*given)
     except Untested:
@@ -178,8 +178,8 @@ def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
 def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[T]:
     """Run the jobs in order and return their results; stop early when time runs out.
 
-    A job may take `each` seconds, all of them together `total`. A result list shorter than
-    `jobs` means that the job at its end did not finish.
+    A job may take `each` seconds, and all of them together `total`. If the list of results is
+    shorter than `jobs`, the next job did not finish.
     """
     done: list[T] = []
     with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
@@ -201,7 +201,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
 
 @contextmanager
 def untouched_world() -> Iterator[None]:
-    """Restore the random states and the default dtype afterwards; silence warnings meanwhile."""
+    """Restore the random states and the default dtype afterwards; suppress warnings meanwhile."""
     python, array, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
     # Foreign code may seed, warn, or set a default dtype: the caller's stay as they were.
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -215,7 +215,7 @@ def untouched_world() -> Iterator[None]:
 
 
 def _refuse_untried(handed: Implementation, norm: Norm) -> None:
-    """Refuse what is not tried at all."""
+    """Refuse implementations that cannot be checked."""
     if makes_modules(handed, norm.dim):
         raise Broken("it makes a module when it is called: pass the class or an instance")
     if norm.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True:
@@ -232,7 +232,7 @@ def _refuse_untried(handed: Implementation, norm: Norm) -> None:
 
 
 def _validate_setting(role: str, value: Any) -> float:
-    """Return a setting that a norm can have; raise where it cannot."""
+    """Return a valid setting of a norm as a float; raise for an invalid one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{role} must be a number, got {value!r}")
     if not 0.0 <= value < float("inf") or (role != "eps" and value == 0):

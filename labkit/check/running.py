@@ -1,4 +1,4 @@
-"""The laws of batch norms: padding left out, statistics moved in training, used in evaluation."""
+"""Laws about batch norms: padding is ignored, statistics are updated in training and then used."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Statistics(NamedTuple):
 
 
 def hold_padding(exam: Exam, draw: Generator) -> None:
-    """Take statistics of the real tokens only, where the mask is True, whatever padding holds."""
+    """Require statistics of real tokens only (mask True), whatever the padding contains."""
     if not exam.subject.takes_mask:
         raise Untested()
     for shape in exam.shapes[:2]:
@@ -41,7 +41,7 @@ def hold_padding(exam: Exam, draw: Generator) -> None:
 
 
 def hold_running_update(exam: Exam, draw: Generator) -> None:
-    """Move the running statistics towards the batch's: (1 − m)·running + m·batch, var unbiased."""
+    """Require the update of the running statistics: (1 − m)·running + m·batch, var unbiased."""
     _need_running(exam)
     if exam.subject.is_module:
         _hold_buffers(exam, draw)
@@ -84,7 +84,7 @@ def _run_steps(
 def _hold_move(
     case: Case, before: Statistics, came: tuple[Tensor, Tensor] | None, weight: float
 ) -> Statistics:
-    """Check running statistics after a training call; name the mistake; return the right ones."""
+    """Check the running statistics after a training call; name a mistake; return the right ones."""
     assert came is not None
     if any(t.requires_grad for t in came):
         raise Broken(
@@ -111,7 +111,7 @@ def _are_close(came: tuple[Tensor, Tensor], wanted: Statistics) -> bool:
 
 
 def _list_moves(before: Statistics, case: Case, weight: float) -> list[tuple[str, Statistics]]:
-    """List where one training call may take the statistics: first the right way, then mistakes."""
+    """List candidate statistics after one training call: first the right ones, then mistakes."""
     rows = case.x.double().movedim(1, -1)
     mask, everything = case.given.get("mask"), rows.flatten(0, -2)
     rows = everything if mask is None else rows[mask]
@@ -168,7 +168,7 @@ def _hold_buffers(exam: Exam, draw: Generator) -> None:
 
 
 def hold_evaluation_uses_running(exam: Exam, draw: Generator) -> None:
-    """Normalize with the running statistics in evaluation, one sample or many, and keep them."""
+    """Require unchanged running statistics in evaluation, for one sample or many."""
     _need_running(exam)
     stored = _draw_statistics(draw, exam.dim)
     # A variance as large as eps, where its place in the root shows.

@@ -1,4 +1,4 @@
-"""The norms that the check knows, one Norm each; facts as in the papers and codes."""
+"""The norms that can be checked, one Norm each; facts are from the papers and their code."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Learned:
-    """A learnable parameter, as the laws speak of it."""
+    """A learnable parameter, as the laws describe it."""
 
     name: str  # in a sentence
     law: str  # the name of its law
@@ -44,7 +44,7 @@ def _row_shapes(dim: int) -> tuple[Shape, ...]:
 
 @dataclass(frozen=True)
 class Norm:
-    """Describe one norm to the laws; what is not said is that of a norm of the last axis."""
+    """Description of one norm for the laws; the defaults are those of a norm over the last axis."""
 
     name: str
     formula: Formula
@@ -74,11 +74,11 @@ class Norm:
 
     @property
     def runs(self) -> bool:
-        """Return whether running statistics are kept: the batch norms."""
+        """Return whether the norm has running statistics (batch norms)."""
         return "running_mean" in self.roles
 
     def unit(self, x: Tensor, groups: int) -> Tensor:
-        """Mark the values of the first set that shares statistics."""
+        """Return a mask of the first set of values that share statistics."""
         mask = torch.zeros_like(x, dtype=torch.bool)
         mask[UNITS[self.unit_name](x, groups)] = True
         return mask

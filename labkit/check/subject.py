@@ -1,8 +1,8 @@
-"""Call whatever was handed in, a function, a module or a module's class, in one way.
+"""Call submitted code (a function, a module or a module's class) in a uniform way.
 
-A function's parameters are matched by name (weight, gamma, gain, …) and else by position; so are a
-module's, and else by size. A module is copied before each use, so its parameters, statistics and
-mode stay as they are.
+A function's parameters are matched by name (weight, gamma, gain, …), otherwise by position; a
+module's are matched by name, otherwise by size. A module is copied before each use, so its
+parameters, statistics and mode do not change.
 """
 
 import copy
@@ -36,7 +36,7 @@ _AXES = {nn.InstanceNorm1d: 3, nn.InstanceNorm2d: 4, nn.InstanceNorm3d: 5}
 
 
 def names_of(role: str, norm: Norm) -> tuple[str, ...]:
-    """List the names under which a role goes, those that mean another role here left out."""
+    """List the possible names of a role, without those that mean another role in this norm."""
     own = (role, *norm.aliases.get(role, ()))
     taken = {
         name
@@ -48,12 +48,12 @@ def names_of(role: str, norm: Norm) -> tuple[str, ...]:
 
 
 def is_module(handed: Any, kind: type[nn.Module] = nn.Module) -> bool:
-    """Return whether a module or a module's class was handed in."""
+    """Return whether a module or a module's class was submitted."""
     return isinstance(handed, kind) or (isinstance(handed, type) and issubclass(handed, kind))
 
 
 def makes_modules(handed: Any, dim: int) -> bool:
-    """Return whether a function makes a module of a size, instead of normalizing."""
+    """Return whether a function makes a module of a given size, instead of normalizing."""
     if is_module(handed):
         return False
     try:
@@ -65,7 +65,7 @@ def makes_modules(handed: Any, dim: int) -> bool:
 
 
 def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> "Subject":
-    """Choose how to use what was handed in."""
+    """Choose the class that calls the submitted code."""
     if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
         return _wrap_embedding(handed, given)
     if is_module(handed):
@@ -74,7 +74,7 @@ def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> "Subjec
 
 
 def match_roles(fn: Callable[..., Any], norm: Norm) -> dict[str, str] | None:
-    """Map each role to the name of the parameter that plays it; None when nothing can be read."""
+    """Map each role to the name of its parameter; None if the signature cannot be read."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
@@ -98,7 +98,7 @@ def match_roles(fn: Callable[..., Any], norm: Norm) -> dict[str, str] | None:
 
 
 class Function:
-    """A function with labkit's signature, or part of it."""
+    """A submitted function with labkit's signature, or part of it."""
 
     dim: int | None = None  # None: any
     groups: int | None = None
@@ -124,22 +124,22 @@ class Function:
         }
 
     def takes(self, shape: Shape, dim: int) -> bool:
-        """Take inputs of every shape."""
+        """Accept inputs of every shape."""
         return True
 
     def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
-        """Return which eps (p, …) its outcome must show when `asked` was passed (or not)."""
+        """Return the setting (eps, p, …) that is expected when `asked` was passed (or not)."""
         if asked is not None and role in self.sets:
             return asked
         return self.given.get(role, self.norm.settings[role][0])
 
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "FunctionRunner":
-        """Keep the tensors for the calls to come."""
+        """Store the tensors for the next calls."""
         return FunctionRunner(self, dim, given)
 
 
 class FunctionRunner:
-    """Run a function with the tensors that it gets with each call."""
+    """A runner that passes the same tensors to a function in each call."""
 
     def __init__(self, subject: Function, dim: int, given: Mapping[str, Any]):
         self.subject, self.dim, self.given = subject, dim, given
@@ -147,7 +147,7 @@ class FunctionRunner:
         self.buffers: tuple[Tensor, Tensor] | None = given.get("running")
 
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
-        """Call the function, by name where names are known."""
+        """Call the function, with keyword arguments if the names are known."""
         subject, norm = self.subject, self.subject.norm
         mean, var = self.buffers or (None, None)
         values = {
@@ -179,15 +179,15 @@ class FunctionRunner:
         return subject.fn(x, *positional, **named)
 
     def running(self) -> tuple[Tensor, Tensor] | None:
-        """Return the buffers that were handed to the function."""
+        """Return the buffers that were passed to the function."""
         return self.buffers
 
     def state(self) -> dict[str, Tensor]:
-        """Collect what a call must leave as it is."""
+        """Return the tensors that a call must not change."""
         return self.parameters
 
     def _stand_in(self, role: str, x: Tensor) -> Any:
-        """Make what means the same as nothing, for a parameter without a default."""
+        """Return a neutral value for a parameter without a default."""
         norm = self.subject.norm
         if role in norm.learned:
             one = norm.learned[role]
@@ -200,7 +200,7 @@ class FunctionRunner:
 
 
 def _wrap_embedding(handed: Any, given: Mapping[str, float]) -> Function:
-    """Use an embedding as a function of its table, whose rows are normalized at each lookup."""
+    """Wrap an embedding as a function of its table, whose rows are normalized at each lookup."""
     is_class = isinstance(handed, type)
     takes = list_arguments(handed) if is_class else {}
     name = next((n for n in names_of("eps", FIX_EMBEDDING) if n in takes), "")
@@ -220,7 +220,7 @@ def _wrap_embedding(handed: Any, given: Mapping[str, float]) -> Function:
 
 
 class Module:
-    """A module as it was handed in, or a class of modules that each use makes anew."""
+    """A submitted module, or a class from which each use makes a new module."""
 
     is_module, is_class = True, False
     dim: int | None = None  # None: any
@@ -257,7 +257,7 @@ class Module:
             )
 
     def takes(self, shape: Shape, dim: int) -> bool:
-        """Take the shapes that do not raise; torch's instance norms read some as no batch."""
+        """Accept shapes that do not raise; torch's instance norms read some shapes as unbatched."""
         if self.norm.formula.features == -1:
             return True
         for kind, axes in _AXES.items():
@@ -269,7 +269,7 @@ class Module:
         return self._runs_on(shape, dim)
 
     def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
-        """Expect what was set, else what the caller named, else the module's own attribute."""
+        """Return a setting's expected value: the one set, else the caller's, else the module's."""
         if asked is not None and role in self.sets:
             return asked
         if role in self.given:
@@ -293,7 +293,7 @@ class Module:
         return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
 
     def _make_sample(self, kind: type[nn.Module]) -> nn.Module:
-        """Make a module of the usual size, or say that an instance is wanted."""
+        """Make a module of the usual size; raise Broken if only an instance will do."""
         refused = "takes no size"
         if takes_size(kind):
             try:
@@ -314,7 +314,7 @@ class Module:
         return next((n for n in names_of(role, self.norm) if n in self.constructor), "")
 
     def _find_missing(self, sample: nn.Module) -> dict[str, tuple[str, str]]:
-        """Find what has a parameter's name and is none, and parameters that are never learned."""
+        """Find attributes with a parameter's name that are not parameters or are never learned."""
         missing, tensors = {}, {**vars(sample), **dict(sample.named_buffers())}
         for role in self.norm.learned:
             name = next(
@@ -347,7 +347,7 @@ class Module:
 
 
 class ModuleRunner:
-    """One copy of the module; its own parameters are set to the values of the law."""
+    """A copy of the module whose parameters have the values of the law."""
 
     def __init__(self, subject: Module, module: nn.Module, dim: int, given: Mapping[str, Any]):
         self.subject, self.module = subject, module
@@ -380,7 +380,7 @@ class ModuleRunner:
                 own.fill_(one.start(dim))
 
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
-        """Run the module in training or evaluation, its channels where it wants them."""
+        """Run the module in training or evaluation, with the channel axis where it expects it."""
         self.module.train(training)
         more = {} if mask is None else {"mask": mask}
         if self.subject.channels_last:
@@ -393,12 +393,12 @@ class ModuleRunner:
         return y.reshape(x.shape) if isinstance(y, Tensor) and y.shape == shaped.shape else y
 
     def running(self) -> tuple[Tensor, Tensor] | None:
-        """Read the module's buffers."""
+        """Return the module's running statistics; None without them."""
         mean, var = find_buffer(self.module, "mean"), find_buffer(self.module, "var")
         return None if mean is None or var is None else (mean.flatten(), var.flatten())
 
     def state(self) -> dict[str, Tensor]:
-        """Collect what a call must leave as it is: no buffers where some run along."""
+        """Return the tensors that a call must not change; no buffers if samples share statistics."""
         kept: dict[str, Tensor] = dict(self.module.named_parameters())
         # A batch norm moves its buffers in every training call, as it should.
         return kept if self.subject.norm.pools_batch else {**kept, **tensors_of(self.module)}
@@ -411,9 +411,9 @@ Runner = FunctionRunner | ModuleRunner
 def find_parameters(
     module: nn.Module, norm: Norm, dim: int
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Name the parameter that plays each role, and those that play none.
+    """Return the name of the parameter for each role, and the names of unmatched parameters.
 
-    Names decide where they are usual; else the size, in the order of the roles: gain, then shift.
+    Usual names are matched first; other parameters by size, in the order of the roles: gain, shift.
     """
     own = dict(module.named_parameters())
     found: dict[str, str] = {}
@@ -432,7 +432,7 @@ def find_parameters(
 
 
 def find_buffer(module: nn.Module, kind: str) -> Tensor | None:
-    """Find the running mean or variance among buffers, and tensors kept as plain attributes."""
+    """Find the running mean or variance among the buffers and plain tensor attributes."""
     for name, buffer in tensors_of(module).items():
         stem = name.split(".")[-1]
         if stem in ALIASES[f"running_{kind}"] or (kind in stem and buffer.is_floating_point()):
@@ -441,13 +441,13 @@ def find_buffer(module: nn.Module, kind: str) -> Tensor | None:
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Collect buffers, and tensors kept as plain attributes."""
+    """Return the buffers and plain tensor attributes of a module."""
     plain = {k: v for k, v in vars(module).items() if isinstance(v, Tensor)}
     return {**dict(module.named_buffers()), **plain}
 
 
 def find_size(module: nn.Module, norm: Norm) -> int | None:
-    """Find the number of features that a module is made for."""
+    """Return the number of features of a module; None if it is unknown."""
     for part in module.modules():  # its own size first, then that of what it is made of
         for name in _SIZES:
             size = getattr(part, name, None)
@@ -463,12 +463,12 @@ def find_size(module: nn.Module, norm: Norm) -> int | None:
 
 
 def takes_size(kind: type[nn.Module]) -> bool:
-    """Return whether a class is made of a size first, and not of an eps, or of nothing."""
+    """Return whether a class takes a size first, rather than an eps or nothing."""
     return next(iter([*list_arguments(kind)][1:]), "eps") not in ALIASES["eps"]
 
 
 def list_arguments(kind: type[nn.Module]) -> dict[str, inspect.Parameter]:
-    """List the constructor's parameters, those that it hands on to its parents included."""
+    """List the constructor's parameters, including those that it passes to base classes."""
     listed: dict[str, inspect.Parameter] = {}
     for parent in kind.__mro__:
         own = inspect.signature(parent.__init__).parameters

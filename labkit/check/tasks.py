@@ -1,7 +1,7 @@
-"""Make tasks of a norm and of a recipe's block: a few cases that a page can check without torch.
+"""Make tasks for a norm and a block: a few cases that a page can check without torch.
 
-The laws of a check need torch. A page has the cases below, with labkit's own results, and what
-each known mistake would return on them.
+The laws of a check need torch. A page has the cases below, with labkit's own results and with the
+results of each known mistake.
 """
 
 import inspect
@@ -35,7 +35,7 @@ Marks = dict[str, list[float]]  # mistake: what it would return, case by case
 def make_task(
     function: Callable[..., Any], cases: list[dict[str, Any]], slips: Marks, look: str = ""
 ) -> dict[str, Any]:
-    """Put a task together."""
+    """Assemble a task."""
     return {
         "kind": "code", "name": "", "functions": [function.__name__], "cases": cases,
         "look": look, "rtol": RTOL, "hint": "", "slips": list(slips.items()), "note": NOTE,
@@ -43,7 +43,7 @@ def make_task(
 
 
 def is_named(given: Any) -> bool:
-    """Return whether this is a function under a name of its own."""
+    """Return whether this is a function with its own name."""
     return inspect.isfunction(given) and given.__name__.isidentifier()
 
 
@@ -51,7 +51,7 @@ def is_named(given: Any) -> bool:
 
 
 def make_norm_task(norm: Norm, given: Any) -> dict[str, Any] | None:
-    """Make the task of a norm; None where what was handed in is no function of its arguments."""
+    """Make the task for a norm; None unless a function of the norm's arguments was submitted."""
     right = getattr(labkit.norms, norm.name, None)
     if right is None or not is_named(given):
         return None
@@ -84,7 +84,7 @@ def make_norm_task(norm: Norm, given: Any) -> dict[str, Any] | None:
 
 
 def _draw_norm_cases(norm: Norm, takes: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Draw inputs, parameters and settings, as far as the function takes them."""
+    """Draw inputs, parameters and settings, as far as the function accepts them."""
     draw = torch.Generator().manual_seed(0)
 
     def numbers(*shape: int, around: float = 0.0) -> Tensor:
@@ -118,7 +118,7 @@ def _draw_norm_cases(norm: Norm, takes: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _name_settings(norm: Norm, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Name what a formula takes besides x."""
+    """Return the arguments of a formula other than x, by name."""
     given = {role: default[0] for role, default in norm.settings.items()} | dict(values)
     if norm.runs and not values.get("training"):
         given["running"] = (values["running_mean"], values["running_var"])
@@ -130,7 +130,7 @@ def _put_output(result: Any, output: Tensor) -> Any:
 
 
 def _add_slip(slips: Marks, cause: str, marks: list[float], right: list[float]) -> None:
-    """Keep a mistake that can be told from what is right and from those before it."""
+    """Add a mistake that differs from the right result and from earlier mistakes."""
     marks = [float(f"{one:.7g}") for one in marks]
     same = all(abs(a - b) <= 1e-3 * max(1.0, abs(b)) for a, b in zip(marks, right, strict=True))
     if cause not in slips and not same and marks not in slips.values():
@@ -141,10 +141,10 @@ def _add_slip(slips: Marks, cause: str, marks: list[float], right: list[float]) 
 
 
 def make_block_task(given: Any, subjects: list[FunctionSubject]) -> dict[str, Any] | None:
-    """Make the task of a step or a block of functions, a case for each subject.
+    """Make the task for a step or a block of functions, with one case for each subject.
 
-    None where it asks for what has no text, such as a gate, or is on a sphere, or carries a second
-    stream or scores.
+    None if it needs an argument without source text, such as a gate, or is on a sphere, or has a
+    second stream or scores.
     """
     row = subjects[0].row
     if not is_named(given) or row.sphere or row.second_stream or row.chain:
@@ -186,7 +186,7 @@ def make_block_task(given: Any, subjects: list[FunctionSubject]) -> dict[str, An
 
 
 def _write_arguments(subject: FunctionSubject, case: Case) -> str | None:
-    """Write the arguments of a call as source."""
+    """Return the arguments of a call as source."""
     parts = [write(case.x), *(write(SUBLAYERS[side]) for side in subject.sides)]
     if len(subject.sides) > 1:
         return ", ".join([*parts, *map(write, NORMS[: len(subject.norms)])])

@@ -1,11 +1,11 @@
-"""Swap the norms inside any model, PyTorch's, Hugging Face's or your own, and say what happened.
+"""Swap the norms in any model, PyTorch's, Hugging Face's or your own, and report the changes.
 
     conversion = convert(model, {"LlamaRMSNorm": "dyt"}, only="*mlp*")
-    print(conversion)      # what was swapped, what was kept, what was left and why
-    conversion.undo()      # the very same modules back in their places
+    print(conversion)      # the swapped norms, what they kept, and the others with reasons
+    conversion.undo()      # restores the original modules
 
-`convert` swaps, `fold_norms` merges trained batch-statistics norms into the linear maps behind
-them. Both check everything first and change the model last, so that an error changes nothing.
+`convert` swaps norms; `fold_norms` merges trained batch norms into the linear maps after them. Both
+check everything before they change the model, so that an error changes nothing.
 """
 
 from labkit.convert.fold import fold_norms

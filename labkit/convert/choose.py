@@ -1,4 +1,4 @@
-"""Choose the norms of a model that a mapping and `only` select; give a reason for the others."""
+"""Choose the norms of a model that a mapping and `only` select, with reasons for the others."""
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ Only = str | Iterable[str] | Callable[[str], bool] | None
 
 
 def rules_of(mapping: Mapping[Any, Target], kw: Mapping[str, Any]) -> dict[Any, Target]:
-    """Check the mapping's targets and give each its constructor arguments."""
+    """Check the mapping's targets and add the constructor arguments to each."""
     if not isinstance(mapping, Mapping) or not mapping:
         raise TypeError(
             'convert needs a mapping from norm classes to norms, like {"LayerNorm": "dyt"}, '
@@ -66,7 +66,7 @@ def choose_norms(
     rules: dict[Any, Target],
     selected: Callable[[str], bool],
 ) -> tuple[dict[nn.Module, Target], dict[nn.Module, str]]:
-    """Sort the model's norms into those to swap and those to leave, with the reason."""
+    """Split the model's norms into those to swap and those to leave, with the reasons."""
     chosen: dict[nn.Module, Target] = {}
     left: dict[nn.Module, str] = {}
     met: set[Any] = set()

@@ -1,4 +1,4 @@
-"""Keep PyTorch's fused encoder layer from computing a norm that is no longer there.
+"""Keep PyTorch's fused encoder layer from computing a norm that was replaced.
 
 In evaluation nn.TransformerEncoderLayer hands the numbers `norm1.weight`, `norm1.bias` and
 `norm1.eps` to one fused operation, which is LayerNorm whatever module they belong to: a norm
@@ -15,7 +15,7 @@ Switch = tuple[nn.Module, str, Any]
 
 
 def switches_off(model: nn.Module, new: set[nn.Module]) -> tuple[list[Switch], list[str]]:
-    """Turn the fused operation off where a new norm stands; give the old settings and a note."""
+    """Disable the fused operation for layers with a new norm; return old settings and a note."""
     layers = [
         layer
         for layer in model.modules()

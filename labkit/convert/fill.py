@@ -1,8 +1,7 @@
-"""Make the new norm and move into it what the old one has: gain, shift, eps, statistics.
+"""Make the new norm and copy the old one's gain, shift, eps and statistics to it.
 
-A gain is moved by its meaning. The old parameter says by how much the standardized value is
-multiplied; the new one stores that its own way: GemmaRMSNorm as gain − 1, ScaleNorm as one
-number, sqrt(dim) · gain.
+A gain is converted, not copied: the factor on the standardized value stays the same, but each class
+stores it differently: GemmaRMSNorm as gain − 1, ScaleNorm as one number, sqrt(dim) · gain.
 """
 
 import itertools
@@ -21,7 +20,7 @@ _STATE = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class ChannelsFirst(nn.Module):
-    """Apply a norm of the last axis to axis 1, for images (batch, channels, height, width)."""
+    """Apply a norm over the last axis to axis 1, for images (batch, channels, height, width)."""
 
     def __init__(self, norm: nn.Module):
         super().__init__()
@@ -34,7 +33,7 @@ class ChannelsFirst(nn.Module):
 
 @dataclass
 class Moved:
-    """The result of moving the old norm's contents."""
+    """The result of copying the old norm's parameters and statistics."""
 
     kept: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
@@ -45,9 +44,9 @@ class Moved:
 def build_norm(
     key: str, kw: dict[str, Any], old: nn.Module, reading: Reading, model: nn.Module
 ) -> nn.Module:
-    """Make the norm `key` for the place of `old`, with its eps, dtype, device and mode.
+    """Make the norm `key` in place of `old`, with its eps, dtype, device and mode.
 
-    An old norm without tensors takes the model's dtype and device.
+    If the old norm has no tensors, the model's dtype and device are used.
     """
     known, former = facts(key), facts(reading.key)
     kw, takes = dict(kw), known.options
@@ -109,12 +108,12 @@ def move_contents(key: str, old: nn.Module, new: nn.Module, reading: Reading) ->
 
 
 def _say_eps(reading: Reading) -> str:
-    """Name eps with its value: a model may have two."""
+    """Return eps with its value, because a model may have two."""
     return f"eps {reading.eps:g}"
 
 
 def _move_rest(old: nn.Module, new: nn.Module, alike: bool, done: set[str], moved: Moved) -> None:
-    """Copy the running statistics, and between norms of one class all else of the same shape."""
+    """Copy the running statistics and, for norms of the same class, all other matching state."""
     state = {name: value for name, value in old.state_dict().items() if name not in done}
     for name, target in new.state_dict(keep_vars=True).items():
         value = state.get(name)
@@ -134,7 +133,7 @@ def _as_by_default(target: Tensor, default: Tensor | None) -> bool:
 def _convert_parameter(
     source: Tensor, target: Tensor, start: float, new_start: float
 ) -> tuple[Tensor, str]:
-    """Turn what the old norm stores into what the new one stores; say what was lost, if anything.
+    """Convert a stored parameter from the old norm to the new; also return a note on any loss.
 
     A parameter that starts at 0 holds gain − 1; any other holds gain times its start.
     """
@@ -160,7 +159,7 @@ def _describe_size(value: Tensor, start: float) -> str:
 
 
 def _choose_branch(norm: nn.Module, key: str) -> nn.Module:
-    """Return the part that takes up the old norm's contents: of PRepBN, the branch of its kind."""
+    """Return the part that receives the old norm's state: for PRepBN, the branch of that kind."""
     norm = unwrap_norm(norm)
     if not isinstance(norm, PRepBatchNorm) or key == "prep-batch":
         return norm
@@ -168,14 +167,14 @@ def _choose_branch(norm: nn.Module, key: str) -> nn.Module:
 
 
 def unwrap_norm(norm: nn.Module) -> nn.Module:
-    """Return the norm itself where it stands inside ChannelsFirst."""
+    """Return the norm itself, without any ChannelsFirst around it."""
     return norm.norm if isinstance(norm, ChannelsFirst) else norm
 
 
 def compare_functions(
     reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: Moved
 ) -> str:
-    """Return on which inputs the new norm computes the old one's function."""
+    """Describe the inputs on which the new norm computes the same function as the old one."""
     if not moved.exact:
         return "another function"
     # One function up to where eps stands and what is rounded when, if their gains agree.
@@ -198,7 +197,7 @@ def compare_functions(
 
 
 def _read_settings(norm: nn.Module) -> dict[str, object]:
-    """Return the numbers and switches that a norm's formula depends on, eps apart."""
+    """Return the numbers and flags that a norm's formula depends on, except eps."""
     skipped = ("training", "eps", "elementwise_affine", "affine", "channel_axis")
     return {
         name: value

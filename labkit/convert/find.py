@@ -1,4 +1,4 @@
-"""Find the norms of a model and the places where they sit, and what speaks against a swap."""
+"""Find the norms of a model, their positions, and reasons against a swap."""
 
 import inspect
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from labkit.norms import NORMS
 
 
 def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
-    """Map every module to all of its qualified names: more than one where it is shared."""
+    """Map every module to all of its qualified names (several if it is shared)."""
     if not isinstance(model, nn.Module) or isinstance(model, type):
         got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
         raise TypeError(f"a model must be an nn.Module, got {got}; pass one")
@@ -26,7 +26,7 @@ def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Distinguish a norm from a layer that contains one by its name and by what it holds."""
+    """Return whether a module is a norm, judging by its name and its children."""
     kind = type(module)
     ours = kind is not nn.Identity and kind in NORMS.values()
     named = ours or "norm" in kind.__name__.lower()
@@ -46,7 +46,7 @@ def list_norms(model: nn.Module) -> str:
 
 
 def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, str]]:
-    """Yield (parent, name in the parent) for each of a module's qualified names, each seat once."""
+    """Yield (parent, name in the parent) for each of a module's qualified names, once each."""
     seen: set[tuple[int, str]] = set()
     for name in names:
         above, _, last = name.rpartition(".")
@@ -57,7 +57,7 @@ def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, st
 
 
 def find_obstacle(norm: nn.Module) -> str:
-    """Return why this module cannot be exchanged by its formula alone, or nothing."""
+    """Return why this module cannot be replaced by its formula, or ""."""
     tensors = [*norm.parameters(), *norm.buffers()]
     if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
         return "it is lazy and has no shape yet; run a batch through the model first"
@@ -79,7 +79,7 @@ def find_obstacle(norm: nn.Module) -> str:
 
 
 def find_tie(model: nn.Module, module: nn.Module) -> str:
-    """Return the name of a parameter elsewhere in the model that is one of this module's."""
+    """Return the name of a parameter elsewhere in the model that is shared with this module."""
     own, inside = {id(parameter) for parameter in module.parameters()}, {*module.modules()}
     ties = (
         f"{name}.{key}".lstrip(".")

@@ -1,4 +1,4 @@
-"""`fold_norms`: once trained, a norm of running statistics is an affine map; merge it away.
+"""`fold_norms` merges trained norms with running statistics, which are affine, into linear maps.
 
     y = a ⊙ x + c,  z = W y + b    becomes    z = (W diag(a)) x + (W c + b)
 
@@ -27,11 +27,11 @@ _RULE = (
 def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     """Fold BatchNorm, RepBatchNorm and PRepBatchNorm into the linear maps that read them.
 
-    `pairs` names them, {"norm": "fc1"} or {"norm": ["q", "k", "v"]}: all maps that read the
-    norm's output, since they get its input from now on. Without `pairs`, a norm in an
-    nn.Sequential is folded where an nn.Linear follows. The norm becomes nn.Identity and each map
-    a new nn.Linear with a bias. The norms must be in evaluation mode. Everything is checked
-    before anything changes; `undo()` on what is returned brings the old modules back.
+    `pairs` names them, {"norm": "fc1"} or {"norm": ["q", "k", "v"]}: all maps that read the norm's
+    output, because they get its input after the fold. Without `pairs`, a norm in an nn.Sequential
+    is folded if an nn.Linear follows it. The norm becomes nn.Identity and each map a new nn.Linear
+    with a bias. The norms must be in evaluation mode. Everything is checked before the model is
+    changed; `undo()` on the result restores the old modules.
     """
     places = places_of(model)
     named = {name: module for module, names in places.items() for name in names}
@@ -97,7 +97,7 @@ def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, li
 def _in_sequentials(
     model: nn.Module, places: dict[nn.Module, list[str]]
 ) -> tuple[dict[nn.Module, list[nn.Linear]], dict[nn.Module, str]]:
-    """Pair each norm with the Linear that follows it; give the other norms with a reason."""
+    """Pair each norm with the Linear that follows it; list the other norms with a reason."""
     wanted: dict[nn.Module, list[nn.Linear]] = {}
     for module in places:
         parts = [*module._modules.values()] if isinstance(module, nn.Sequential) else []
@@ -117,7 +117,7 @@ def _in_sequentials(
 def _explain_unfit(
     model: nn.Module, module: nn.Module, places: dict[nn.Module, list[str]], norm: str
 ) -> str:
-    """Return why a norm or a map cannot take part in a fold, or nothing."""
+    """Return why a norm or a map cannot be folded, or ""."""
     name = places[module][0]
     if isinstance(module, _FOLDABLE) and module.training:
         return f"{name} is in training mode; call model.eval() before folding"

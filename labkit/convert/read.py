@@ -1,9 +1,8 @@
-"""Find out what a norm computes: by its class where the class is PyTorch's or labkit's, else by
-trying it.
+"""Find out what a norm computes: from its class if that is PyTorch's or labkit's, else by a test.
 
-A class name does not tell: T5LayerNorm is an RMSNorm, GemmaRMSNorm stores gain − 1 and
-Gemma3nRMSNorm the gain. So a copy of an unknown norm runs on a small input, with drawn
-parameters, and its output is held against the formulas below.
+A class name is not enough: T5LayerNorm is an RMSNorm, GemmaRMSNorm stores gain − 1 and
+Gemma3nRMSNorm the gain. So a copy of an unknown norm runs on a small input, with random parameters,
+and its output is compared with the formulas below.
 """
 
 import copy
@@ -27,7 +26,7 @@ _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0)
 
 @dataclass
 class Reading:
-    """Formula of a norm, gain · f(x) + shift along one axis, and where both are kept."""
+    """Formula of a norm, gain · f(x) + shift along one axis, and the names of both parameters."""
 
     key: str  # the formula: a key of NORMS
     axis: int  # -1: the last; 1: channels
@@ -39,7 +38,7 @@ class Reading:
 
 
 def read_norm(norm: nn.Module) -> Reading | str:
-    """Read a norm, or say why it cannot be read."""
+    """Return a norm's formula, or the reason why it is unknown."""
     if (key := key_of(norm)) is not None:
         return _by_class(norm, key)
     kind = next((kind for kind in type(norm).__mro__ if kind in _TORCH), None)
@@ -57,7 +56,7 @@ def read_norm(norm: nn.Module) -> Reading | str:
 
 
 def _computes_as(norm: nn.Module, kind: type[nn.Module]) -> bool:
-    """Return whether a subclass of one of torch's norms does what its parent does."""
+    """Return whether a subclass of one of torch's norms computes the same as its parent."""
     generator = torch.Generator().manual_seed(0)
     shape: list[int] = [5, *getattr(norm, "normalized_shape", ())]
     if (channels := _find_attribute(norm, "num_channels", "num_features")) is not None:
@@ -81,7 +80,7 @@ def _computes_as(norm: nn.Module, kind: type[nn.Module]) -> bool:
 
 
 def key_of(norm: nn.Module) -> str | None:
-    """Return the key of one of labkit's own norms, or of torch's."""
+    """Return the key of a norm of labkit or torch; None for others."""
     own = (key for key, kind in NORMS.items() if type(norm) is kind)
     return _TORCH.get(type(norm)) or next(own, None)
 
@@ -107,13 +106,13 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
 
 
 def _find_attribute(norm: nn.Module, *names: str) -> Any:
-    """Return the first of these attributes that the norm or a part of it has."""
+    """Return the first of these attributes that the norm or one of its parts has."""
     found = (getattr(part, name, None) for part in norm.modules() for name in names)
     return next((value for value in found if value is not None), None)
 
 
 def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
-    """Make a norm with no arguments of its own."""
+    """Make a norm with default arguments."""
     groups = {"num_groups": 1} if "num_groups" in facts(key).options else {}
     return make_shaped_norm(key, shape, **groups)
 
@@ -124,16 +123,17 @@ def takes_many_axes(key: str) -> bool:
 
 
 def make_shaped_norm(key: str, shape: tuple[int, ...], **kw: Any) -> nn.Module:
-    """Make a norm for one axis or, of the kinds that normalize several at once, for all."""
+    """Make a norm over one axis, or over all if its kind can normalize several at once."""
     if len(shape) == 1 or key == "none":
         return make_norm(key, shape[0], **kw)
     return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
 
 
 def start_of(fresh: nn.Module) -> float:
-    """Return what a fresh norm's `weight` holds where it leaves the standardized value as it is.
+    """Return the `weight` of a fresh norm that leaves the standardized value unchanged.
 
-    0 where it stores gain − 1; sqrt(dim) where it is one number, the length of the result.
+    It is 0 if the norm stores gain − 1, and sqrt(dim) if the weight is one number, the length of
+    the result.
     """
     weight = getattr(fresh, "weight", None)
     if not isinstance(weight, Tensor):
@@ -158,7 +158,7 @@ FORMULAS: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 
 
 def _probe_norm(norm: nn.Module) -> Reading | str:
-    """Run a copy in float32 on drawn parameters and rows, and look for the formula that fits."""
+    """Run a copy in float32 on random parameters and rows, and find the formula that fits."""
     own = {name: tuple(p.shape) for name, p in norm.named_parameters()}
     shape = next(iter(own.values()), getattr(norm, "normalized_shape", None))
     if buffers := [name for name, _ in norm.named_buffers()]:

@@ -1,4 +1,4 @@
-"""Result of a conversion: one row per norm that was swapped or kept, and how to undo it."""
+"""Result of a conversion: one row per norm that was swapped or left, and how to undo it."""
 
 import html
 import re
@@ -14,7 +14,7 @@ Seat = tuple[nn.Module, str, nn.Module, nn.Module]  # parent, name in it, module
 
 @dataclass(frozen=True)
 class Swapped:
-    """One norm that was exchanged; `same` says on which inputs the function is unchanged."""
+    """One norm that was swapped; `same` describes the inputs on which the function is unchanged."""
 
     name: str
     old: str
@@ -26,14 +26,14 @@ class Swapped:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return what a table shows."""
+        """Return the cells of the table row."""
         lists = (", ".join(entry) or "-" for entry in (self.kept, self.dropped, self.fresh))
         return self.name, self.old, self.new, *lists, self.same
 
 
 @dataclass(frozen=True)
 class Left:
-    """One norm that stays as it was, and why."""
+    """One norm that was left in place, and why."""
 
     name: str
     norm: str
@@ -41,12 +41,12 @@ class Left:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return what a table shows."""
+        """Return the cells of the table row."""
         return self.name, self.norm, self.reason
 
 
 class Conversion:
-    """The outcome of `convert` or `fold_norms`: `swapped`, `left`, `notes` and `undo()`."""
+    """The result of `convert` or `fold_norms`: `swapped`, `left`, `notes` and `undo()`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Conversion:
         self._undone = False
 
     def undo(self) -> nn.Module:
-        """Put the very same module objects back, with the weights they had; return the model."""
+        """Restore the original modules, with the weights they had; return the model."""
         if self._undone:
             raise RuntimeError("this conversion is already undone; convert again")
         for parent, name, _, new in self._seats:
@@ -99,7 +99,7 @@ class Conversion:
 
 
 def _gather_rows(rows: Iterable[Swapped | Left]) -> list[tuple[str, ...]]:
-    """Write the rows; of more than three that differ in the numbers of their names, the ends."""
+    """Return the table rows; of more than three that differ only in numbers, the first and last."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         name, *rest = row.cells

@@ -1,4 +1,4 @@
-"""`convert`: find the norms, plan every exchange, then make them all at once."""
+"""`convert` finds the norms, plans every replacement, then makes them all at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ def convert(
     only: Only = None,
     **kw: Any,
 ) -> Conversion:
-    """Swap the norms of `model` in place, by class, and report what was swapped and what was left.
+    """Swap the norms of `model` in place, by class; report the swapped norms and the others.
 
-    `mapping` goes from a class name (globs allowed: "*RMSNorm") or class to a key of NORMS, a
-    pair (key, constructor arguments), or a callable that takes the old norm and returns the new
-    module. `only` narrows it to qualified names: a glob, several, or a predicate. `kw` goes to
-    every constructor, where `mapping` does not say otherwise.
+    `mapping` maps a class name (globs allowed: "*RMSNorm") or class to a key of NORMS, a pair (key,
+    constructor arguments), or a callable that takes the old norm and returns the new module. `only`
+    restricts it to qualified names: a glob, several globs, or a predicate. `kw` goes to every
+    constructor, unless `mapping` has other values.
 
-    The new norm gets what the old one has and it can hold: gain, shift, running statistics, eps
-    (where it stands in the same place of the formula), dtype, device, mode and requires_grad.
-    Arguments that you give win over the old norm's. Parameters are copies: `undo()` brings back
-    the old modules as they were, and an optimizer must be made after converting.
+    The new norm gets all state of the old one that it can represent: gain, shift, running
+    statistics, eps (if it has the same place in the formula), dtype, device, mode and
+    requires_grad. Your arguments take precedence over the old norm's. Parameters are copies:
+    `undo()` restores the old modules unchanged, and an optimizer must be made after converting.
 
-    Everything is checked before anything changes: an error leaves the model as it was. A model
-    that was fused (`labkit.fused`) works on formulas afterwards; fuse it again.
+    Everything is checked before the model is changed, so an error leaves it unchanged. A model that
+    was fused (`labkit.fused`) runs on formulas afterwards; fuse it again.
     """
     fused = isinstance(model, nn.Module) and is_fused(model)
     if fused:
@@ -84,14 +84,14 @@ def _swap_norms(
 
 @dataclass
 class _Plan:
-    """One exchange, ready: the new norm, and how the old one was read (None: by a callable)."""
+    """One planned swap: the new norm, and the old one's formula (None if a callable made it)."""
 
     new: nn.Module
     key: str = ""
     reading: Reading | None = None
 
     def fill_row(self, names: list[str], old: nn.Module) -> Swapped:
-        """Move the old norm's contents and write the row of the report."""
+        """Copy the old norm's state and return the row of the report."""
         name, kinds = " = ".join(names), (type(old).__name__, _format_kind(self.new))
         if self.reading is None:
             return Swapped(name, *kinds, same="as the callable made it")
@@ -108,7 +108,7 @@ def _format_kind(norm: nn.Module) -> str:
 
 
 def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
-    """Build the new norm, or say why the old one stays."""
+    """Build the new norm, or return the reason why the old one stays."""
     if tie := find_tie(model, norm):
         return f"its parameter is tied to {tie}; untie it first"
     if callable(target):
@@ -131,7 +131,7 @@ def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str
 
 
 def _warn_of_pooling(made: set[nn.Module]) -> list[str]:
-    """Warn of norms whose statistics run over tokens; labkit's own model hands them its mask."""
+    """Warn about norms whose statistics run over tokens; labkit's own model passes them a mask."""
     pooling = {type(norm).__name__ for norm in made if getattr(norm, "takes_mask", False)}
     said = (
         f"{', '.join(sorted(pooling))}: statistics over batch and positions. Padding counts unless "
@@ -141,7 +141,7 @@ def _warn_of_pooling(made: set[nn.Module]) -> list[str]:
 
 
 def _explain_nothing_swapped(places: dict[nn.Module, list[str]], left: dict[nn.Module, str]) -> str:
-    """Return why no norm could be swapped: each reason once, with the norms that it holds for."""
+    """Return why no norm could be swapped: each reason once, with the norms that it applies to."""
     names: dict[str, list[str]] = {}
     for norm, reason in left.items():
         names.setdefault(reason, []).append(f"{' = '.join(places[norm])} ({type(norm).__name__})")

@@ -1,23 +1,24 @@
-"""The seam between formulas and kernels: the same model, the same parameters, fewer bytes moved.
+"""Replace norms, sums and rotations of a model by kernels that move fewer bytes, and undo it.
 
-    report = fuse(model)     norms, sums and rotations by normkernels, where it has them
+    report = fuse(model)     norms, sums and rotations by normkernels, if it has them
     unfuse(model)            formulas again
-    with fuse_temporarily(model): …    for a while, as the training loop does on CUDA
+    with fuse_temporarily(model): …    temporarily, as the training loop does on CUDA
 
 Only the class of a module changes: parameters, names, state_dict, hooks and buffers stay. A fused
-module asks at each call whether the kernel takes its tensors, and uses its formula where not: on
-the CPU, in float64, for distributed tensors, past a norm that has hooks, and under autocast for
-torch's own modules. So a fused model may be moved about. Kernels have no second derivative.
+module asks at each call whether the kernel takes its tensors, and otherwise uses its formula: on
+the CPU, in float64, for distributed tensors, for a norm that has hooks, and under autocast for
+torch's own modules. So a fused model may be moved between devices. Kernels have no second
+derivative.
 
-Under torch.compile a fused model is the plain one. The compiler joins norms and sums with what is
-around them, and cannot see into a kernel of ours: it would only lose by it.
+Under torch.compile a fused model is the plain one. The compiler fuses norms and sums with the
+operations around them, which it cannot do with our kernels, so kernels would only slow it down.
 
-What has a kernel: labkit's `layer`, `rms`, `rms-llama`, `rms-gemma`, `dyt` and `derf`; torch's
+Kernels exist for: labkit's `layer`, `rms`, `rms-llama`, `rms-gemma`, `dyt` and `derf`; torch's
 LayerNorm and RMSNorm; the sums of most placements with the norm that reads them, DeepNorm, nGPT;
-rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`; norms, rotations and
-sums in transformers' Llama, Qwen 3, Gemma 2 and 3 and OLMo 2 (`labkit.fused.hub`). Norms of
-other models of transformers first become labkit's: `labkit.convert`. Modules whose class was
-changed after fusing, as by a parametrization, stay as they are.
+rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`; norms, rotations and sums
+in transformers' Llama, Qwen 3, Gemma 2 and 3 and OLMo 2 (`labkit.fused.hub`). Norms of other models
+of transformers first become labkit's: `labkit.convert`. Modules whose class was changed after
+fusing, as by a parametrization, stay as they are.
 """
 
 import warnings
@@ -58,9 +59,9 @@ class Fused:
 
 
 def fuse(model: nn.Module) -> Fused:
-    """Put kernels under a model, in place; say what was done.
+    """Replace parts of a model by kernels, in place; return a summary.
 
-    Without Triton or CUDA nothing changes, one warning says why, and everything works on formulas.
+    Without Triton or CUDA nothing changes, a single warning explains why, and the formulas run.
     """
     reason = seam.explain_missing()
     if reason:
@@ -84,12 +85,12 @@ def fuse(model: nn.Module) -> Fused:
 
 
 def _find_plain(module: nn.Module) -> type[nn.Module] | None:
-    """Return the class that a fused module was of; None for one that is not fused."""
+    """Return the original class of a fused module; None for a module that is not fused."""
     return _PLAIN.get(type(module)) or hub.PLAIN.get(type(module))
 
 
 def _has_use(module: nn.Module) -> bool:
-    """Return whether a fused module has anything to do for its kernel."""
+    """Return whether a kernel can do any of a fused module's work."""
     if isinstance(module, Transformer):
         return module.space is SPHERE
     if isinstance(module, steps._Adding):
@@ -98,7 +99,7 @@ def _has_use(module: nn.Module) -> bool:
 
 
 def unfuse(model: nn.Module) -> None:
-    """Put the formulas back, in place; a model that was never fused stays as it is."""
+    """Restore the formulas, in place; a model that was never fused does not change."""
     for module in model.modules():
         _unfuse_module(module)
 
@@ -116,7 +117,7 @@ def _unfuse_module(module: nn.Module) -> None:
 
 @contextmanager
 def fuse_temporarily(model: nn.Module) -> Iterator[Fused]:
-    """Fuse a model for a while; what was fused before stays so afterwards."""
+    """Fuse a model temporarily; modules that were fused before stay fused."""
     before = {module for module in model.modules() if _find_plain(module)}
     done = fuse(model)
     try:

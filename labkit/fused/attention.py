@@ -1,10 +1,10 @@
-"""Attention whose queries and keys are normalized and rotated by one kernel.
+"""Attention that normalizes and rotates queries and keys in one kernel.
 
     q, k ← rotate(N(q)), rotate(N(k))      or N after the rotation; both read and written once
 
-It takes RMSNorm (torch's or Gemma's gain) and L2 norms with one gain for all heads or one for
-each, rotation alone, and nGPT's unit vectors. In half precision it rounds once where the formula
-rounds after each operation. Other norms stay modules, and their results are rotated by the kernel.
+It supports RMSNorm (torch's or Gemma's gain) and L2 norms with a shared gain or a gain per head,
+rotation only, and nGPT's unit vectors. In half precision it rounds once, while the formula rounds
+after each operation. Other norms stay modules, and the kernel rotates their results.
 """
 
 from typing import Any
@@ -22,10 +22,10 @@ from labkit.fused.seam import accepts_tensors, get_kernels, is_plain
 
 
 class FusedAttention(Attention):
-    """Attention by `normkernels.qk_norm_rope`."""
+    """Attention with `normkernels.qk_norm_rope`."""
 
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Make q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
+        """Return q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
         asked = self._norm_of_both()
         turned = context.angles is not None
         # The dtype of the projections: autocast, if it is on, decides it.
@@ -45,7 +45,7 @@ class FusedAttention(Attention):
         return apply_temperature(q, self.norms, self.temperature), k, v
 
     def _norm_of_both(self) -> dict[str, Any] | None:
-        """Return what the kernel does to q and k: its keyword arguments; None: nothing."""
+        """Return the kernel's keyword arguments for q and k; None if the kernel cannot be used."""
         if self.norms is None or "q" not in self.norms.tensors:
             return {"norm": None}
         if "k" not in self.norms.tensors:
@@ -58,10 +58,10 @@ class FusedAttention(Attention):
 
 
 class FusedSphereAttention(SphereAttention):
-    """nGPT's attention by `normkernels.qk_norm_rope`: rotated, then unit vectors times s_qk."""
+    """nGPT's attention with `normkernels.qk_norm_rope`: rotation, then unit vectors times s_qk."""
 
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Make q, k, v; with q times head_dim, the logits' 1/sqrt(head_dim) becomes its inverse."""
+        """Return q, k, v; q is also multiplied by head_dim, so logits scale by sqrt(head_dim)."""
         q, k, v = (
             layer(x).unflatten(-1, (-1, self.head_dim)) for layer in (self.q, self.k, self.v)
         )
@@ -80,7 +80,7 @@ class FusedSphereAttention(SphereAttention):
 
 
 def _cache_rotations(context: Context) -> tuple[Tensor, Tensor]:
-    """Return cos and sin of all angles: made once in a forward pass, by the layer that is first."""
+    """Return cos and sin of all angles; the first layer of a forward pass computes them."""
     if context.turns is None:
         assert context.angles is not None
         context.turns = context.angles.cos().float(), context.angles.sin().float()
@@ -88,7 +88,7 @@ def _cache_rotations(context: Context) -> tuple[Tensor, Tensor]:
 
 
 def _read_norm_options(norm: Any) -> tuple[Tensor | None, dict[str, Any]] | None:
-    """Read the gain and the options of a norm on q or k that the kernel has; None: another one."""
+    """Return the gain and options of a norm on q or k; None if the kernel does not support it."""
     if not all(is_plain(module) for module in norm.modules()):
         return None
     own = norm.weight if type(norm) is OwnGains else None

@@ -1,10 +1,10 @@
-"""Classes of transformers' Llama, Qwen 3, Gemma 2, Gemma 3 and OLMo 2 with kernels under them.
+"""Classes of transformers' Llama, Qwen 3, Gemma 2, Gemma 3 and OLMo 2 that run on kernels.
 
-    norm         each RMSNorm is one kernel, in its own rounding order
-    attention    norm and rotation of q and k are one: `labkit.fused.hub_attention`
-    block        a sum and the norm that reads it are one: `labkit.fused.hub_blocks`
+    norm         each RMSNorm is one kernel that rounds in that model's order
+    attention    norm and rotation of q and k are one kernel: `labkit.fused.hub_attention`
+    block        a sum and the norm that reads it are one kernel: `labkit.fused.hub_blocks`
 
-They are subclasses, made when a model brings transformers' classes along: labkit does not import
+They are subclasses, made when a model of these classes is fused: labkit does not import
 transformers.
 """
 
@@ -31,13 +31,13 @@ PLAIN: dict[type[nn.Module], type[nn.Module]] = {}  # the class that a fused one
 
 
 class FusedNorm(nn.Module):
-    """A model's RMSNorm by its kernel."""
+    """A model's RMSNorm, computed by a kernel."""
 
     weight: Tensor
 
     @property
     def eps(self) -> float:
-        """Return what is added to the mean square: some call it `variance_epsilon`."""
+        """Return eps, which some models call `variance_epsilon`."""
         return self.__dict__["eps" if "eps" in self.__dict__ else "variance_epsilon"]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class FusedNorm(nn.Module):
 
 @cache
 def make_fused(plain: type[nn.Module]) -> type[nn.Module] | None:
-    """Make the fused class of one of transformers'; None where there is none."""
+    """Make the fused subclass of a transformers class; None if there is none."""
     model = _MODULES.get(plain.__module__)
     if model is None:
         return None
@@ -66,7 +66,7 @@ def make_fused(plain: type[nn.Module]) -> type[nn.Module] | None:
 
 
 def __getattr__(name: str) -> Any:
-    """Make the class that a pickled model asks for."""
+    """Make the class that a pickled model needs."""
     for module, model in _MODULES.items():
         if name.startswith(f"Fused{model.capitalize()}"):
             plain = getattr(importlib.import_module(module), name.removeprefix("Fused"), None)

@@ -1,13 +1,13 @@
-"""Attention of transformers' models whose queries and keys are rotated by one kernel.
+"""Attention of transformers' models that rotates queries and keys in one kernel.
 
     q, k ← rotate(N(q)), rotate(N(k))     Qwen 3, Gemma 3: with the norm over head_dim
     q, k ← rotate(q), rotate(k)           Llama, Gemma 2, and OLMo 2, whose norm is over all heads
 
-It runs transformers' own code, in which the name `apply_rotary_pos_emb` is another function; what
-else the code calls, caches and masks is theirs. In half precision norm and rotation round once
-where theirs round after each operation. The kernel takes one table of angles for all sequences:
-where each has its own (position ids by sequence), and where less than a head is rotated, their
-function does the work.
+It runs transformers' own code with a different function under the name `apply_rotary_pos_emb`;
+everything else, caches and masks included, is theirs. In half precision norm and rotation round
+once, while theirs round after each operation. The kernel takes one table of angles for all
+sequences. If each sequence has its own position ids, or if only a part of a head is rotated, their
+function runs.
 """
 
 from collections.abc import Callable
@@ -26,10 +26,10 @@ Pair = tuple[Any, Any]
 
 
 class FusedAttention(nn.Module):
-    """Attention by `normkernels.qk_norm_rope`."""
+    """Attention with `normkernels.qk_norm_rope`."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call their forward with the kernel in the place of norms and rotation."""
+        """Call transformers' forward with the kernel in place of norms and rotation."""
         if torch.compiler.is_compiling():
             return super().forward(*args, **kwargs)
         plain: Any = super().forward
@@ -44,7 +44,7 @@ class FusedAttention(nn.Module):
 
 
 def _read_norms(attention: Any) -> Pair | None:
-    """Return the norms of q and k if the kernel has them; None: they stay modules, or are none."""
+    """Return the norms of q and k if the kernel supports them, else None."""
     q, k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
     if q is None or k is None or not (is_plain(q) and is_plain(k)):
         return None
@@ -56,7 +56,7 @@ def _read_norms(attention: Any) -> Pair | None:
 
 
 def _omit_norms(attention: nn.Module) -> Any:
-    """Return the same attention, with the same parts, but norms of q and k that do nothing."""
+    """Return a copy of the attention that shares its parts, but without norms of q and k."""
     same = object.__new__(type(attention))
     same.__dict__.update(attention.__dict__, q_norm=_keep, k_norm=_keep)
     return same
@@ -76,7 +76,7 @@ def _rotate(
     *args: Any,
     **kwargs: Any,
 ) -> Pair:
-    """Normalize and rotate q and k (batch, heads, time, head_dim); `plain` is their rotation."""
+    """Normalize and rotate q and k (batch, heads, time, head_dim); `plain` is the original code."""
     weights, options = (None, None), {"norm": None}
     if norms is not None:
         weights = tuple(norm.weight for norm in norms)
@@ -95,7 +95,7 @@ def _rotate(
 
 
 def _halve(cos: Tensor, sin: Tensor) -> Pair:
-    """Return cos and sin of each pair in float32: made by the first layer, and kept on cos."""
+    """Return cos and sin of each pair in float32; the first layer stores them on cos."""
     made = getattr(cos, "halved_by_labkit", None)
     if made is None or made[0] is not sin:
         cut = cos.shape[-1] // 2

@@ -1,9 +1,9 @@
-"""Blocks of transformers whose sums are made with the norm that reads them.
+"""Blocks of transformers' models that compute sums together with the norms that read them.
 
     Llama, Qwen 3       x + A(N(x)),  then  x + F(M(x))
     Gemma 2, Gemma 3    x + N'(A(N(x))),  then  x + M'(F(M(x)))
 
-The first sum is made with M, the second one with the N of the next block, or the model's last
+The first sum is computed with M, the second with the N of the next block, or with the model's final
 norm. OLMo 2's blocks, x + N(A(x)), have no norm that reads a sum, and stay as they are.
 """
 
@@ -16,7 +16,7 @@ from labkit.fused.sums import add
 
 
 class Block(nn.Module):
-    """What both kinds of block have."""
+    """Common base of both kinds of block."""
 
     follower: tuple[nn.Module, str] | None = None  # the owner of the norm that comes next, its name
     input_layernorm: Any
@@ -25,7 +25,7 @@ class Block(nn.Module):
     mlp: Any
 
     def attend(self, x: Tensor, attention_mask: Any = None, **kwargs: Any) -> Tensor:
-        """Return what attention makes of the normalized stream."""
+        """Return the output of attention for the normalized stream."""
         x = self.input_layernorm(x)
         return self.self_attn(hidden_states=x, attention_mask=attention_mask, **kwargs)[0]
 
@@ -38,7 +38,7 @@ class PreNormBlock(Block):
     """x + A(N(x)), then x + F(M(x))."""
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Move the stream through both sublayers."""
+        """Pass the stream through both sublayers."""
         if args or torch.compiler.is_compiling():
             return super().forward(hidden_states, *args, **kwargs)
         write = self.attend(hidden_states, **kwargs)
@@ -53,7 +53,7 @@ class SandwichNormBlock(Block):
     post_feedforward_layernorm: Any
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Move the stream through both sublayers."""
+        """Pass the stream through both sublayers."""
         if args or torch.compiler.is_compiling():
             return super().forward(hidden_states, *args, **kwargs)
         write = self.post_attention_layernorm(self.attend(hidden_states, **kwargs))
@@ -70,7 +70,7 @@ BLOCKS = {frozenset(_PARTS): PreNormBlock, frozenset(_PARTS | _MORE): SandwichNo
 
 
 def link_blocks(model: nn.Module) -> None:
-    """Link each block of a model to the norm that comes next; the last one to the model's own."""
+    """Link each block of a model to the next norm; the last block to the model's final norm."""
     layers = getattr(model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         return

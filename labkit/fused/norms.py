@@ -1,7 +1,7 @@
-"""Norms whose forward pass is a kernel where it can be: the same parameters, another class.
+"""Norms whose forward pass is a kernel if possible: the same parameters, a different class.
 
-Each class adds nothing to the norm it derives from but a `forward`, so that a model changes sides
-by changing the class of its modules. What the kernel does not take, the formula does.
+Each class only overrides `forward`, so that a model is fused by changing the class of its modules.
+The formula handles inputs that the kernel does not support.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from labkit.fused.sums import KERNELS, take_made
 
 
 class FusedRMSNorm(norms.RMSNorm):
-    """`RMSNorm` by `normkernels.rms_norm`."""
+    """`RMSNorm` with the kernel `normkernels.rms_norm`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
@@ -30,7 +30,7 @@ class FusedRMSNorm(norms.RMSNorm):
 
 
 class FusedLayerNorm(norms.LayerNorm):
-    """`LayerNorm` by `normkernels.layer_norm`."""
+    """`LayerNorm` with the kernel `normkernels.layer_norm`."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
@@ -38,7 +38,7 @@ class FusedLayerNorm(norms.LayerNorm):
 
 
 class FusedTorchLayerNorm(nn.LayerNorm):
-    """torch's own module, in models that are not labkit's; under autocast torch stays in charge."""
+    """torch's own module, for models from outside labkit; under autocast torch's code runs."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
@@ -48,10 +48,10 @@ class FusedTorchLayerNorm(nn.LayerNorm):
 
 
 class FusedTorchRMSNorm(nn.RMSNorm):
-    """torch's own module, in models that are not labkit's; under autocast torch stays in charge."""
+    """torch's own module, for models from outside labkit; under autocast torch's code runs."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize the last axis; norms over several axes stay torch's."""
+        """Normalize the last axis; torch's code handles norms over several axes."""
         several = len(self.normalized_shape) != 1 or x.shape[-1:] != self.normalized_shape
         if (
             several
@@ -75,7 +75,7 @@ def _layer_norm(module: nn.LayerNorm, x: Tensor, formula: Any) -> Tensor:
 
 
 def call_kernel(name: str, norm: Any, x: Tensor, formula: Any) -> Tensor:
-    """Normalize the last axis by a kernel, unless the sum before it did; else by the formula."""
+    """Normalize the last axis: use the result made with the sum, else the kernel or formula."""
     if x.shape[-1:] != norm.weight.shape or not accepts_tensors(x, norm.weight):
         return formula(x)
     made = take_made(norm, x)
@@ -83,7 +83,7 @@ def call_kernel(name: str, norm: Any, x: Tensor, formula: Any) -> Tensor:
 
 
 class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
-    """`LlamaRMSNorm` by `normkernels.rms_norm_llama`."""
+    """`LlamaRMSNorm` with the kernel `normkernels.rms_norm_llama`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
@@ -91,7 +91,7 @@ class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
 
 
 class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
-    """`GemmaRMSNorm` by `normkernels.rms_norm_gemma`."""
+    """`GemmaRMSNorm` with the kernel `normkernels.rms_norm_gemma`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
@@ -99,7 +99,7 @@ class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
 
 
 class FusedDynamicTanh(norms.DynamicTanh):
-    """`DynamicTanh` by `normkernels.dynamic_tanh`."""
+    """`DynamicTanh` with the kernel `normkernels.dynamic_tanh`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Squash each value."""
@@ -110,7 +110,7 @@ class FusedDynamicTanh(norms.DynamicTanh):
 
 
 class FusedDynamicErf(norms.DynamicErf):
-    """`DynamicErf` by `normkernels.dynamic_erf`."""
+    """`DynamicErf` with the kernel `normkernels.dynamic_erf`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Squash each value."""

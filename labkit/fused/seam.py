@@ -1,6 +1,6 @@
-"""The one place that asks for the kernels: are they there, and do they take these tensors?
+"""Access to the kernels: whether they are installed, and whether they support given tensors.
 
-Nothing else in labkit imports `normkernels`, and this module only when it is asked to. The import
+Nothing else in labkit imports `normkernels`, and this module imports it only on request. The import
 is by name, so that a stored run on the CPU does not depend on code that only a GPU runs; on CUDA
 `describe_kernels` tells the record which kernels ran.
 """
@@ -22,7 +22,7 @@ _limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), froz
 
 @cache
 def explain_missing() -> str:
-    """Return why there are no kernels on this machine; empty when there are."""
+    """Return why there are no kernels on this machine; "" if there are."""
     try:
         devices = _import_kernels()
     except ImportError as error:
@@ -31,7 +31,7 @@ def explain_missing() -> str:
 
 
 def get_kernels() -> ModuleType:
-    """Return the package of kernels; ask `explain_missing` first."""
+    """Return the package of kernels; call `explain_missing` first."""
     if _package is None:
         _import_kernels()
     assert _package is not None
@@ -39,12 +39,12 @@ def get_kernels() -> ModuleType:
 
 
 def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
-    """Return whether the kernels take these tensors; where they do not, the formula does the work.
+    """Return whether the kernels support these tensors; if not, the formula is used.
 
-    They take plain tensors, all on their device, not float64, rows not too long; none that is
-    distributed, and nothing where Triton is missing. Nor under torch.compile, which joins a norm
-    with what is before and after it, and cannot see into a kernel of ours: a fused model compiles
-    to what it would without kernels, which was faster at each width that was measured.
+    They support plain tensors on one device of theirs, not float64, not distributed, with rows that
+    are not too long, and only if Triton is installed. They are not used under torch.compile, which
+    fuses a norm with the operations around it but cannot see into our kernels: a fused model
+    compiles as if it had no kernels, which was faster at every width that was measured.
     """
     if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False
@@ -56,9 +56,9 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Return whether its class alone decides what a module does: no hook, no forward of its own.
+    """Return whether a module has no hooks and no own forward: its class defines its output.
 
-    What a kernel computes past a module, the module's hooks would not see.
+    A kernel that bypassed a module would also bypass its hooks.
     """
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     own = "forward" in module.__dict__ or any(getattr(module, kind) for kind in hooks)
@@ -66,7 +66,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def _import_kernels() -> frozenset[str]:
-    """Import the kernels, once; return the types of the devices that they run on."""
+    """Import the kernels once; return the device types that they run on."""
     global _package, _limits
     launch, checks, rows = (
         importlib.import_module(f"normkernels.{name}") for name in ("launch", "checks", "rows")
@@ -78,7 +78,7 @@ def _import_kernels() -> frozenset[str]:
 
 @cache
 def describe_kernels() -> str:
-    """Name the kernels for a record: their versions, and a hash of their sources."""
+    """Return the versions of the kernels and a hash of their sources, for a record."""
     folder = Path(str(get_kernels().__file__)).parent
     code = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):

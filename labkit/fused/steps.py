@@ -1,10 +1,10 @@
-"""Steps of the stream whose addition and norm are one kernel.
+"""Steps of the stream that compute addition and norm in one kernel.
 
-Post-Norm and its relatives normalize the sum they make: one kernel inside the step. Steps that
-end in x + write leave the norm to the step that follows. `fuse` tells them which norm that is
-(`follower`); they normalize the sum as they make it and lay the result beside it in the context,
-where `labkit.context.apply_norm` finds it. What is passed on is the plain sum, a tensor like any
-other. A norm that has hooks is called as ever, so that they see what they always saw.
+Post-Norm and related steps normalize their own sum: one kernel inside the step. Steps that end in x
++ write leave the norm to the next step. `fuse` stores that norm in `follower`; the step normalizes
+the sum as it computes it and stores the result in the context, where `labkit.context.apply_norm`
+finds it. The step passes on the plain sum, an ordinary tensor. A norm that has hooks is called as
+usual, so that its hooks run.
 
     equation        kernel
     N(x + f(x))     add_rms_norm, add_layer_norm: the sum is not read again
@@ -32,17 +32,17 @@ from labkit.placements.step import Map, Step
 
 
 class _Adding(Step):
-    """A step that ends in stream + write, with the norm of what follows made on the way.
+    """A step that ends in stream + write and computes the next norm in the same kernel.
 
-    `follower` says where that norm is: its owner and its name there, and whether it is in another
-    block. It is a tuple, so that the owner is not registered as a part of this module.
+    `follower` locates that norm: its owner, its name there, and whether it is in a different block.
+    It is a tuple, so that the owner is not registered as a submodule.
     """
 
     follower: tuple[nn.Module, str, bool] | None = None
     compute_terms: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Move the stream through the sublayer."""
+        """Update the stream with the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
         norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
         stream, write = self.compute_terms(x, f, *norms)
@@ -60,7 +60,7 @@ class _Adding(Step):
 
 @dataclass(frozen=True)
 class Ready:
-    """A normalized stream that was made together with the stream itself."""
+    """A normalized stream that was computed together with the stream."""
 
     context: Context
     norm: nn.Module  # that would make it
@@ -70,7 +70,7 @@ class Ready:
     stays: bool  # a checkpointed block that reads it is run twice, and must find it again
 
     def __call__(self, x: Tensor) -> Tensor | None:
-        """Return the norm of x, if x is this stream, unchanged."""
+        """Return the norm of x if x is this stream, unchanged; else None."""
         if not (self.stays and torch.is_grad_enabled()):
             # Found once: what is kept longer would hold its memory.
             del self.context.ready[self.norm]
@@ -82,7 +82,7 @@ class Ready:
 
 
 def count_changes(x: Tensor) -> int:
-    """Count how often x was changed in place, where somebody counts."""
+    """Return how often x was changed in place (0 for inference tensors, which do not count)."""
     return 0 if x.is_inference() else x._version
 
 
@@ -90,7 +90,7 @@ class FusedNoNorm(_Adding, placements.NoNorm):
     """x + f(x)."""
 
     def compute_terms(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the write."""
+        """Return the stream and the sublayer's output."""
         return x, f(x)
 
 
@@ -98,7 +98,7 @@ class FusedPreNorm(_Adding, placements.PreNorm):
     """x + f(N(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the write."""
+        """Return the stream and the sublayer's output."""
         return x, f(N(x))
 
 
@@ -106,7 +106,7 @@ class FusedOutputNorm(_Adding, placements.OutputNorm):
     """x + N(f(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the normalized write."""
+        """Return the stream and the normalized output of the sublayer."""
         return x, N(f(x))
 
 
@@ -114,7 +114,7 @@ class FusedSandwichNorm(_Adding, placements.SandwichNorm):
     """x + M(f(N(x)))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the normalized write."""
+        """Return the stream and the normalized output of the sublayer."""
         return x, M(f(N(x)))
 
 
@@ -122,7 +122,7 @@ class FusedStreamNorm(_Adding, placements.StreamNorm):
     """N(x) + f(N(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Return the normalized stream and the write."""
+        """Return the normalized stream and the sublayer's output."""
         z = N(x)
         return z, f(z)
 
@@ -131,7 +131,7 @@ class FusedLayerNormScaling(_Adding, placements.LayerNormScaling):
     """x + f(N(x) / √ℓ)."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the write."""
+        """Return the stream and the sublayer's output."""
         return x, f(N(x) / self.number**0.5)
 
 
@@ -139,7 +139,7 @@ class FusedPostNorm(placements.PostNorm):
     """N(x + f(x)) in one kernel."""
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Move the stream through the sublayer."""
+        """Update the stream with the sublayer."""
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm = self.get_submodule("norm")
         both = sum_norm(norm, write, x)
@@ -150,7 +150,7 @@ class FusedDeepNorm(placements.DeepNorm):
     """LN(α·x + f(x)) in one kernel."""
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Move the stream through the sublayer."""
+        """Update the stream with the sublayer."""
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm: Any = self.get_submodule("norm")
         whole = type(norm) is FusedLayerNorm and norm.normalized_shape == x.shape[-1:]
@@ -163,7 +163,7 @@ class FusedSphereStep(SphereStep):
     """unit(x + |α| ⊙ (unit(f(x)) − x)) in one kernel."""
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Turn the stream towards what the sublayer proposes."""
+        """Rotate the stream towards the sublayer's output."""
         write, alpha = f(x), self.alpha()
         if not (is_plain(self.unit) and accepts_tensors(x, write, alpha)):
             return super().step(x, lambda _: write)
@@ -171,11 +171,11 @@ class FusedSphereStep(SphereStep):
 
 
 class FusedTransformer(Transformer):
-    """A model whose weights, where they live on spheres, are brought back to them by a kernel."""
+    """A transformer that uses a kernel to bring weights back to their spheres."""
 
     @staticmethod
     def unit_rows_(weight: Tensor, dim: int) -> Tensor:
-        """Return every vector of a matrix length 1, in place."""
+        """Normalize every vector of a matrix to length 1, in place."""
         return (
             get_kernels().unit_rows_(weight, dim)
             if accepts_tensors(weight)
@@ -209,7 +209,7 @@ _READERS = (
 
 
 def link_steps(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
-    """Link each step of a stack to the norm that comes next; `end` owns the last."""
+    """Link each step of a stack to the next norm; `end` is the owner and name of the last one."""
     steps = [(number, step) for number, block in enumerate(blocks) for step in block]
     for i, (number, step) in enumerate(steps):
         if not isinstance(step, _Adding):

@@ -1,11 +1,11 @@
-"""A sum and the norm that reads it, by one kernel; the result waits on the sum for the norm.
+"""A sum and the norm that reads it, in one kernel; the result waits as an attribute of the sum.
 
     h = stream + write, y = N(h)     `sum_norm`: both at once
-    h, with N and y as attribute     `add`: what is passed on is h, a tensor like any other
+    h, with N and y as attribute     `add`: the block passes on h, an ordinary tensor
     N(h)                             `take_made`: the norm finds y there
 
-So whoever is between the sum and the norm needs to know nothing of it: a hook, a checkpoint, a
-block that is left out. A norm of another sum, or of one that was changed in place, is computed.
+So code between the sum and the norm (a hook, a checkpoint, a skipped block) works unchanged. A norm
+of a different sum, or of a sum that was changed in place, is computed as usual.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ _MADE = "normalized_by_labkit"  # the attribute of a sum: the norm, its result, 
 
 
 def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return norm(stream + write) and the sum itself in one kernel; None where there is none."""
+    """Return norm(stream + write) and the sum itself in one kernel; None if no kernel applies."""
     kernel = KERNELS.get(type(norm))
     if kernel is None or not is_plain(norm):
         return None
@@ -53,7 +53,7 @@ def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] 
 
 
 def add(stream: Tensor, write: Tensor, norm: nn.Module | None) -> Tensor:
-    """Return stream + write, with the norm that will read it made on the way."""
+    """Return stream + write, with the next norm's result attached."""
     counted = not torch.is_inference_mode_enabled()  # how often a tensor is changed in place
     both = sum_norm(norm, write, stream) if norm is not None and counted else None
     if both is None:
@@ -64,7 +64,7 @@ def add(stream: Tensor, write: Tensor, norm: nn.Module | None) -> Tensor:
 
 
 def take_made(norm: nn.Module, x: Tensor) -> Tensor | None:
-    """Return norm(x) if `add` made it with x."""
+    """Return norm(x) if `add` computed it together with x, else None."""
     made = getattr(x, _MADE, None)
     if made is None or made[0] is not norm or made[2] != x._version:
         return None

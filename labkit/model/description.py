@@ -70,7 +70,7 @@ class Description:
         return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
 
     def options_of(self, norm: str) -> dict[str, float]:
-        """Return the options of a norm inside attention: all if it is the model's, else only eps."""
+        """Return the options of a norm inside attention: all for the model's norm, or only eps."""
         if norm == self.norm_name:
             return self.norm_options
         return {} if self.norm_eps is None else {"eps": self.norm_eps}

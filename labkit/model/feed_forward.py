@@ -124,7 +124,7 @@ class MixtureOfExperts(nn.Module):
         return mixed.view(x.shape)
 
     def route_tokens(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
-        """Return the weights (summing to 1) and indices of each token's experts; keep the losses."""
+        """Return the weights (summing to 1) and indices of each token's experts; store losses."""
         logits = self.router(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         probabilities = logits.softmax(dim=-1)

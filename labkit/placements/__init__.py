@@ -1,8 +1,8 @@
-"""Placements of norms: `RECIPES` is the table of them; each step is one equation.
+"""Placements of norms: `RECIPES` is their table; each step is one equation.
 
-A row says how attention and feed-forward are placed on the stream (steps: see residual.py,
-scaled.py, streams.py, images.py, sphere.py), which of q, k, v and c (the heads' outputs) have
-norms of their own, and what surrounds the blocks. `labkit show NAME` prints a row in full.
+A row defines how attention and feed-forward are placed on the stream (steps: see residual.py,
+scaled.py, streams.py, images.py, sphere.py), which of q, k, v and c (the heads' outputs) have their
+own norms, and the layers around the blocks. `labkit show NAME` prints a row in full.
 """
 
 from labkit.placements.images import Highway, ResNetV1, ResNetV2
@@ -176,7 +176,7 @@ ALIASES = {
 
 
 def recipe(name: str) -> Recipe:
-    """Look a recipe up by its name or alias; at:q,k and the like name slots (slots.py)."""
+    """Look up a recipe by its name or alias; names like at:q,k are lists of slots (slots.py)."""
     if name.startswith(AT):
         return parse_slots(name)
     if (found := RECIPES.get(ALIASES.get(name, name))) is None:

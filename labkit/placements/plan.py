@@ -10,7 +10,7 @@ from labkit.placements.step import Step
 
 @dataclass(frozen=True)
 class Placement:
-    """Norms of one block: a step for attention, one for feed-forward, norms on q, k, v, c."""
+    """Norms of one block: a step for attention, a step for feed-forward, norms on q, k, v, c."""
 
     attention: type[Step]
     feed_forward: type[Step]
@@ -22,7 +22,7 @@ class Placement:
 
     @property
     def equations(self) -> tuple[str, str]:
-        """Write both steps as equations, X before the block, Y between its halves."""
+        """Return both steps as equations: X before the block, Y between its sublayers."""
         norms = attention_norms(self.heads and self.heads.format(norm="rms"))
         mha = "MHA" if norms is None or norms.tensors == "c" else f"MHA_{norms.tensors.upper()}"
         return (
@@ -38,10 +38,10 @@ def _format_equation(equation: str, x: str, f: str) -> str:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to place norms in a whole model.
+    """Placement of the norms in a whole model.
 
-    `first` replaces the placement of the first blocks: `first_blocks` of them, or that share of
-    the depth, rounded down, where it is below 1.
+    `first` replaces the placement of the first blocks: `first_blocks` of them, or, if it is below
+    1, that fraction of the depth, rounded down.
     """
 
     block: Placement
@@ -70,7 +70,7 @@ class Recipe:
         return self.first if self.first is not None and block < count else self.block
 
     def content(self) -> dict[str, Any]:
-        """List what decides a model, in equations and without names: part of a run's key."""
+        """List the settings that determine a model, as equations without names, for a run's key."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.default is not MISSING}
         kept = {name: value for name, value in parts.items() if value != _DEFAULTS[name]}
         for name in ("note", "first"):
@@ -82,7 +82,7 @@ class Recipe:
 
     @property
     def equations(self) -> tuple[str, str]:
-        """Write the steps of every block but the first ones."""
+        """Return the equations of every block except the first ones."""
         return self.block.equations
 
 

@@ -1,4 +1,4 @@
-"""Placements without constants: the same sublayer f and norms N, in different order.
+"""Placements without constants: the same sublayer f and norms N in different orders.
 
 NoNorm        x ← x + f(x)
 PostNorm      x ← N(x + f(x))
@@ -14,17 +14,17 @@ from labkit.placements.step import Map, Step
 
 
 class NoNorm(Step):
-    """x ← x + f(x): no norm at all; the sublayer may have norms of its own."""
+    """x ← x + f(x): no norm at all; the sublayer may have its own norms."""
 
     norms, equation = (), "x + f(x)"
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Add what the sublayer makes of the raw stream."""
+        """Add the sublayer's output for the raw stream."""
         return x + f(x)
 
 
 class PostNorm(Step):
-    """x ← N(x + f(x)): the norm stands on the stream, after each addition."""
+    """x ← N(x + f(x)): the norm is on the stream, after each addition."""
 
     equation = "N(x + f(x))"
 
@@ -34,17 +34,17 @@ class PostNorm(Step):
 
 
 class PreNorm(Step):
-    """x ← x + f(N(x)): the norm stands on the branch, and the stream is never normalized."""
+    """x ← x + f(N(x)): the norm is on the branch, and the stream is never normalized."""
 
     equation = "x + f(N(x))"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Add to the stream what the sublayer makes of its normalized copy."""
+        """Add the sublayer's output for a normalized copy of the stream."""
         return x + f(N(x))
 
 
 class OutputNorm(Step):
-    """x ← x + N(f(x)): the norm stands on what the sublayer writes."""
+    """x ← x + N(f(x)): the norm is on the sublayer's output."""
 
     equation = "x + N(f(x))"
 
@@ -54,21 +54,21 @@ class OutputNorm(Step):
 
 
 class SandwichNorm(Step):
-    """x ← x + M(f(N(x))): one norm before the sublayer, another after it, inside the branch."""
+    """x ← x + M(f(N(x))): one norm before the sublayer and one after it, inside the branch."""
 
     norms, equation = ("norm", "norm_out"), "x + M(f(N(x)))"
 
     def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
-        """Read a normalized copy of the stream, write a normalized update."""
+        """Read a normalized copy of the stream, and add a normalized output."""
         return x + M(f(N(x)))
 
 
 class StreamNorm(Step):
-    """x ← N(x) + f(N(x)): one norm on the stream; skip and branch both start from its result."""
+    """x ← N(x) + f(N(x)): one norm on the stream; skip and branch both start from its output."""
 
     equation = "N(x) + f(N(x))"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Normalize the stream, then add what the sublayer makes of it."""
+        """Normalize the stream, then add the sublayer's output for it."""
         z = N(x)
         return z + f(z)

@@ -1,4 +1,4 @@
-"""Placements with a constant or a learned factor that keeps deep stacks in bounds.
+"""Placements with a constant or learned factor that keeps deep stacks stable.
 
 DeepNorm          x ← N(α·x + f(x))           α > 1 from the depth, with small initial weights
 Keel              x ← M(α·x + f(N(x)))        α = number of sublayers
@@ -18,18 +18,18 @@ from labkit.placements.step import ALONE, MakeNorm, Map, Place, Step
 
 
 class DeepNormConstants(NamedTuple):
-    """α multiplies the skip; β is the gain of Xavier's rule for value, output, feed-forward."""
+    """α multiplies the skip; β is the Xavier gain for value, output and feed-forward matrices."""
 
     alpha: float
     beta: float
 
 
 def deepnorm_constants(stack: str, encoder: int, decoder: int) -> DeepNormConstants:
-    """Return DeepNorm's α and β for one stack of a model with that many blocks in each.
+    """Return DeepNorm's α and β for one stack, given the number of blocks in each stack.
 
-    Encoder alone, N blocks: α = (2N)^(1/4), β = (8N)^(−1/4); decoder alone the same with M.
-    Both: encoder 0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16); decoder (3M)^(1/4) and (12M)^(−1/4).
-    Source: Wang et al. 2022, arXiv 2203.00555, the table beside its figure 2.
+    Encoder only, N blocks: α = (2N)^(1/4), β = (8N)^(−1/4); decoder only, the same with M. Both:
+    encoder 0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16); decoder (3M)^(1/4) and (12M)^(−1/4). Source:
+    Wang et al. 2022, arXiv 2203.00555, the table next to its figure 2.
     """
     if stack not in ("encoder", "decoder") or not (encoder if stack == "encoder" else decoder) > 0:
         raise ValueError(
@@ -46,7 +46,7 @@ def deepnorm_constants(stack: str, encoder: int, decoder: int) -> DeepNormConsta
 
 
 class DeepNorm(Step):
-    """x ← N(α·x + f(x)): the skip weighs more than the branch, the more blocks there are."""
+    """x ← N(α·x + f(x)): the skip has a larger weight than the branch; α grows with the depth."""
 
     equation, symbols = "N(α * x + f(x))", {"α": "alpha"}
 
@@ -55,15 +55,15 @@ class DeepNorm(Step):
         self.alpha = deepnorm_constants(place.stack, place.encoder, place.decoder).alpha
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Weigh the skip, never the branch."""
+        """Scale the skip, not the branch."""
         return N(self.alpha * x + f(x))
 
 
 class Keel(Step):
-    """x ← M(α·x + f(N(x))): Post-Norm with a heavy skip, and a norm inside the branch.
+    """x ← M(α·x + f(N(x))): Post-Norm with a heavily weighted skip, and a norm inside the branch.
 
-    α is the number of sublayers. The first feed-forward has α = 1; the first attention of the
-    stack is plain Pre-Norm, which the recipe says. Source: arXiv 2601.19895.
+    α is the number of sublayers. The first feed-forward has α = 1; the recipe makes the first
+    attention of the stack plain Pre-Norm. Source: arXiv 2601.19895.
     """
 
     norms, equation, symbols = ("norm", "norm_out"), "M(α * x + f(N(x)))", {"α": "alpha"}
@@ -74,12 +74,12 @@ class Keel(Step):
         self.alpha = 1.0 if first else float(place.sublayers)
 
     def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
-        """Weigh the skip, normalize inside the branch and after the sum."""
+        """Scale the skip, and normalize inside the branch and after the sum."""
         return M(self.alpha * x + f(N(x)))
 
 
 class Admin(Step):
-    """x ← N(ω ⊙ x + f(x)): one learned factor per channel on the skip.
+    """x ← N(ω ⊙ x + f(x)): a learned factor per channel on the skip.
 
     ω starts at sqrt(1 + Σ_{j<i} Var f_j), measured at initialization by `profile_writes`; before
     that it is 1. Source: Liu et al. 2020, arXiv 2004.08249.
@@ -92,15 +92,16 @@ class Admin(Step):
         self.omega = nn.Parameter(torch.ones(place.dim))
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Weigh the skip channel by channel."""
+        """Scale each channel of the skip."""
         return N(self.omega * x + f(x))
 
 
 @torch.no_grad()
 def profile_writes(stacks: list[list[Admin]], run: Callable[[], object]) -> None:
-    """Set ω of each stack's steps, in their order, from the writes of one forward pass `run()`.
+    """Set ω of each stack's steps, in order, from the outputs of one forward pass `run()`.
 
-    The pass sees ω = 1 in all stacks, as the paper's does; Var f is over all entries of a write.
+    The pass uses ω = 1 in all stacks, like the paper's; Var f is over all entries of a sublayer's
+    output.
     """
     variances: dict[Admin, float] = {}
     steps = [step for stack in stacks for step in stack]
@@ -126,9 +127,9 @@ def profile_writes(stacks: list[list[Admin]], run: Callable[[], object]) -> None
 
 
 class LayerNormScaling(Step):
-    """x ← x + f(N(x) / sqrt(ℓ)): Pre-Norm whose deep blocks read smaller copies.
+    """x ← x + f(N(x) / sqrt(ℓ)): Pre-Norm in which deeper blocks read smaller copies.
 
-    ℓ is the number of the block, from 1, for both of its norms. Not to be combined with output
+    ℓ is the number of the block, from 1, for both of its norms. Do not combine it with output
     weights that shrink with depth. Source: Sun et al. 2025, arXiv 2502.05795.
     """
 
@@ -139,15 +140,15 @@ class LayerNormScaling(Step):
         self.number = place.block + 1
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Read the normalized stream, divided by the root of the block's number."""
+        """Divide the normalized stream by the square root of the block's number, then apply f."""
         return x + f(N(x) / self.number**0.5)
 
 
 class ResidualScale(Step):
-    """x ← λ ⊙ x + f(N(x)): Pre-Norm with one learned factor per channel on the skip.
+    """x ← λ ⊙ x + f(N(x)): Pre-Norm with a learned factor per channel on the skip.
 
-    λ starts at 1. NormFormer's feed-forward has it. Source: Shleifer et al. 2021, arXiv
-    2110.09456, which finds that it helps models up to 355 million parameters, and not beyond.
+    λ starts at 1. NormFormer's feed-forward has it. Source: Shleifer et al. 2021, arXiv 2110.09456,
+    which finds that it helps models of up to 355 million parameters, but not larger ones.
     """
 
     equation, symbols = "λ * x + f(N(x))", {"λ": "scale"}
@@ -157,5 +158,5 @@ class ResidualScale(Step):
         self.scale = nn.Parameter(torch.ones(place.dim))
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Weigh the skip channel by channel."""
+        """Scale each channel of the skip."""
         return self.scale * x + f(N(x))

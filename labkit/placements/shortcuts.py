@@ -1,4 +1,4 @@
-"""Shortcuts other than the identity, each put in place of the one of ResNet v1.
+"""Shortcuts other than the identity, in place of ResNet v1's shortcut.
 
     x ← relu(h(x) + k(x) ⊙ N(f(x)))        T(x) = sigmoid(W x + b), for each channel
 
@@ -8,7 +8,7 @@ DroppedShortcut     h = dropout(x)          k = 1       half of the values, in t
 ShortcutGate        h = (1 − T(x)) ⊙ x      k = 1
 ExclusiveGate       h = (1 − T(x)) ⊙ x      k = T(x)    a highway with a norm and a last rectifier
 
-ClosedHighway is the highway itself, without norm and rectifier, whose gates begin as these do.
+ClosedHighway is the highway itself, without norm and ReLU, with the initial gates of those above.
 
 Source: He et al. 2016b, arXiv 1603.05027, section 3.1 and Table 1.
 """
@@ -27,25 +27,25 @@ class HalvedShortcut(ResNetV1):
     equation = "relu((x + N(f(x))) / 2)"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Take the mean of the stream and of the normalized write."""
+        """Average the stream and the normalized write."""
         return torch.relu((x + N(f(x))) / 2)
 
 
 class DroppedShortcut(ResNetV1):
-    """x ← relu(dropout(x) + N(f(x))): in training a random half of the stream is lost."""
+    """x ← relu(dropout(x) + N(f(x))): in training a random half of the stream is dropped."""
 
     equation = "relu(dropout(x) + N(f(x)))"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Drop half of the stream and double the rest; in evaluation leave it alone."""
+        """Drop half of the stream and double the rest; in evaluation, change nothing."""
         return torch.relu(F.dropout(x, 0.5, self.training) + N(f(x)))
 
 
 class ProjectedShortcut(ResNetV1):
-    """x ← relu(W x + N(f(x))): a learned matrix stands on every shortcut.
+    """x ← relu(W x + N(f(x))): a learned matrix is on every shortcut.
 
-    W is drawn by He's rule. It is a parameter of its own, not an nn.Linear: no rule for a model's
-    matrices redraws it.
+    W is drawn by He's rule. It is its own parameter, not an nn.Linear, so initializations of a
+    model's matrices leave it as it is.
     """
 
     equation, symbols = "relu(W(x) + N(f(x)))", {"W": "project"}
@@ -64,7 +64,7 @@ class ProjectedShortcut(ResNetV1):
 
 
 class ShortcutGate(ResNetV1):
-    """x ← relu((1 − T(x)) ⊙ x + N(f(x))), with a learned gate on the shortcut alone.
+    """x ← relu((1 − T(x)) ⊙ x + N(f(x))), with a learned gate on the shortcut only.
 
     b starts at −6, the best of the values that the paper tried: at first the shortcut is open.
     """
@@ -78,16 +78,16 @@ class ShortcutGate(ResNetV1):
         self.bias = nn.Parameter(torch.full((place.dim,), self.first_bias))
 
     def close(self, x: Tensor) -> Tensor:
-        """Return how far each channel's shortcut is closed: T(x), between 0 and 1."""
+        """Return the fraction by which each channel's shortcut is closed: T(x), between 0 and 1."""
         return torch.sigmoid(F.linear(x, self.weight, self.bias))
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Add a normalized write to what the gate lets through."""
+        """Add a normalized write to the gated shortcut."""
         return torch.relu((1 - self.close(x)) * x + N(f(x)))
 
 
 class ExclusiveGate(ShortcutGate):
-    """x ← relu((1 − T(x)) ⊙ x + T(x) ⊙ N(f(x))): what the shortcut loses the branch gets."""
+    """x ← relu((1 − T(x)) ⊙ x + T(x) ⊙ N(f(x))): shortcut and branch have weights that sum to 1."""
 
     equation = "relu((1 - T(x)) * x + T(x) * N(f(x)))"
 
@@ -98,7 +98,7 @@ class ExclusiveGate(ShortcutGate):
 
 
 class ClosedHighway(Highway):
-    """x ← T ⊙ f(x) + (1 − T) ⊙ x with b = −6 at first: a path that S steps leave nearly whole.
+    """x ← T ⊙ f(x) + (1 − T) ⊙ x with initial b = −6: S steps pass the input on nearly unchanged.
 
     With b = −2 the shortcuts of S steps carry 0.88^S at first, with b = −6 they carry 0.9975^S.
     """

@@ -1,15 +1,15 @@
-"""Slots: the eleven places of a block where a norm may stand, and recipes that are nothing else.
+"""Slots: the eleven positions for norms in a block, and recipes made of slots only.
 
     embedding                           the token's vector, before the first block
-    attention-in     attention-out      what attention reads, what it writes
-    q  k  v  c                          inside attention; c is what its heads return, joined
+    attention-in     attention-out      the input and the output of attention
+    q  k  v  c                          inside attention; c is its heads' outputs, concatenated
     middle                              the stream, between attention and feed-forward
-    feed-forward-in  feed-forward-out   what the feed-forward layer reads, what it writes
+    feed-forward-in  feed-forward-out   the input and the output of the feed-forward layer
     end                                 the stream, after the feed-forward layer
 
-`at:` and some of them name a recipe, wherever a recipe is named: at:attention-in,feed-forward-in is
-Pre-Norm, at:q,k,v,middle is HybridNorm. Norms inside attention are RMS norms of each head. A last
-norm follows the last block, unless the stream ends on a norm or there is none at all.
+`at:` and a list of slots is the name of a recipe: at:attention-in,feed-forward-in is Pre-Norm,
+at:q,k,v,middle is HybridNorm. Norms inside attention are RMS norms of each head. A final norm
+follows the last block, unless the stream ends with a norm or the recipe has no norms.
 """
 
 import ast
@@ -52,17 +52,17 @@ class PrePostNorm(Step):
     norms, equation = ("norm", "norm_out"), "M(x + f(N(x)))"
 
     def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
-        """Read a normalized copy of the stream, normalize the sum."""
+        """Read a normalized copy of the stream, then normalize the sum."""
         return M(x + f(N(x)))
 
 
 class OutputPostNorm(Step):
-    """x ← M(x + N(f(x))): a norm on what the sublayer writes, and one after the addition."""
+    """x ← M(x + N(f(x))): a norm on the sublayer's output, and one after the addition."""
 
     norms, equation = ("norm", "norm_out"), "M(x + N(f(x)))"
 
     def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
-        """Add a normalized write, normalize the sum."""
+        """Add a normalized write, then normalize the sum."""
         return M(x + N(f(x)))
 
 
@@ -72,7 +72,7 @@ class SandwichPostNorm(Step):
     norms, equation = ("norm", "norm_out", "norm_stream"), "L(x + M(f(N(x))))"
 
     def step(self, x: Tensor, f: Map, N: Map, M: Map, L: Map) -> Tensor:
-        """Read a normalized copy, write a normalized update, normalize the sum."""
+        """Read a normalized copy, add a normalized output, and normalize the sum."""
         return L(x + M(f(N(x))))
 
 
@@ -90,7 +90,7 @@ _STEPS: dict[tuple[bool, bool, bool], type[Step]] = {
 
 
 def read_slots(recipe: Recipe) -> tuple[str, ...]:
-    """Find the slots that a recipe norms in all blocks but the first ones, from its equations."""
+    """Return the slots that a recipe normalizes in all blocks but the first, from its equations."""
     found = {"embedding"} if recipe.embedding_norm else set[str]()
     for half, step in (
         ("attention", recipe.block.attention),
@@ -103,7 +103,7 @@ def read_slots(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _read_places(equation: str) -> Iterator[str]:
-    """Find where an equation has its norms: before, in, out or after its sublayer f."""
+    """Yield where an equation has norms relative to its sublayer f: before, in, out or after."""
     whole: ast.AST = ast.parse(equation, mode="eval").body
     if _called(whole) in NORMS:
         yield "after"
@@ -122,26 +122,26 @@ def _read_places(equation: str) -> Iterator[str]:
 
 
 def _called(node: ast.AST) -> str:
-    """Name the function that a node calls; nothing where it calls none."""
+    """Return the name of the function that a node calls, or "" if it calls none."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def is_placement(recipe: Recipe) -> bool:
-    """Return whether a recipe is nothing but norms in slots, and `build_recipe` makes its model."""
+    """Return whether a recipe consists of norms in slots only: `build_recipe` makes its model."""
     return build_recipe(read_slots(recipe)).content() == recipe.content()
 
 
 def name_slots(slots: Collection[str]) -> str:
-    """Write the name of the recipe with norms in these slots."""
+    """Return the name of the recipe with norms in these slots."""
     return AT + ",".join(slot for slot in SLOTS if slot in slots)
 
 
 @cache
 def parse_slots(name: str) -> Recipe:
-    """Make the recipe that a name such as at:q,k,v,middle means.
+    """Make the recipe for a name such as at:q,k,v,middle.
 
     Raises:
-        ValueError: a part of the name is no slot, or comes twice.
+        ValueError: a part of the name is not a slot, or is repeated.
     """
     parts = [part.strip() for part in name.removeprefix(AT).split(",") if part.strip()]
     for part in parts:
@@ -157,8 +157,8 @@ def parse_slots(name: str) -> Recipe:
 def build_recipe(slots: Collection[str]) -> Recipe:
     """Make the recipe with norms in these slots.
 
-    A norm on the stream after one half is a norm before the other: of two equations for one
-    function it takes the one that RECIPES has, so that both are one run.
+    A norm on the stream after one sublayer is a norm before the next. Of two equations for the same
+    function it takes the one in RECIPES, so that both share a run.
     """
     reads, writes = ({half: f"{half}-{side}" in slots for half in _OF} for side in ("in", "out"))
     middle, end, entry = ("middle" in slots, "end" in slots, "embedding" in slots)

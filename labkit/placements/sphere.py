@@ -6,8 +6,8 @@
     logits         s_z ⊙ output(h)
 
 After each optimizer step every matrix has unit vectors along the axis of the embedding. Source:
-Loshchilov et al. 2024, arXiv 2410.01131, and its code, which also multiplies u by sqrt(d): the
-norm that follows makes that factor immaterial. No weight decay, no warm-up.
+Loshchilov et al. 2024, arXiv 2410.01131, and its code, which also multiplies u by sqrt(d): the next
+norm cancels that factor. No weight decay, no warm-up.
 """
 
 from collections.abc import Callable
@@ -26,26 +26,26 @@ def ngpt_update(
     branch: Float[Tensor, "*leading dim"],
     alpha: Float[Tensor, " dim"],
 ) -> Float[Tensor, "*leading dim"]:
-    """Go the share |alpha| of the way from x to the branch, on the sphere; one rounding at the end.
+    """Move x the fraction |alpha| of the way to the branch, on the sphere; one rounding at the end.
 
-    x is taken as it is. The wider dtype of x and branch comes back.
+    x is not normalized first. The result has the wider dtype of x and branch.
     """
     start, goal = at_least_float32(x), unit(at_least_float32(branch))
     return unit(start + alpha.abs() * (goal - start)).to(torch.promote_types(x.dtype, branch.dtype))
 
 
 def unit_rows_(weight: Float[Tensor, "rows columns"], dim: int = -1) -> Tensor:
-    """Return every vector along one axis of a matrix length 1, in place; 0 stays 0.
+    """Normalize every vector along one axis of a matrix to length 1, in place; zeros stay 0.
 
-    It is a step of the optimizer, without a gradient: call it under `torch.no_grad()`.
+    It is part of the optimizer step and has no gradient: call it under `torch.no_grad()`.
     """
     return weight.copy_(unit(at_least_float32(weight), dim))
 
 
 class SphereStep(Step):
-    """h ← norm(h + |α| ⊙ (norm(f(h)) − h)): go the share α of the way to f(h), on the sphere.
+    """h ← norm(h + |α| ⊙ (norm(f(h)) − h)): move the fraction |α| towards f(h), on the sphere.
 
-    α is learned for each channel, starts at 0.05 and is stored at size 1/sqrt(d).
+    α is learned for each channel, starts at 0.05 and is stored with initial value 1/sqrt(d).
     """
 
     norms, equation, symbols = (), "unit(x + α * (unit(f(x)) - x))", {"α": "share", "unit": "unit"}
@@ -56,11 +56,11 @@ class SphereStep(Step):
 
     @property
     def share(self) -> Tensor:
-        """Return |α|, the share of the way for each channel."""
+        """Return |α|, the fraction of the way, for each channel."""
         return self.alpha().abs()
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Turn the stream towards what the sublayer proposes."""
+        """Rotate the stream towards the sublayer's output."""
         return self.unit(x + self.share * (self.unit(f(x)) - x))
 
 
@@ -72,7 +72,7 @@ _WRITERS = ("out", "down")
 def normalize_weights(
     model: nn.Module, unit_rows_: Callable[[Tensor, int], Tensor] = unit_rows_
 ) -> None:
-    """Normalize every matrix to unit vectors along the axis that has the stream's width."""
+    """Normalize every matrix to unit vectors along the axis of the stream's width."""
     for path, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             # torch stores (out, in): the stream is axis 1 of what reads it, 0 of what writes to it.

@@ -1,4 +1,4 @@
-"""Base of all placements: a step of the stream is one sublayer f and its norms.
+"""Base class of all placements: a step of the stream is one sublayer f and its norms.
 
 A subclass is one equation. Its method `step` reads like the paper: it gets the stream x, the
 sublayer f and one function for each norm, and returns the new stream.
@@ -16,7 +16,7 @@ from labkit.context import Context, apply_norm
 
 @dataclass(frozen=True)
 class Place:
-    """Position of a sublayer: the counts from which some recipes take their constants."""
+    """Position of a sublayer, as the counts that determine some recipes' constants."""
 
     kind: str = "feed-forward"  # attention, cross-attention or feed-forward
     stack: str = "decoder"  # the stack it stands in: encoder or decoder
@@ -28,12 +28,12 @@ class Place:
 
     @property
     def blocks(self) -> int:
-        """Count the blocks of its own stack."""
+        """Return the number of blocks in its own stack."""
         return self.encoder if self.stack == "encoder" else self.decoder
 
     @property
     def sublayers(self) -> int:
-        """Count the sublayers of its own stack: three a block where there is cross-attention."""
+        """Return the number of sublayers in its own stack: three per block with cross-attention."""
         return self.blocks * (3 if self.stack == "decoder" and self.encoder else 2)
 
 
@@ -43,9 +43,9 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class Step(nn.Module):
-    """One sublayer f on the stream x, with the norms that `norms` names.
+    """A sublayer f applied to the stream x, with the norms listed in `norms`.
 
-    `equation` is the step in one line of Python, `symbols` says what its other letters are.
+    `equation` is the step as one line of Python; `symbols` explains its other letters.
     """
 
     norms: ClassVar[tuple[str, ...]] = ("norm",)
@@ -60,7 +60,7 @@ class Step(nn.Module):
         self.sublayer, self.place = sublayer, place
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Move the stream through the sublayer."""
+        """Update the stream with the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
         norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
         return self.step(x, f, *norms)

@@ -1,4 +1,4 @@
-"""Placements that carry more than the stream from sublayer to sublayer.
+"""Placements that carry a second tensor from sublayer to sublayer.
 
 BottomToTop  x ← N(e + x + f(x))                  e = the block's input (B2T's feed-forward)
 ResiDual     x ← N(x + f(x)),  r ← r + f(x)       r = a second stream that is never normalized
@@ -11,16 +11,16 @@ from labkit.placements.step import Step
 
 
 class BottomToTop(Step):
-    """x ← N(e + x + f(x)): Post-Norm, with the block's own input e added once more.
+    """x ← N(e + x + f(x)): Post-Norm that also adds the block's input e.
 
-    It is the last step of a block whose others are plain Post-Norm, so e skips all norms of the
-    block but this one. Source: Takase et al. 2023, arXiv 2206.00330.
+    It is the last step of a block; the other steps are plain Post-Norm, so e skips all norms of the
+    block except this one. Source: Takase et al. 2023, arXiv 2206.00330.
     """
 
     equation = "N(e + x + f(x))"
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Normalize the sum of the block's input, the stream and the write."""
+        """Normalize the sum of the block's input, the stream and the sublayer's output."""
         if context is None or context.entry is None:
             raise ValueError(
                 "BottomToTop needs the input of its block, but got none; call the block instead "
@@ -31,16 +31,16 @@ class BottomToTop(Step):
 
 
 class ResiDual(Step):
-    """x ← N(x + f(x)), r ← r + f(x): a Post-Norm stream, and beside it the plain sum of writes.
+    """x ← N(x + f(x)), r ← r + f(x): a Post-Norm stream, and a plain sum of all outputs.
 
-    r starts as x does and lives in the context; the model ends on x + N(r).
-    Source: Xie et al. 2023, arXiv 2304.14802.
+    r starts equal to x and is stored in the context; the model ends with x + N(r). Source: Xie et
+    al. 2023, arXiv 2304.14802.
     """
 
     equation = "N(x + f(x))"
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Move both streams by the same write."""
+        """Add the sublayer's output to both streams."""
         # A step by itself, outside of a model: its own x is where the second stream starts.
         context = Context(total=x) if context is None else context
         write = self.sublayer(x, context)

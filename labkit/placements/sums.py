@@ -1,11 +1,11 @@
-"""A sum of skip and branch, and its norm: what a placement does between two sublayers.
+"""A sum of skip and branch, and its norm: the operations between two sublayers.
 
     add_rms_norm, add_layer_norm      h = residual + x      y = norm(h)
     deep_norm                         y = LayerNorm(alpha · x + branch)
 
-Pre-Norm needs both results of the first two: h is the stream, y what the next sublayer reads.
-Post-Norm needs y alone. They are functions of their own because memory is read once for both where
-they are fused: these are the formulas of the kernels of the same names. Sources: He et al. 2016a,
+Pre-Norm needs both results of the first two functions: h is the stream, y the next sublayer's
+input. Post-Norm needs only y. Sum and norm are one function because a fused kernel reads memory
+once for both; these are the formulas of the kernels of the same names. Sources: He et al. 2016a,
 arXiv 1512.03385, for the sum; Wang et al. 2022, arXiv 2203.00555, for alpha.
 """
 
@@ -65,7 +65,7 @@ def deep_norm(
     bias: Float[Tensor, " dim"] | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "*leading dim"]:
-    """Return LayerNorm(alpha · x + branch): the skip x weighs alpha times, the branch once.
+    """Return LayerNorm(alpha · x + branch): the skip x has weight alpha, the branch 1.
 
     Sum and result are rounded once each, to the wider dtype of the two. `deepnorm_constants`
     gives alpha for the depth of the stack.
@@ -76,7 +76,7 @@ def deep_norm(
 def _add_residual(
     name: str, x: Tensor, residual: Tensor, alpha: float, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Return alpha · residual + x twice: rounded to the wider dtype of the two, and not rounded."""
+    """Return alpha · residual + x twice: rounded to the wider dtype of the two, and unrounded."""
     check_input(name, x, eps)
     check_input(name, residual, eps)
     if x.shape != residual.shape:
