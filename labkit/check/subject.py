@@ -398,7 +398,7 @@ class ModuleRunner:
         return None if mean is None or var is None else (mean.flatten(), var.flatten())
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a call must not change; no buffers if samples share statistics."""
+        """Return tensors that a call must not change (no buffers if samples share statistics)."""
         kept: dict[str, Tensor] = dict(self.module.named_parameters())
         # A batch norm moves its buffers in every training call, as it should.
         return kept if self.subject.norm.pools_batch else {**kept, **tensors_of(self.module)}

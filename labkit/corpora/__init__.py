@@ -1,7 +1,7 @@
-"""Data without a network: real text, real digits, and points of the plane.
+"""Data that needs no network: real text, real digits, and points of the plane.
 
-Each is a frozen config that says how batches are made; `load()` gives a `Corpus`, whose batches
-depend on the config and a seed alone.
+Each data set is a frozen config; its `load()` returns a `Corpus`, whose batches depend only on the
+config and a seed.
 """
 
 from labkit.corpora.base import Corpus

@@ -1,4 +1,4 @@
-"""Interface of data sets: an endless stream for training, and fixed held-out batches."""
+"""Interface of data sets: an endless stream of training batches, and fixed held-out batches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ SPLITS = ("train", "validation", "test")
 class Corpus:
     """Batches of one data set, by split.
 
-    `whole` is the training set, where every batch has all of it.
+    `whole` is the training set, if every batch contains all of it.
     """
 
     draw: Callable[[int], Iterator[Batch]]  # seed -> endless training batches
@@ -22,11 +22,11 @@ class Corpus:
     whole: Batch | None = None
 
     def train(self, seed: int) -> Iterator[Batch]:
-        """Yield training batches without end, the same for the same seed."""
+        """Yield training batches without end; the same seed gives the same batches."""
         return self.draw(seed)
 
     def to(self, device: str) -> "Corpus":
-        """Hand out the same batches on another device; they are drawn where they were."""
+        """Return the same batches on another device; they are still drawn on the original one."""
 
         def move_batch(batch: Batch) -> Batch:
             inputs, targets = batch
@@ -41,7 +41,7 @@ class Corpus:
 
 
 def draw_whole(whole: Batch) -> Callable[[int], Iterator[Batch]]:
-    """Make the draw whose batches have all these examples, in a new order each time."""
+    """Return a function that yields batches of all examples, each in a new order."""
     inputs, targets = whole
 
     def draw_batches(seed: int) -> Iterator[Batch]:
@@ -54,7 +54,7 @@ def draw_whole(whole: Batch) -> Callable[[int], Iterator[Batch]]:
 
 
 def at_least_one(**sizes: int) -> None:
-    """Refuse sizes below one, by name."""
+    """Refuse sizes below 1; the message names the size."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")

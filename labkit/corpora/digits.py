@@ -18,7 +18,7 @@ VALIDATION, TEST = 200, 400
 
 @cache
 def load_images() -> tuple[Tensor, Tensor]:
-    """Load images and classes in the fixed order: validation, test, and those to train on."""
+    """Load images and classes in the fixed order: validation, test, training."""
     try:
         from sklearn.datasets import load_digits  # a second to import; only digits need it
     except ModuleNotFoundError as error:
@@ -37,7 +37,7 @@ def load_images() -> tuple[Tensor, Tensor]:
 class Digits:
     """Batches of images (batch, 1, 8, 8) with grey values in [0, 1], and their classes.
 
-    An epoch shuffles the training images; a last batch that is not full is left out.
+    Each epoch shuffles the training images and drops an incomplete last batch.
     """
 
     batch: int = 32

@@ -1,9 +1,9 @@
-"""Few examples, all of them in every batch: training without the noise of sampling.
+"""Small data sets, with all examples in every batch: training without sampling noise.
 
-FewDigits   images that a number draws from the 1,197 digits to train on
-Points      points of the plane in two classes: rings, or classes that mean nothing
+FewDigits   a random selection of the 1,197 training digits
+Points      points of the plane in two classes: rings, or random classes
 
-What a fit has to learn is the config's, not the run's seed: `draw` says which examples.
+The config's `draw`, not the run's seed, selects the examples.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from labkit.system.unknown import explain_unknown
 class FewDigits:
     """Images (images, 1, 8, 8) with grey values in [0, 1], and their classes.
 
-    Held out are the same 200 and 400 images as those of `Digits`, each split in one batch.
+    The held-out images are the same 200 and 400 as those of `Digits`, one batch per split.
     """
 
     images: int = 128
@@ -30,7 +30,7 @@ class FewDigits:
         at_least_one(images=self.images)
 
     def load(self) -> Corpus:
-        """Draw the images to train on; ValueError where there are not so many."""
+        """Draw the training images; ValueError if there are not enough."""
         images, labels = load_images()
         held = VALIDATION + TEST
         if self.images > (count := len(labels) - held):
@@ -49,7 +49,7 @@ class FewDigits:
 
 
 def _draw_rings(count: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Draw points on three rings in turn, of radius 0.5, 1.5 and 2.5 with deviation 0.2.
+    """Draw points on three rings in turn, of radius 0.5, 1.5 and 2.5, with deviation 0.2.
 
     The middle ring is class 1.
     """
@@ -60,7 +60,7 @@ def _draw_rings(count: int, generator: Generator) -> tuple[Tensor, Tensor]:
 
 
 def _draw_random(count: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Draw normal points, whose classes take turns: they say nothing about a point."""
+    """Draw normal points with alternating classes, which do not depend on the point."""
     return torch.randn(count, 2, generator=generator), torch.arange(count) % 2
 
 
@@ -71,7 +71,7 @@ TASKS = {"rings": _draw_rings, "random": _draw_random}
 class Points:
     """Points (count, 2) of the plane, and their classes, 0 or 1.
 
-    As many points each, drawn alike, are held out for validation and for the test.
+    The validation and test sets have the same number of points, drawn in the same way.
     """
 
     task: str = "rings"  # a key of TASKS

@@ -1,15 +1,15 @@
-"""Counts as a reference: the loss of a table that knows the last n − 1 symbols, and no more.
+"""N-gram counts as a reference: the loss of a table that uses only the last n − 1 symbols.
 
     p(c | h) = (n(hc) + t(h) · p(c | h′)) / (n(h) + t(h))
 
 n(h) counts how often a symbol follows the context h in the training text, t(h) how many different
-ones do, and h′ is h without its first symbol; before the empty context all symbols are equally
-likely. A context that never occurred passes p(c | h′) on. This is Witten and Bell's estimate
-(1991, method C), interpolated as in Chen and Goodman 1998 (An empirical study of smoothing
-techniques for language modeling, section 2.6).
+ones do, and h′ is h without its first symbol; below the empty context all symbols are equally
+likely. A context that never occurred uses p(c | h′). This is Witten and Bell's estimate (1991,
+method C), interpolated as in Chen and Goodman 1998 (An empirical study of smoothing techniques for
+language modeling, section 2.6).
 
-It is measured on the windows that a model is tested on: as for the model, the context begins with
-the window, whose first symbol is given and whose second is foretold from that one alone.
+The loss is measured on the windows that test a model: as for the model, the context begins with the
+window, so the first symbol is given and the second is predicted from the first only.
 """
 
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ Rows = Int[np.ndarray, "row symbol"]  # texts or windows, one in each row
 
 
 class Level(NamedTuple):
-    """Counts after all contexts of one length; the last row is for those that never occurred."""
+    """Counts after all contexts of one length; the last row is for contexts that never occurred."""
 
     counts: Int[np.ndarray, "context symbol"]  # n(hc)
     longer: Int[np.ndarray, "context symbol"]  # the number of hc among the next level's contexts
 
 
 def ngram_loss(data: Text, order: int, split: str = "test") -> float:
-    """Return the nats per symbol that counts of `order` symbols lose on a held-out split.
+    """Return the loss in nats per symbol of `order`-gram counts on a held-out split.
 
-    They are counted in the whole text that `data` trains on.
+    The counts are from the whole training text of `data`.
     """
     if not isinstance(data, Text):
         raise ValueError(f"n-grams need data of type Text, got {type(data).__name__}")
@@ -52,13 +52,13 @@ def ngram_loss(data: Text, order: int, split: str = "test") -> float:
 
 
 def reference_lines(data: Text) -> dict[str, float]:
-    """Return the losses of bigram and trigram counts by name, as every loss figure takes them."""
+    """Return the losses of bigram and trigram counts by name, for the lines in loss figures."""
     return {name: ngram_loss(data, order) for order, name in _NAMES.items()}
 
 
 @cache
 def _measure_orders(data: Text, order: int, split: str) -> tuple[float, ...]:
-    """Return the losses of all orders up to one: they share their counts."""
+    """Return the losses of all orders up to `order`, which share their counts."""
     held_out = data.load().held_out
     if split not in held_out:
         raise ValueError(explain_unknown("split", split, held_out))
@@ -68,12 +68,12 @@ def _measure_orders(data: Text, order: int, split: str) -> tuple[float, ...]:
 
 
 def _join_windows(batches: Sequence[Batch]) -> Rows:
-    """Put batches together again: inputs, and the last target behind them."""
+    """Join batches into rows: the inputs, followed by the last target."""
     return torch.cat([torch.cat([x, y[:, -1:]], dim=1) for x, y in batches]).numpy()
 
 
 def count_ngrams(rows: Rows, order: int, symbols: int) -> list[Level]:
-    """Count the n-grams of all orders up to one; none reaches from a row into the next."""
+    """Count the n-grams of all orders up to `order`; none crosses the end of a row."""
     levels: list[Level] = []
     for length in range(order):
         contexts = int(levels[-1].longer.max()) + 1 if levels else 1
@@ -89,7 +89,7 @@ def count_ngrams(rows: Rows, order: int, symbols: int) -> list[Level]:
 
 
 def compute_losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
-    """Compute, for each order, the mean of −log p over all symbols but the first of each row."""
+    """Return, for each order, the mean of −log p over all symbols except the first of each row."""
     found, p = [], np.full(rows[:, 1:].shape, 1 / levels[0].counts.shape[1])
     for length, level in enumerate(levels):
         first = max(length, 1)  # the first symbol of a row that is foretold with this context
@@ -103,7 +103,7 @@ def compute_losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
 
 
 def _number_contexts(rows: Rows, levels: Sequence[Level]) -> Rows:
-    """Number the context of as many symbols as there are levels that stands before each symbol."""
+    """Number the context before each symbol; its length is the number of levels."""
     numbers = np.zeros_like(rows)
     for length, level in enumerate(levels):
         numbers = level.longer[numbers, rows[:, length:]][:, :-1]

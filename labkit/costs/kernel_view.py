@@ -1,16 +1,16 @@
-"""Look at the fused kernels without Triton: their text, and what was recorded of them.
+"""Read the fused kernels without Triton: their source, and recorded facts about them.
 
-    kernel_source("rms_norm", "_forward")     the text of a kernel, as it stands in normkernels
+    kernel_source("rms_norm", "_forward")     the source of a kernel in normkernels
     recorded()                                data/kernels.json: machine code and counted bytes
-    benches()                                 data/bench: what GPUs measured, where one was at hand
-    read_times(one, "rms_norm")               of one device: times by provider, at the large sizes
+    benches()                                 data/bench: measurements on GPUs, if any exist
+    read_times(one, "rms_norm")               one device's times by provider, at the large sizes
     read_steps()                              data/bench/steps.json: whole training steps on a GPU
 
-    python -m labkit.costs.kernel_view record    make data/kernels.json anew; needs Triton (Linux)
+    python -m labkit.costs.kernel_view record    make data/kernels.json again; needs Triton (Linux)
 
-Interpreted and compiled Triton cannot share a process, and some machines have none. So two small
-programs of normkernels, `machine_code` and `traffic`, run by themselves; a chapter reads what they
-wrote, and a test runs them again and compares.
+Interpreted and compiled Triton cannot share a process, and some machines have no Triton. So two
+small programs of normkernels, `machine_code` and `traffic`, run separately; a chapter reads their
+output, and a test runs them again and compares.
 """
 
 import ast
@@ -46,7 +46,7 @@ _LISTED = ("rms_norm", 4096, "bf16")  # whose instructions are kept one by one
 
 
 def find_package() -> Path:
-    """Find normkernels without importing it."""
+    """Return the folder of normkernels without importing it."""
     spec = find_spec("normkernels")
     if spec is None or spec.origin is None:
         raise ValueError("normkernels is not installed; run `make setup`")
@@ -54,7 +54,7 @@ def find_package() -> Path:
 
 
 def kernel_text(module: str, *names: str) -> str:
-    """Read functions of one file of normkernels, as text, in the order asked for."""
+    """Return the source of functions in one file of normkernels, in the order requested."""
     text = (find_package() / f"{module}.py").read_text(encoding="utf-8")
     lines, found = text.splitlines(), {}
     for node in ast.parse(text).body:
@@ -74,12 +74,12 @@ def kernel_source(module: str, *names: str) -> Any:
 
 
 def recorded(path: Path | None = None) -> dict[str, Any]:
-    """Read data/kernels.json: `versions`, `source`, `compiled` and `interpreted` rows."""
+    """Read data/kernels.json: `versions`, `source`, and the rows `compiled` and `interpreted`."""
     return json.loads((path or DATA / "kernels.json").read_text(encoding="utf-8"))
 
 
 def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Read every benchmark of kernels that a GPU recorded, by device; nothing where none did."""
+    """Read every recorded GPU benchmark of kernels, by device; empty if there is none."""
     files = sorted((folder or DATA / "bench").glob("*.json"))
     found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     return {
@@ -92,10 +92,11 @@ def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
 def read_times(
     bench: dict[str, Any], kernel: str, way: str = "forward"
 ) -> dict[tuple[int, int], dict[str, dict[str, float]]]:
-    """Read what each provider takes, by rows and values of a row; large bfloat16 sizes only.
+    """Return the times of each provider by (rows, values per row), for the large bfloat16 sizes.
 
-    Of each: `us` (median), `p20` and `p80` in µs of the device, `host_us` of the host. Providers
-    that were wrong, or have no such kernel, are left out; `copy` turns each bit of as many bytes.
+    Times are `us` (median), `p20` and `p80` in µs of the device, and `host_us` of the host.
+    Providers with wrong results, or without such a kernel, are left out; `copy` inverts every bit
+    of the same number of bytes.
     """
     return {
         (one["m"], one["n"]): {
@@ -107,11 +108,11 @@ def read_times(
 
 
 def read_steps(file: Path | None = None) -> tuple[dict[str, Any], Steps]:
-    """Read what whole training steps took: device and versions, and the rows of each case.
+    """Return device and versions, and the rows of each case, of measured training steps.
 
     A case is a model, its width, and the sequences and tokens of each; its rows have `ms` (median),
-    `p20`, `p80` and `peak_bytes` by mode (eager, compile) and provider of norms. Providers that
-    were wrong, or not there, are left out.
+    `p20`, `p80` and `peak_bytes` by mode (eager, compile) and provider of norms. Providers with
+    wrong results, and missing ones, are left out.
 
     Raises:
         ValueError: the file is a dry run's.
@@ -131,22 +132,22 @@ def read_steps(file: Path | None = None) -> tuple[dict[str, Any], Steps]:
 def compare_times(
     over: dict[str, float], under: dict[str, float], unit: str = "us"
 ) -> tuple[float, float, float]:
-    """Divide two times of a device: their medians, and the ends of what repetitions scattered.
+    """Divide two times on a device: return the ratio of the medians, and its range.
 
-    The ends are ratios of one's 20th percentile to the other's 80th, and the reverse. `unit` is the
-    name of the medians: "us" of kernels, "ms" of steps.
+    The ends of the range divide one 20th percentile by the other 80th, and vice versa. `unit` is
+    the name of the medians: "us" for kernels, "ms" for steps.
     """
     return over[unit] / under[unit], over["p20"] / under["p80"], over["p80"] / under["p20"]
 
 
 def source_hash() -> str:
-    """Hash the text of the kernels, whose facts are recorded."""
+    """Return a hash of the kernels' source, to which the recorded facts refer."""
     files = sorted(find_package().glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def run_program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
-    """Run one of the two programs; a dict for each line that it prints."""
+    """Run one of the two programs; return a dict for each line that it prints."""
     kept = {key: text for key, text in os.environ.items() if key != "TRITON_INTERPRET"}
     paths = [str(find_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
     environment = {**kept, "PYTHONPATH": os.pathsep.join(paths)}
@@ -160,7 +161,7 @@ def run_program(name: str, *words: str, interpreted: bool = False) -> list[dict[
 
 
 def compile_all(settings: list[str]) -> list[dict[str, Any]]:
-    """Compile, and keep single instructions of one kernel only."""
+    """Compile the kernels; keep the individual instructions of only one kernel."""
     rows = run_program("machine_code", str(CAPABILITY), *settings)
     for row in rows:
         if (row["case"], row["n"], row["dtype"]) != _LISTED:
@@ -169,7 +170,7 @@ def compile_all(settings: list[str]) -> list[dict[str, Any]]:
 
 
 def measure_kernels() -> dict[str, Any]:
-    """Compile and interpret everything, side by side."""
+    """Compile and interpret all kernels in parallel."""
     from importlib.metadata import version
 
     with ThreadPoolExecutor(2) as pool:
@@ -185,7 +186,7 @@ def measure_kernels() -> dict[str, Any]:
 
 
 def write_record(found: dict[str, Any], path: Path | None = None) -> Path:
-    """Write the record, a row a line."""
+    """Write the record, one row per line."""
     path = path or DATA / "kernels.json"
     lines = []
     for key, value in found.items():

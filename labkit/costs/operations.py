@@ -1,7 +1,7 @@
 """Operations and bytes of norms and forward passes, counted while a model runs.
 
-operations   one for each value of an elementwise operation or reduction, as the formula has them
-bytes        what each norm reads and writes when nothing is fused: its input once, its output once
+operations   one per value of an elementwise operation or reduction of the formula
+bytes        the input and output of each norm, once each, if nothing is fused
 """
 
 import math
@@ -26,7 +26,7 @@ _FUSED = ("native_layer_norm", "native_batch_norm", "native_group_norm", "_fused
 
 
 class CountOperations(TorchDispatchMode):
-    """Count one operation for each value that an elementwise operation or a reduction handles."""
+    """Count one operation for each value in an elementwise operation or a reduction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class CountOperations(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run the operation, or its parts where it is a fused norm, and count it."""
+        """Run the operation (or its parts, if it is a fused norm) and count it."""
         name = func.name().removeprefix("aten::").split(".")[0]
         if name.startswith(_FUSED) and func in decomposition_table:
             with self:
@@ -50,10 +50,10 @@ class CountOperations(TorchDispatchMode):
 
 
 class CountBytes(TorchDispatchMode):
-    """Count the bytes that operations read and write when each runs by itself.
+    """Count the bytes that operations read and write when each runs separately.
 
-    `each` lists them: the name, the bytes read and those written. What only looks at a tensor in
-    another way (views, reshapes) moves nothing and is no operation.
+    `each` lists the operations with the bytes that they read and write. Views and reshapes move
+    nothing and do not count as operations.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class CountBytes(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run the operation; count its tensors and its results."""
+        """Run the operation; count the bytes of its arguments and results."""
         result = func(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple | list) else (result,)
         made = [t for t in results if isinstance(t, Tensor)]
@@ -85,7 +85,7 @@ class CountBytes(TorchDispatchMode):
 
 
 def _count_bytes(tensor: Tensor) -> int:
-    """Count what lies in memory: a value that is expanded along an axis lies there once."""
+    """Return the bytes of a tensor in memory; values that are expanded along an axis count once."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(n for n, stride in sizes if stride or not n) * tensor.element_size()
 
@@ -101,7 +101,7 @@ class Cost:
 
 
 def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor) -> Cost:
-    """Run the model once and count; an activation has two bytes, as in bfloat16."""
+    """Run the model once and count its costs; an activation has two bytes, as in bfloat16."""
     count = CountOperations()
     with torch.no_grad(), _around_norms(model, count) as moved:
         model(tokens, *more)
@@ -119,9 +119,10 @@ def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor) -> Cost:
 
 @contextmanager
 def _around_norms(model: nn.Module, count: CountOperations) -> Iterator[list[int]]:
-    """Switch the counter on inside each norm, the outermost where norms are nested.
+    """Enable the counter inside each norm, or inside the outermost of nested norms.
 
-    Yields a list to which each call of a norm adds how many values it reads and writes, unfused.
+    Yields a list to which each call of a norm appends the number of values that it reads and
+    writes, unfused.
     """
     kinds = tuple({kind for kind in NORMS.values() if kind is not nn.Identity} | {OwnGains, Unit})
     norms = {m for m in model.modules() if isinstance(m, kinds)}
@@ -143,9 +144,9 @@ def _around_norms(model: nn.Module, count: CountOperations) -> Iterator[list[int
 
 
 def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ()) -> int:
-    """Count the bytes that a forward pass keeps for its backward pass, each storage once.
+    """Return the bytes that a forward pass saves for its backward pass, each storage once.
 
-    The parameters' own do not count.
+    Parameters do not count.
     """
     kept: set[torch.UntypedStorage] = set()  # held, so that no other takes a place of theirs
 

@@ -3,10 +3,10 @@
     time = max(bytes / bandwidth, operations / peak, shortest)          of one kernel
     intensity = operations / bytes        ridge = peak / bandwidth
 
-Below the ridge a kernel waits for memory, above it for arithmetic; `shortest` is what the smallest
-kernel takes from its start to the start of the next. These are bounds and estimates, made of
-published data of devices and models and of assumptions that can be changed; nothing here is
-measured. Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4).
+Below the ridge a kernel waits for memory, above it for arithmetic; `shortest` is the time from the
+start of the smallest kernel to the start of the next. These are bounds and estimates, computed from
+published data about devices and models and from adjustable assumptions; nothing here is measured.
+Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Device:
-    """Figures of a maker's data sheet, dense, without sparsity."""
+    """Figures from a maker's data sheet, dense, without sparsity."""
 
     bandwidth: float  # bytes a second
     matrix: float  # operations a second of bfloat16 matrix units
@@ -23,7 +23,7 @@ class Device:
 
     @property
     def ridge(self) -> float:
-        """Operations for each byte from which on matrix units, and not memory, set the pace."""
+        """Operations per byte above which matrix units, not memory, limit the speed."""
         return self.matrix / self.bandwidth
 
 
@@ -36,7 +36,7 @@ DEVICES = {
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A decoder of the Llama kind: grouped queries, SwiGLU, two norms a block and a final one."""
+    """A decoder like Llama: grouped queries, SwiGLU, two norms per block and a final one."""
 
     dim: int
     depth: int
@@ -47,17 +47,17 @@ class LanguageModel:
 
     @property
     def head_dim(self) -> int:
-        """Values of one head."""
+        """Number of values per head."""
         return self.dim // self.heads
 
     @property
     def norms(self) -> int:
-        """Vectors that are normalized for each token."""
+        """Number of vectors that are normalized per token."""
         return 2 * self.depth + 1
 
     @property
     def matrices(self) -> tuple[tuple[int, int, int], ...]:
-        """List (how many, inputs, outputs) of the matrices that every token passes."""
+        """List (count, inputs, outputs) of the matrices that every token passes."""
         keys = 2 * self.kv_heads * self.head_dim
         return (
             (self.depth, self.dim, self.dim + keys),
@@ -69,7 +69,7 @@ class LanguageModel:
 
     @property
     def parameters(self) -> int:
-        """Count them, with the embedding and the norms' gains."""
+        """Number of parameters, including the embedding and the norms' gains."""
         inside = sum(n * a * b for n, a, b in self.matrices)
         return inside + self.vocab * self.dim + self.norms * self.dim
 
@@ -83,7 +83,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Norm:
-    """How norms run: kernel launches, and bytes moved per value, including the sum before them."""
+    """How norms run: kernel launches and bytes moved per value, with the sum before them."""
 
     kernels: int
     forward: float  # bytes a value in bfloat16
@@ -135,10 +135,10 @@ def step(
              prefill: all `context` tokens of `batch` sequences, forward
              train: the same, forward and backward (no optimizer, nothing recomputed)
 
-    Communication between GPUs is left out, so that with `split` the share of norms is a bound.
+    Communication between GPUs is left out, so with `split` the fraction of norms is an upper bound.
 
     Raises:
-        ValueError: `way` is none of the three.
+        ValueError: `way` is not one of the three.
     """
     if way not in ("decode", "prefill", "train"):
         raise ValueError(f"way must be one of decode, prefill, train; got {way!r}")
@@ -150,7 +150,7 @@ def step(
 
 
 def norm_share(size: LanguageModel, device: Device, **how: object) -> float:
-    """Return the share of a step's time that norms and sums take; arguments as for `step`."""
+    """Return the fraction of a step's time spent on norms and sums; arguments as for `step`."""
     parts = step(size, device, **how)  # type: ignore[arg-type]
     return parts["norms and sums"] / sum(parts.values())
 
@@ -158,7 +158,7 @@ def norm_share(size: LanguageModel, device: Device, **how: object) -> float:
 def _list_kernels(
     size: LanguageModel, way: str, batch: int, context: int, given: Assumptions
 ) -> Iterator[tuple[str, float, float, float, bool]]:
-    """List (part, how many, bytes, operations, on matrix units) of a step's kernels."""
+    """Yield (part, count, bytes, operations, on matrix units) for a step's kernels."""
     tokens = batch if way == "decode" else batch * context
     passes = 3 if way == "train" else 1  # backward is two products for each of forward
     for many, inputs, outputs in size.matrices:

@@ -1,26 +1,26 @@
-"""Experiments: grids of runs, trained once, kept by content, and the claims that rest on them.
+"""Experiments: grids of runs, trained once and stored by content, and the claims based on them.
 
 run.py         Run: model, data, training, seed; its key; `execute_run` trains it
-records.py     a record as a line of JSON, and the book's files of them, data/records
-store.py       the record of a run: trained here or recorded, whichever is newer
-replay.py      is a record still what today's code computes?
-ladder/        the shared ladder: arms on rungs of growing size, and with one thing changed
-locks.py       what a claim asks, written down before the runs that judge it; what was seen by then
-own.py         a reader's own norm: one file, known to every run
-engines/       what trains the runs that the store lacks: processes, Ray, or this one
+records.py     a record as a line of JSON, and the book's files of records, data/records
+store.py       the record of a run: the local one or the book's, whichever is newer
+replay.py      check that the current code still reproduces a record
+ladder/        the shared experiment grid: arms on rungs of growing size, and variants
+locks.py       preregistration: a claim's sentence and criterion, fixed before its runs
+own.py         a reader's own norm: one file, available to every run
+engines/       train missing runs: in processes, on Ray, or in this process
 replicates/    runs that train together, as one batched model
-filling.py     from runs to records: read, train, read
+filling.py     from runs to records: read, train what is missing, read again
 sweep.py       sweep(runs): the records of a list of runs, on any engine
-memory.py      the most memory that a task held; what a chapter declares
-reproduce.py   train a stored run again, all of it
+memory.py      the peak memory of a task; the memory that a chapter declares
+reproduce.py   train a stored run again in full
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-papers.py      numbers that papers printed: data/papers, read
-regime.py      is a comparison old enough to rank its arms?
-sample.py      Sample: numbers with the runs that they were read from; exact, computed
-claims.py      a sentence with numbers, judged, and what it must bring for that
-cards.py       the claim as it was judged: its card, its entry in the ledger
-decisions.py   what to choose when, and which recorded claims and papers support it
-lab.py         Lab: what a chapter opens
+papers.py      numbers printed in papers: data/papers
+regime.py      minimum requirements for a ranking of arms
+sample.py      Sample: numbers with the runs that they come from; exact, computed
+claims.py      a sentence with numbers, judged, and the evidence that it needs
+cards.py       a judged claim: its card, its entry in the ledger
+decisions.py   the decision table, with the claims and papers that support it
+lab.py         Lab: a chapter's interface to all of this
 """
 
 from labkit.experiments.cards import Claim

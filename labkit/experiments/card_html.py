@@ -1,7 +1,7 @@
-"""Draw a claim's card: one line that opens, in HTML that needs no script and no style sheet.
+"""Draw a claim's card: an expandable line of HTML without scripts or style sheets.
 
 JupyterLab drops scripts and SVG from a notebook that is not trusted yet, and a code host drops
-styles too; what is left must read well. The site adds its own looks, and the values as a strip.
+styles too; the rest must be readable. The site adds its own styles, and the values as a strip.
 """
 
 import html
@@ -53,7 +53,7 @@ Card = Mapping[str, Any]  # a claim as Claim.to_dict() writes it, or the ledger
 
 # -- text and numbers -------------------------------------------------------------------------
 def typeset(text: str) -> str:
-    """Write plain text as HTML: 3e-16 as a power of ten, d_k with a subscript, a true minus."""
+    """Convert plain text to HTML: 3e-16 as a power of ten, d_k with a subscript, a true minus."""
     out = html.escape(text, quote=False)
     for typed, sign in {"&lt;=": "≤", "&gt;=": "≥", "sqrt(": "√("}.items():
         out = out.replace(typed, sign)
@@ -73,7 +73,7 @@ def _write_power(match: re.Match[str]) -> str:
 
 
 def format_number(value: float, width: float = 0.0) -> str:
-    """Write a number: two digits of its interval's half width decide where it ends."""
+    """Format a number so that it ends at the second digit of its interval's half-width."""
     if not width:
         size = abs(value)
         return f"{value:,.0f}" if size >= 10**DIGITS else f"{value:.{DIGITS}g}"
@@ -84,7 +84,7 @@ def format_number(value: float, width: float = 0.0) -> str:
 
 
 def format_interval(low: float, high: float) -> str:
-    """Write an interval."""
+    """Format an interval."""
     return f"[{format_number(low, high - low)}, {format_number(high, high - low)}]"
 
 
@@ -125,7 +125,7 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
 
 
 def describe_samples(samples: Mapping[str, Any]) -> str:
-    """Return how two samples were compared: seeds, kind of test, uncertainty from tuning."""
+    """Describe the comparison of two samples: seeds, kind of test, uncertainty from tuning."""
     one = Difference.from_dict(samples)
     seeds = f"{len(one.one)} and {len(one.other)} seeds, unpaired, {_name_scatter(one)}"
     if one.paired:
@@ -134,7 +134,7 @@ def describe_samples(samples: Mapping[str, Any]) -> str:
 
 
 def describe_other_way(samples: Mapping[str, Any]) -> list[str]:
-    """Return the paired result of an unpaired comparison, and the reverse; none without pairs."""
+    """Return the paired result of an unpaired comparison, or vice versa; empty without pairs."""
     one = Difference.from_dict(samples)
     if len(one.pairs) < 3:
         return []
@@ -151,7 +151,7 @@ def _name_scatter(one: Difference) -> str:
 
 
 def describe_rungs(claim: Card) -> list[str]:
-    """Return the result on each rung of the ladder, and the requirements that are not met."""
+    """Return the result on each rung of the ladder, and the unmet requirements."""
     lines = [
         f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, n = {n}"
         for rung, (mean, (low, high), n) in _sum_up_rungs(claim).items()
@@ -178,7 +178,7 @@ def _read_rungs(claim: Card) -> dict[str, Estimate]:
 
 
 def mark_rungs(claim: Card) -> str:
-    """Write the rungs as letters: bold where the criterion is met, struck out where refuted."""
+    """Format the rungs as letters: bold if the criterion is met, struck out if refuted."""
     rule, letters = parse_criterion(claim["criterion"]), []
     for rung, one in _read_rungs(claim).items():
         verdict = judge_estimate(one, rule)
@@ -217,7 +217,7 @@ def draw_card(
     below: Sequence[str] = (),
     attributes: str = "",
 ) -> str:
-    """Draw a card: mark, sentence and interval in one line, the rest below when it is opened.
+    """Draw a card: mark, sentence and interval in one line, and the rest below when it is open.
 
     A page adds its own `marks` after the verdict's words, lines `below` (HTML), a `strip` of the
     values, and attributes.
@@ -252,7 +252,7 @@ def draw_card(
 
 
 def describe_word(claim: Card) -> str:
-    """Say whether a finding was preregistered, when, with which forecast p; or what it lacks."""
+    """Return whether a finding was preregistered, when, with which forecast; or what it lacks."""
     lock, word = claim.get("lock"), claim.get("word")
     if not lock:
         return f" · {WORDS[word]}" if word else ""
@@ -264,9 +264,9 @@ def describe_word(claim: Card) -> str:
 
 
 def format_values(claim: Card, estimate: Estimate) -> str:
-    """Write the numbers of the closed line; a mean that the sentence has is not repeated.
+    """Format the numbers of the closed line; a mean that is in the sentence is not repeated.
 
-    A sentence that gives the size of a difference in loss gets the signed improvement.
+    If the sentence has the size of a difference in loss, the line has the signed improvement.
     """
     low, high = estimate.compute_interval()
     told = re.search(r"\{(mean|k)\b", claim["wording"])

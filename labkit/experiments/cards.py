@@ -1,4 +1,4 @@
-"""A judged claim, and the card that shows it."""
+"""A judged claim, and its card."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ SORTS = {"law": "Exact claim", "finding": "Finding"}
 
 @dataclass(frozen=True)
 class Claim:
-    """One judged sentence; made by `claim`, which also shows it."""
+    """One judged sentence; `claim` makes and shows it."""
 
     id: str
     said: str | None  # the sentence that is tested
@@ -50,12 +50,12 @@ class Claim:
 
     @property
     def statement(self) -> str:
-        """Fill the numbers in."""
+        """Return the sentence with its numbers filled in."""
         return self.wording.format(**self.numbers)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return one value per seed; of a proportion, the share."""
+        """Return one value per seed; for a proportion, the proportion."""
         return self.estimate.values
 
     @property
@@ -70,7 +70,7 @@ class Claim:
 
     @property
     def sort(self) -> str:
-        """Return law for an exact claim (algebra, a count, what code does), else finding."""
+        """Return "law" for an exact claim (algebra, a count, a fact about code), else "finding"."""
         return "law" if self.kind == "exact" else "finding"
 
     @property
@@ -79,7 +79,7 @@ class Claim:
         return self.estimate.counts if isinstance(self.estimate, Proportion | Gap) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the claim as its entry in the ledger, with its id."""
+        """Return the claim as its entry in the ledger, with its id."""
         return {
             "id": self.id,
             "sort": self.sort,
@@ -136,7 +136,7 @@ class Claim:
 
 
 def _keep_estimate(one: Estimate) -> dict[str, Any]:
-    """Write what a rung says, so that it can be judged again."""
+    """Return a rung's result in a form that can be judged again."""
     if isinstance(one, Difference):
         return one.to_dict()
     return {"values": [_round_digits(value) for value in one.values]}
@@ -147,7 +147,7 @@ def _round_digits(value: float, digits: int = 6) -> float:
 
 
 def _convert_number(value: float | str) -> int | float | str:
-    """Write a number as JSON can hold it."""
+    """Convert a number to a form that JSON can represent."""
     if isinstance(value, int | str):
         return value
     return _round_digits(value) if math.isfinite(value) else str(value)

@@ -1,8 +1,8 @@
-"""Claims: sentences with numbers that a run produced, judged by a criterion written before it.
+"""Claims: sentences with measured numbers, judged by a criterion that was written before the run.
 
-A claim is made of what a result knows of itself (`Evidence`; see labkit.experiments.sample and
-labkit.experiments.ladder.comparison, whose method `claim` is what a chapter calls) and of what
-only its author knows: the sentence that is tested, its criterion and its source.
+A claim combines the facts that a result has (`Evidence`; see labkit.experiments.sample and
+labkit.experiments.ladder.comparison, whose method `claim` a chapter calls) with those that only its
+author has: the tested sentence, its criterion and its source.
 
 A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
 of seeds that its lock names, and seed by seed where its lock says so. Until these runs exist, the
@@ -55,7 +55,7 @@ _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the
 class Domain:
     """The domain of a source's statement, in the source's words, and that of our runs.
 
-    Where they lie outside, a card gives no verdict.
+    If our runs are outside that domain, a card gives no verdict.
     """
 
     theirs: str
@@ -65,7 +65,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim reads from a result: its numbers and where they come from."""
+    """The facts that a claim reads from a result: its numbers and their origin."""
 
     estimate: Estimate | None = None
     rungs: Mapping[str, Estimate] = field(default_factory=dict)  # of the ladder, in its place
@@ -79,7 +79,7 @@ class Evidence:
     tolerance: float | None = None  # how far a later mean may lie
 
     def check(self, id: str) -> None:
-        """Refuse an id that breaks the rule, and numbers that are no evidence."""
+        """Refuse an invalid id, and numbers that are not evidence."""
         _check_id(id)
         if self.kind not in KINDS:
             raise ValueError(explain_unknown("kind", self.kind, KINDS))
@@ -128,25 +128,25 @@ def make_claim(
     domain: Domain | None = None,
     predicted: float | None = None,
 ) -> Claim:
-    """Judge and show a claim; the method `claim` of a result calls this.
+    """Judge and show a claim; the method `claim` of a result calls this function.
 
-    `sentence` is what is tested, in words and without our numbers: what a source says, or what we
-    predicted. `found` says what came out. Simple math is typeset in both: d_k, x^2, 3e-16. `found`
-    may hold {mean}, {low}, {high}, {n} and any number or word that stands `beside`, with a format
-    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}, and
-    of an improvement {apart} and {side}: how far one loss lies below or, where the mean is
-    negative, above.
+    `sentence` is the tested statement, in words and without our numbers: a source's statement, or
+    our prediction. `found` states the result. Simple math is typeset in both: d_k, x^2, 3e-16.
+    `found` may contain {mean}, {low}, {high}, {n} and any number or word in `beside`, with a format
+    such as {mean:.3f}; for proportions also {k}, {other_k} and {other_n}, on the ladder {rung}, and
+    for an improvement {apart} and {side}: the size of the difference in loss, and whether the first
+    loss is below or above the second.
 
-    `criterion` reads like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the number
-    that theory gives (`predicted`), or the chapter's headline effect in the same unit, of which
-    its margin is at most a quarter: "in [-0.02, 0.02] of 0.8".
+    `criterion` looks like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the
+    theoretical number (`predicted`), or the chapter's main effect in the same unit, and its margin
+    may be at most a quarter of that effect: "in [-0.02, 0.02] of 0.8".
 
-    The keys *second value*, *last step* and *control* of `beside` say how somebody tried to break
-    the finding. A comparison on the ladder adds its model sizes and its tuned learning rates.
+    The keys *second value*, *last step* and *control* of `beside` describe robustness checks of the
+    finding. A comparison on the ladder adds its model sizes and its tuned learning rates.
 
     Raises:
         ValueError: an argument breaks one of these rules; the message names it.
-        LockError: the claim asks something else than its lock.
+        LockError: the claim differs from its lock.
     """
     evidence.check(id)
     criterion, effect = read_effect(criterion)
@@ -188,7 +188,7 @@ def make_claim(
 
 
 def _describe_runs(evidence: Evidence, estimate: Estimate) -> dict[str, object]:
-    """Describe what a claim read from records, which is the same on every machine."""
+    """Return the fields of a claim that come from records, which are the same on every machine."""
     return {
         "seeds": list(evidence.seeds),
         "values": [float(f"{value:.12g}") for value in estimate.values],
@@ -213,7 +213,7 @@ def _check_id(id: str) -> None:
 
 @contextmanager
 def collect_claims() -> Iterator[list[Claim]]:
-    """Collect the claims that a block makes; they are shown as ever."""
+    """Collect the claims made in a block; they are shown as usual."""
     _collections.append([])
     try:
         yield _collections[-1]
@@ -231,10 +231,10 @@ def _show_claim(made: Claim) -> None:
 def _read_evidence(
     id: str, evidence: Evidence, sentence: str | None, criterion: str
 ) -> tuple[Lock | None, Estimate, dict[str, Estimate], list[str]]:
-    """Read the lock, the estimate that reports, those of all rungs, and what the lock waits for.
+    """Return the lock, the judged estimate, those of all rungs, and what the lock waits for.
 
-    A lock that waits for nothing is judged on its own rungs alone. LockError where the claim asks
-    something else than its lock.
+    A lock that waits for nothing is judged only on its own rungs. LockError if the claim differs
+    from its lock.
     """
     lock = None if evidence.kind == "exact" else find_lock(project_root(), id)
     paired = lock is not None and lock.paired
@@ -257,7 +257,7 @@ def _read_evidence(
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
-    """Compare two arms seed by seed, as their lock asks."""
+    """Compare two arms seed by seed, as their lock requires."""
     if not isinstance(one, Difference):
         raise LockError(
             f"claim {id!r} was preregistered as a paired comparison, but the chapter gives one "
@@ -273,7 +273,7 @@ def _judge_values(
     lacking: Sequence[str],
     domain: Domain | None,
 ) -> tuple[str, str | None, bool]:
-    """Return the verdict, on the ladder where it holds alone, and whether it is weak."""
+    """Return the verdict, the rung if it holds on only one, and whether it is weak."""
     if domain is not None and not domain.inside:
         return "out-of-range", None, False
     if not rungs:
@@ -285,7 +285,7 @@ def _judge_values(
 
 
 def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str, str | None]:
-    """Find when the first run began that these judge, and the first of all; "" if unknown."""
+    """Return when the first judged run began, and the first run of all; "" if unknown."""
     if evidence.since:
         return evidence.since, evidence.looked
     found = [one for one in estimates if isinstance(one, Difference)]
@@ -321,19 +321,19 @@ def _count_seeds(estimate: Estimate) -> int | None:
 
 
 def _choose_tolerance(estimate: Estimate) -> float:
-    """Choose how far a later mean may lie from this one."""
+    """Return how far a later mean may differ from this one."""
     low, high = estimate.compute_interval()
     return max(SHARE * abs(estimate.mean), (high - low) / 2)
 
 
 def choose_rung(rungs: Mapping[str, Estimate]) -> str:
-    """Choose the rung that reports: the largest size, or else the first direction."""
+    """Return the rung whose result the card shows: the largest size, or else the first variant."""
     sizes, directions = split_rungs(rungs)
     return [*sizes][-1] if sizes else next(iter(directions))
 
 
 def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[str, object]:
-    """List what a claim asks, to be held against its lock."""
+    """Return the fields of a claim to compare with its lock."""
     asked: dict[str, object] = {"said": said, "criterion": criterion}
     return asked | ({"arms": estimate.arms} if isinstance(estimate, Difference) else {})
 
@@ -341,7 +341,7 @@ def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[st
 def _split_beside(
     beside: Mapping[str, object],
 ) -> tuple[dict[str, float | str], dict[str, str] | None]:
-    """Split what stands beside a finding: numbers and words of its sentence, and trials."""
+    """Split `beside` into the numbers and words of a sentence, and the robustness checks."""
     trials = {name: str(value) for name, value in beside.items() if name in TRIED}
     numbers = {
         name: value if isinstance(value, str) else _read_number(name, value)
@@ -368,9 +368,9 @@ def _read_number(name: str, value: object) -> float:
 def _list_trials(
     tried: Mapping[str, str] | None, rungs: Mapping[str, Estimate], kind: str
 ) -> dict[str, str]:
-    """List what was tried against a finding; what its kind says by itself is added.
+    """List the robustness checks of a finding, including those that its kind implies.
 
-    Where nobody says anything, and of what is exact, the card says nothing either.
+    If none are given, or the claim is exact, the card does not mention them.
     """
     known = {}
     if kind != "exact" and (tried is not None or rungs):
@@ -386,13 +386,13 @@ def _list_trials(
 
 
 def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
-    """Summarize a lock for a card: when, how likely, and which runs are missing."""
+    """Summarize a lock for a card: its date, its probability, and the missing runs."""
     kept = {"at": lock.at, "probability": lock.probability, "sum": lock.compute_sum()}
     return kept | ({"waits": list(waits)} if waits else {})
 
 
 def _describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
-    """List the evaluation seeds of a lock that are missing; a first look does not replace them."""
+    """List the missing evaluation seeds of a lock; preliminary evaluations do not replace them."""
     pairs = {rung: one for rung, one in rungs.items() if isinstance(one, Difference)}
     seeds = {
         rung: len(one.pairs) if lock.paired else min(len(one.one), len(one.other))
@@ -409,7 +409,7 @@ def _check_margin(
     effect: float | None,
     predicted: float | None,
 ) -> None:
-    """Check that a range is one that somebody would call the same."""
+    """Refuse a criterion with two bounds that is too wide or excludes the predicted value."""
     if effect is None and (kind == "exact" or not rule.two_sided):
         return
     if effect is None and (predicted is None or kind == "best"):
@@ -435,7 +435,7 @@ def _check_margin(
 def _collect_numbers(
     statement: str, estimate: Estimate, more: Mapping[str, float | str], rung: str
 ) -> dict[str, int | float | str]:
-    """Collect the numbers (or words) that the statement names."""
+    """Return the numbers (or words) that the statement names."""
     low, high = estimate.compute_interval()
     known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
     known |= {"apart": abs(estimate.mean), "side": "above" if estimate.mean < 0 else "below"}

@@ -1,17 +1,17 @@
-"""The decision table: what to choose when, and the evidence that is left for it.
+"""The decision table: a choice for each situation, with the surviving evidence for it.
 
-A row is advice for a situation. What speaks for it, and what limits it, is of three grades:
+A row is advice for a situation. The evidence for it, and its limits, have three grades:
 
     law      a claim that is algebra or a count: at any size
     report   a paper's runs, with their scale
     our run  a finding of this book that survives Holm's correction in its chapter
 
-data/decisions.csv has the rows, a line for each piece of evidence: what speaks for the advice
-(`because`) and what limits it (`but`), a claim by its id or a paper by its citation, which is held
-to references.bib as every other one is. Nothing about a claim is typed there but its id: sentence,
-verdict and scale come from data/ledger/book.json, so the table changes when the ledger does. What
-does not survive is left out, or said to be open where it would limit the advice; a row that nothing
-speaks for any more is not a row, and is named below the table.
+data/decisions.csv has the rows, one line per piece of evidence: support for the advice (`because`)
+or a limit of it (`but`), given as a claim's id or a paper's citation, which is checked against
+references.bib. The file has only the ids of claims: sentence, verdict and scale come from
+data/ledger/book.json, so the table changes with the ledger. Evidence that does not survive is left
+out, or called open if it would limit the advice. A row without any support is removed and named
+below the table.
 """
 
 import html
@@ -31,7 +31,7 @@ CITATION = re.compile(r"\[(?P<text>.+ \(\d{4}\))\]\((?P<url>https?://\S+)\)")
 
 @dataclass(frozen=True)
 class Report:
-    """What a paper reports, and how large its runs were."""
+    """A paper's result, and the size of its runs."""
 
     work: str  # [Holm (1979)](https://…)
     says: str
@@ -40,7 +40,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Advice:
-    """One row: a situation, what to choose in it, what speaks for that and what limits it."""
+    """One row: a situation, the choice, the evidence for it, and its limits."""
 
     when: str
     choose: str
@@ -50,7 +50,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a row: what speaks for the advice, or limits it."""
+    """One line of a row: support for the advice, or a limit of it."""
 
     grade: str  # law, report, our run
     scale: str
@@ -105,7 +105,7 @@ def read_advice(table: str) -> list[Advice]:
     """Read the rows of one table of data/decisions.csv.
 
     Raises:
-        ValueError: the file is not there or is damaged, or a role is neither because nor but.
+        ValueError: the file is missing or damaged, or a role is neither because nor but.
     """
     rows: dict[tuple[str, str], dict[str, list[str | Report]]] = {}
     for given in published("decisions", project_root() / "data"):
@@ -126,10 +126,10 @@ def read_advice(table: str) -> list[Advice]:
 
 
 def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
-    """Look up what is left of the evidence for each row.
+    """Look up the surviving evidence for each row.
 
     Raises:
-        ValueError: a paper's citation is no link whose text ends in the year.
+        ValueError: a paper's citation is not a link whose text ends in the year.
     """
     survivors = find_survivors(claims)
 
@@ -166,7 +166,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
 
 
 def _scale_of(claim: Mapping[str, Any]) -> str:
-    """Say how large the runs of a finding were: those of the ladder by rung."""
+    """Return the size of a finding's models; for the ladder, by rung."""
     if not (rungs := claim.get("rungs")):
         return "small models"
     sizes = [regime.parameters(ladder.build_base_run(rung, "pre")) for rung in rungs]

@@ -19,9 +19,10 @@ Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 
 
 def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
-    """Replace fields of a run all at once, named as in "train.lr" or "seed".
+    """Return a run with changed fields, named as in "train.lr" or "seed".
 
-    All at once, because a config is checked when it is made: dim and heads may only fit together.
+    All fields change at once, because a config is checked when it is made, and dim and heads must
+    fit together.
     """
     known = _list_fields(run)
     whole: dict[str, Any] = {}
@@ -39,7 +40,7 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def _list_fields(run: Run) -> list[str]:
-    """List what may be changed, configs opened up."""
+    """List the fields that may be changed, including those of configs."""
     opened = [
         f"{part}.{one.name}"
         for part in ("model", "data", "train")
@@ -59,7 +60,7 @@ class Experiment:
     axes: Mapping[str, Axis]
 
     def runs(self) -> list[tuple[dict[str, Any], Run]]:
-        """List (labels, run); a label is the axis' last word: "train.lr" gives "lr"."""
+        """List (labels, run); a label is the last word of its axis: "train.lr" gives "lr"."""
         choices = []
         for axis, values in self.axes.items():
             label = axis.rpartition(".")[2]
@@ -76,7 +77,7 @@ class Experiment:
         return grid
 
     def change(self, changes: Mapping[str, Any]) -> "Experiment":
-        """Change fields named by their last word; a list of values makes an axis."""
+        """Return a copy with other fields, named by their last word; a list of values is an axis."""
         axes, fixed = dict(self.axes), dict[str, Any]()
         for name, value in changes.items():
             known = [*axes, *_list_fields(self.base)]
@@ -92,7 +93,7 @@ class Experiment:
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """Records with their labels, to select from and to read numbers out of."""
+    """Records with their labels; select rows and read numbers."""
 
     rows: tuple[tuple[dict[str, Any], Record], ...]
     rerun: Callable[[Mapping[str, Any]], "Results"] | None = field(
@@ -100,7 +101,7 @@ class Results:
     )  # runs the same experiment with other fields
 
     def __repr__(self) -> str:
-        """Write how many runs there are and their labels; `values` reads their numbers."""
+        """Return the number of runs and their labels; `values` reads their numbers."""
         names = dict.fromkeys(name for row, _ in self.rows for name in row)
         said = []
         for name in names:
@@ -119,7 +120,7 @@ class Results:
         return Results(self.rows + other.rows)
 
     def where(self, **labels: Any) -> "Results":
-        """Keep the rows with these labels; a list or tuple keeps any of its values."""
+        """Return the rows with these labels; a list or tuple selects any of its values."""
         rows = self.rows
         for name, value in labels.items():
             wanted = value if isinstance(value, list | tuple) else (value,)
@@ -133,7 +134,7 @@ class Results:
         return replace(self, rows=rows, rerun=self._follow(lambda again: again.where(**labels)))
 
     def by(self, label: str) -> dict[Any, "Results"]:
-        """Split by the values of one label, in the order in which they came."""
+        """Split by the values of one label, in their original order."""
         parts: dict[Any, list[tuple[dict[str, Any], Record]]] = {}
         for row, record in self.rows:
             parts.setdefault(row[label], []).append((row, record))
@@ -147,16 +148,17 @@ class Results:
         }
 
     def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
-        """Read one thing from each record: a path such as "test.loss", or a function of it."""
+        """Read one value from each record: by a path such as "test.loss", or by a function."""
         return [_read_value(record, what) for _, record in self.rows]
 
     def measure(self, what: str | Callable[..., float], *, at: int | str | None = None) -> Sample:
-        """Read one number from each run: a sample, which knows its runs.
+        """Read one number from each run, as a sample that is linked to its runs.
 
-        `what` is a path such as "test.loss", or a function of the record. `at` names the step of a
-        probe that looked at several: then the path goes on below it, and a function gets it, too.
-        Records keep a number that is not finite, such as the loss of a diverged run, as null; it
-        is read as NaN. Samples and tables may hold it; a claim refuses it and names the seeds.
+        `what` is a path such as "test.loss", or a function of the record. `at` is the step of a
+        probe that measured at several: then the path continues below it, and a function gets it as
+        an argument. Records store a number that is not finite, such as the loss of a diverged run,
+        as null, which is read as NaN. Samples and tables may contain NaN; a claim refuses it and
+        names the seeds.
         """
         found = [_read_at(record, what, at) for _, record in self.rows]
         values = tuple(math.nan if value is None else float(value) for value in found)
@@ -165,7 +167,7 @@ class Results:
         )
 
     def count(self, which: Callable[..., bool], *, at: int | str | None = None) -> Sample:
-        """Count the runs that did something: k of n."""
+        """Count the runs that meet a condition: k of n."""
         flags = [bool(_read_at(record, which, at)) for _, record in self.rows]
         return self._make_sample(
             proportion(flags), lambda again, step: again.count(which, at=step), at
@@ -180,11 +182,11 @@ class Results:
         return self.rerun(changes)
 
     def find_start(self) -> str:
-        """Find when the first of these runs began (UTC); nothing where one does not say."""
+        """Return when the first of these runs began (UTC); "" if one of them has no date."""
         return find_start(record for _, record in self.rows)
 
     def _follow(self, select: Callable[["Results"], "Results"]) -> Any:
-        """Make what runs a part of these results again."""
+        """Return a function that reruns a part of these results."""
         rerun = self.rerun
         return None if rerun is None else lambda changes: select(rerun(changes))
 
@@ -208,7 +210,7 @@ class Results:
         )
 
     def best(self, label: str, by: str = "validation.loss") -> Any:
-        """Choose the value of a label whose runs have the lowest mean; a diverged run loses."""
+        """Return the value of a label whose runs have the lowest mean; diverged runs are worst."""
 
         def average_loss(results: "Results") -> float:
             seen = results.values(by)
@@ -220,7 +222,7 @@ class Results:
 
 
 def _read_at(record: Record, what: str | Callable[..., Any], at: int | str | None) -> Any:
-    """Read a value of a record, at a step where one is named."""
+    """Read a value of a record, at a given step if there is one."""
     if at is None:
         return _read_value(record, what)
     if callable(what):

@@ -1,6 +1,6 @@
-"""From runs to their records: what the store has is read, what it lacks is trained and read.
+"""From runs to their records: read the store, train missing runs, and read those.
 
-The one way there: of a chapter's Lab, of `sweep`, and of `make runs`.
+A chapter's Lab, `sweep` and `make runs` all use this code.
 """
 
 import os
@@ -17,11 +17,11 @@ from labkit.training import Record
 
 
 class MissingRuns(RuntimeError):
-    """Runs that would have to be trained where nothing may be (LABKIT_TRAIN=never)."""
+    """Runs have no records and must not be trained here (LABKIT_TRAIN=never)."""
 
 
 def read_records(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
-    """Read the records that are there, by key, and list the runs that lack one, each once."""
+    """Read the existing records, by key, and list the runs without one, each once."""
     distinct = {run.key(): run for run in runs}
     records = {key: store.read_record(run) for key, run in distinct.items()}
     found = {key: record for key, record in records.items() if record is not None}
@@ -29,10 +29,10 @@ def read_records(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], 
 
 
 def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
-    """Read as `read_records` does, but leave out what this code no longer computes.
+    """Read like `read_records`, but leave out records that the current code does not reproduce.
 
-    Of the runs that other code trained here, one of each configuration is replayed. (The book's
-    own records are replayed by the build.)
+    Of the runs that different code trained here, one per configuration is replayed. (The build
+    replays the book's own records.)
     """
     found, missing = read_records(runs, store)
     distinct = {run.key(): run for run in runs}
@@ -50,7 +50,7 @@ def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record],
 
 
 def may_train() -> bool:
-    """Return whether runs may be trained here: LABKIT_TRAIN=never says no."""
+    """Return whether runs may be trained here, that is, unless LABKIT_TRAIN=never."""
     return os.environ.get("LABKIT_TRAIN") != "never"
 
 
@@ -62,7 +62,7 @@ def train_missing(
     until: float | None = None,
     progress: bool = True,
 ) -> None:
-    """Train distinct runs under one bar, which says how long is left; see Engine.train_tasks."""
+    """Train distinct runs with one progress bar, which shows the time left; see train_tasks."""
     runs = list(missing)
     with tqdm(total=len(runs), desc="runs", unit="run", delay=3, disable=not progress) as bar:
         tasks = group_runs(runs, engine.device, replicates)

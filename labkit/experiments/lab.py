@@ -1,4 +1,4 @@
-"""Lab: what a chapter opens. It knows its size, the seed and the records, and runs experiments."""
+"""Lab: a chapter's interface to its size, seed and records; it runs experiments."""
 
 import contextlib
 import gc
@@ -40,17 +40,17 @@ SIZES = ("smoke", "book", "gpu")
 
 
 def device_of(size: str) -> str:
-    """Name the class of devices on which the runs of a size train."""
+    """Return the class of devices on which the runs of a size train."""
     return os.environ.get("LABKIT_DEVICE") or get_gpu_name() if size == "gpu" else CPU
 
 
 class Lab:
-    """One chapter's bench: `lab.run(experiment)` reads the records of its runs.
+    """One chapter's lab: `lab.run(experiment)` reads the records of its runs.
 
-    What has no record is trained: while you experiment in a notebook. A build trains nothing (but
-    of size `smoke`, which takes seconds); `make runs` does. With size `gpu` runs train on the GPU
-    that torch sees; LABKIT_DEVICE names another, whose records came here from elsewhere. `memory`
-    declares what the chapter's kernel and one run hold at most, for whoever sizes a server.
+    In a notebook, runs without a record are trained. A build trains only at size `smoke`, which
+    takes seconds; `make runs` trains the rest. With size `gpu` runs train on the GPU that torch
+    finds; LABKIT_DEVICE names a different GPU, whose records were copied here. `memory` declares
+    the peak memory of the chapter's kernel and of one run, to help choose the size of a server.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Lab:
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 
     def sizes(self, **columns: tuple[Any, ...]) -> SimpleNamespace:
-        """Choose every number that depends on the size, once for the chapter.
+        """Choose all numbers that depend on the size, in one place per chapter.
 
             sizes = lab.sizes(
                 #      smoke  book  gpu
@@ -83,7 +83,7 @@ class Lab:
             )
 
         Raises:
-            ValueError: a name has not two or three values.
+            ValueError: a name does not have two or three values.
         """
         for name, values in columns.items():
             if not isinstance(values, tuple) or len(values) not in (2, 3):
@@ -95,14 +95,14 @@ class Lab:
         return SimpleNamespace(**{name: (*of, of[-1])[at] for name, of in columns.items()})
 
     def seeds(self, count: int) -> list[int]:
-        """List so many seeds, counted from the book's own."""
+        """Return `count` seeds, starting at the book's own."""
         return list(range(self.seed, self.seed + count))
 
     def run(self, experiment: Experiment) -> Results:
-        """Read the records of an experiment's runs; train those that have none, where that may be.
+        """Read the records of an experiment's runs; train runs without one, if that is allowed.
 
         Raises:
-            MissingRuns: a run has no record, and nothing may be trained here.
+            MissingRuns: a run has no record, and training is not allowed here.
         """
         rows = experiment.runs()
         self._declare_runs([run for _, run in rows])
@@ -124,13 +124,13 @@ class Lab:
         )
 
     def ladder(self, arms: Sequence[str], also: Sequence[str] = ()) -> ladder.Ladder:
-        """Read arms of the shared ladder: rows labelled with arm, rung, lr, seed and stage.
+        """Read arms of the shared ladder: rows with the labels arm, rung, lr, seed and stage.
 
-        On rung S every arm has reported; of larger rungs and directions there is what was
-        recorded. Arms that are read `also` may not have reported yet: then they are left out.
+        On rung S every arm is fully evaluated; larger rungs and variants have only recorded runs.
+        Arms in `also` are left out if they are not evaluated yet.
 
         Raises:
-            MissingRuns: a run of rung S has no record, and nothing may be trained here.
+            MissingRuns: a run of rung S has no record, and training is not allowed here.
         """
         self._declare({"climbs": [*arms, *also]})
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
@@ -161,10 +161,10 @@ class Lab:
         return ladder.read_ladder([first, *larger], arms, read, cache(self.store.read_recorded))
 
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
-        """Train the first steps of an experiment's first run here, and draw them by its record.
+        """Train the first steps of an experiment's first run here; draw them next to its record.
 
-        It takes seconds, and a bar moves. While the book is built nobody watches: then, and where
-        nothing may be trained, nothing is trained or drawn.
+        It takes seconds and shows a progress bar. It does nothing during a build of the book, or if
+        training is not allowed.
         """
         if os.environ.get("LABKIT_POOL") or not may_train():
             return None
@@ -182,7 +182,7 @@ class Lab:
         )
 
     def provenance(self, *results: Results) -> dict[str, Any]:
-        """Return where the numbers of a figure come from; without results, this process."""
+        """Return the provenance of a figure's numbers; without results, that of this process."""
         records = [record for part in results for _, record in part]
         made = [record.provenance for record in records] or [collect_provenance()]
         origin = {name: _summarize_values([each.get(name) for each in made]) for name in made[0]}
@@ -195,10 +195,10 @@ class Lab:
         }
 
     def close(self) -> None:
-        """End the chapter: free what its runs held, and say what they took and what is left.
+        """End the chapter: free the workers' memory, and print the memory used and still held.
 
-        Workers also end after a while without work, and when this process ends. The lab can be
-        used again: then new ones start.
+        Workers also end after some time without work, and when this process ends. If the lab is
+        used again, new workers start.
         """
         self._engine.close()
         gc.collect()
@@ -216,7 +216,7 @@ class Lab:
         )
 
     def _format_farewell(self, held: Mapping[str, int]) -> str:
-        """Describe what this chapter's processes held at most, and what this one still holds."""
+        """Describe the peak memory of this chapter's processes, and the memory still held."""
         names = {"kernel": "in this kernel", "run": "in a run", "gpu": "of a GPU in a run"}
         peaks = [
             f"{words} {in_words(held[f'{part}_bytes'])}"
@@ -239,7 +239,7 @@ class Lab:
 
     @staticmethod
     def _declare(*lines: dict[str, Any]) -> None:
-        """Note what a chapter asks for, where the build wants to know (LABKIT_DECLARED)."""
+        """Append a chapter's requirements to the build's file (LABKIT_DECLARED), if it is set."""
         if path := os.environ.get("LABKIT_DECLARED"):
             with open(path, "a", encoding="utf-8") as file:
                 file.writelines(f"{json.dumps(line)}\n" for line in lines)
@@ -270,7 +270,7 @@ class Lab:
 
 
 def _summarize_values(values: Sequence[Any]) -> Any:
-    """Name what several runs have: one value, two of them, or the first and how many more."""
+    """Summarize the values of several runs: one value, two, or the first and a count."""
     first, *others = dict.fromkeys(value for value in values if value) or (values[0],)
     if not others or not isinstance(first, str):
         return first

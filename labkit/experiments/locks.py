@@ -1,4 +1,4 @@
-"""Locks: a claim's sentence and criterion, written down before the runs that decide it.
+"""Locks: a claim's sentence and criterion, preregistered before the runs that decide it.
 
     data/locks/05.jsonl     one row per lock, for the claims whose names begin with 05-
 
@@ -53,7 +53,7 @@ RATE = "three tuning seeds; the vertex of a parabola in log rate"
 
 
 class LockError(ValueError):
-    """A lock that is not what was written, or a claim that is not what was locked."""
+    """An edited or invalid lock, or a claim that differs from its lock."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class Lock:
         return {**self._list_fields(), "sum": self.compute_sum()}
 
     def _list_fields(self) -> dict[str, Any]:
-        """List what is written: `paired` only where it is so, as in the rows before it."""
+        """List the stored fields: `paired` only if it is true, which keeps old checksums valid."""
         return {name: of for name, of in asdict(self).items() if name != "paired" or of}
 
 
 def build_lock_path(root: Path, id: str) -> Path:
-    """Return the file that holds the locks of a claim."""
+    """Return the file with the locks of a claim."""
     return Path(root) / "data" / "locks" / f"{id.partition('-')[0]}.jsonl"
 
 
@@ -128,7 +128,7 @@ def read_locks(root: Path) -> list[Lock]:
 
 
 def find_lock(root: Path, id: str) -> Lock | None:
-    """Find the last lock of a claim."""
+    """Return the last lock of a claim; None if it has none."""
     path = build_lock_path(root, id)
     rows = _read_file(path, path.stat().st_mtime_ns) if path.is_file() else ()
     return next((lock for lock in reversed(rows) if lock.id == id), None)
@@ -154,7 +154,7 @@ def _read_file(path: Path, changed: int) -> tuple[Lock, ...]:
 
 
 def add_lock(root: Path, lock: Lock) -> Path:
-    """Append a lock to its file, whole or not at all."""
+    """Append a lock to its file, atomically."""
     path = build_lock_path(root, lock.id)
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     write_whole(path, f"{before}{json.dumps(lock.to_row(), ensure_ascii=False)}\n")
@@ -197,7 +197,7 @@ def _show(value: Any) -> str:
 
 
 def choose_word(lock: Lock | None, since: str, looked: str | None = None) -> str:
-    """Return the word for which runs of a claim are older than its lock; see the top of the file.
+    """Return the word for a claim's runs that are older than its lock; see the top of the file.
 
     `since` is when the first run that is judged began (UTC), `looked` when the first of all runs
     began, searches and preliminary evaluations included; None: there are no others. A run without
@@ -216,7 +216,7 @@ def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
     """List the rungs of a locked claim on which evaluation seeds are still missing.
 
     Raises:
-        LockError: a rung has more.
+        LockError: a rung has more seeds than its lock.
     """
     left = []
     for rung in lock.rungs:

@@ -1,15 +1,14 @@
-"""The most memory that a task held, and what a chapter declares that its processes hold.
+"""The peak memory of a task, and the memory that a chapter declares for its processes.
 
     Lab(…, memory={"kernel": "700M", "run": "900M"})
 
-kernel   the largest resident size of the notebook's process
-run      the largest resident size of a worker while it trained one of the chapter's runs
+kernel   the peak resident size of the notebook's process
+run      the peak resident size of a worker during one of the chapter's runs
 
 A chapter with n workers holds at most kernel + n · run. Resident sizes count the pages of torch's
-libraries in every process that maps them, so the sum says too much rather than too little. Linux
-counts a process' largest size anew for each task (VmHWM, set back through /proc/self/clear_refs);
-elsewhere it is the largest since the process began. On a GPU it is the most that torch had taken
-from the device, what it kept for later too.
+libraries in every process that maps them, so the sum is an upper bound. Linux measures the peak of
+each task separately (VmHWM, reset through /proc/self/clear_refs); other systems measure it since
+the process began. On a GPU it is the peak that torch reserved, including its cache.
 """
 
 import math
@@ -32,7 +31,7 @@ _STATUS = Path("/proc/self/status")
 
 @contextmanager
 def measure_peak(device: str = CPU) -> Iterator[dict[str, int]]:
-    """Fill a dictionary, when the block ends, with its `peak_bytes`."""
+    """Fill a dictionary with `peak_bytes` when the block ends."""
     taken: dict[str, int] = {}
     if _on_cuda(device):
         torch.cuda.reset_peak_memory_stats()
@@ -45,7 +44,7 @@ def measure_peak(device: str = CPU) -> Iterator[dict[str, int]]:
 
 
 def peak_bytes(device: str = CPU) -> int:
-    """Return the largest memory of this process, or what it took of a GPU at most."""
+    """Return the peak memory of this process, or its peak on a GPU."""
     if _on_cuda(device):
         return torch.cuda.max_memory_reserved()
     with suppress(OSError):
@@ -61,7 +60,7 @@ def _on_cuda(device: str) -> bool:
 
 
 def read_declared_memory(memory: Mapping[str, str] | None) -> dict[str, int]:
-    """Read what a chapter declares, in bytes by part; nothing where it declares nothing."""
+    """Parse the memory that a chapter declares, in bytes by part; empty if it declares none."""
     if memory is None:
         return {}
     if {*memory} != {*PARTS}:
@@ -73,10 +72,10 @@ def read_declared_memory(memory: Mapping[str, str] | None) -> dict[str, int]:
 
 
 def find_peak_memory(store: Store, keys: Iterable[str]) -> dict[str, int]:
-    """Find the most that one run trained here held, in bytes, on CPUs and on GPUs; 0: none did.
+    """Return the peak memory of a run trained here, in bytes, on CPUs and on GPUs; 0 if unknown.
 
-    On a GPU, runs that trained together share out what they took: fewer of them take less. On a
-    CPU they do not say what one takes alone, for most of it is the process and its libraries.
+    On a GPU, runs that trained together divide their memory, because fewer runs need less. On a CPU
+    they are ignored, because most of the memory is the process and its libraries.
     """
     held = [
         (row["peak_bytes"], row["provenance"].get("together", 1))

@@ -1,15 +1,16 @@
-"""A reader's own norm: one file, known to every run, without a line changed in labkit.
+"""A reader's own norm: one file, available to every run without changes to labkit.
 
     name = own_norm("my_norm.py")                       # mean-abs@3f2a9c01b2d4
     Run(ModelConfig(norm=name), …)
 
 The file defines one nn.Module whose constructor takes `dim` first; all its other arguments have
-defaults. Its class may say `name`, and declare what labkit's norms do (`labkit.norms.Facts`). The
-name that comes back ends in a hash of what the file says, so that a run's key knows the norm by
-content: a comment changes nothing, any other edit is another norm whose runs train anew.
+defaults. Its class may set `name`, and the facts that labkit's norms declare
+(`labkit.norms.Facts`). The returned name ends in a hash of the file's code, so that a run's key
+identifies the norm by content: a comment changes nothing, and any other edit makes a new norm whose
+runs train again.
 
-Workers get the source with each task, from the process that asked for it. What the store holds is
-a name; no stored source is ever executed.
+Workers get the source with each task, from the process that requested it. The store contains only
+the name; no stored source is ever executed.
 """
 
 import ast
@@ -31,12 +32,12 @@ _SOURCES: dict[str, str] = {}  # by full name: what workers are sent
 
 
 def own_norm(given: str | Path) -> str:
-    """Make a file's norm known in this process, and return its full name, a key of NORMS.
+    """Register a file's norm in this process, and return its full name, a key of NORMS.
 
     `given` is a path that ends in .py, or the source itself.
 
     Raises:
-        ValueError: there is no such file, it is not Python, or it does not define one norm.
+        ValueError: the file does not exist, is not Python, or does not define exactly one norm.
     """
     return _register_norm(
         *_read_source(given), Path(given).parent if "\n" not in str(given) else None
@@ -44,7 +45,7 @@ def own_norm(given: str | Path) -> str:
 
 
 def strip_hash(name: str) -> str:
-    """Leave out the hash: mean-abs@3f2a9c01b2d4 is mean-abs."""
+    """Remove the hash: mean-abs@3f2a9c01b2d4 becomes mean-abs."""
     return name.partition("@")[0]
 
 
@@ -55,7 +56,7 @@ def sources_of(task: Iterable[Any]) -> dict[str, str]:
 
 
 def register_sources(sources: Mapping[str, str]) -> None:
-    """Make norms known that came with a task; ValueError where one is not what its name says."""
+    """Register norms that came with a task; ValueError if one does not match its name."""
     for name, text in sources.items():
         if name not in _SOURCES and (found := _register_norm(text, strip_hash(name))) != name:
             raise ValueError(
@@ -64,7 +65,7 @@ def register_sources(sources: Mapping[str, str]) -> None:
 
 
 def unregister_norms() -> None:
-    """Take every reader's norm out of the table again."""
+    """Remove every reader's norm from the table."""
     for name in _SOURCES:
         NORMS.pop(name, None)
     _SOURCES.clear()
@@ -104,7 +105,7 @@ def _read_source(given: str | Path) -> tuple[str, str]:
 
 
 def _refuse_local_imports(tree: ast.Module, stem: str, beside: Path | None) -> None:
-    """Refuse imports of files beside it: a worker gets one file, and a key knows one."""
+    """Refuse imports of neighbouring files: a worker gets one file, and a key covers one."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""Numbers that papers printed: the tables in data/papers, read with their numbers as numbers."""
+"""Numbers printed in papers: the tables in data/papers, with their numbers parsed."""
 
 import csv
 from pathlib import Path
@@ -9,14 +9,14 @@ Cell = float | str | None
 
 
 def published(name: str, folder: Path = FOLDER) -> list[dict[str, Cell]]:
-    """Read the table data/papers/<name>.csv, a dict a row.
+    """Read the table data/papers/<name>.csv, one dict per row.
 
-    What reads as a number becomes a float, an empty cell None; the rest stays text. Where a table
-    was printed, and what its columns mean, stands in data/papers/README.md.
+    Cells that parse as numbers become floats, empty cells None, and the rest stays text. The source
+    of each table, and the meaning of its columns, are in data/papers/README.md.
 
     Raises:
-        ValueError: there is no such table (the message lists those there are), or a row has not
-            as many cells as the head.
+        ValueError: there is no such table (the message lists the existing ones), or a row and the
+            header differ in length.
     """
     path = folder / f"{name}.csv"
     if not path.is_file():

@@ -1,29 +1,29 @@
-"""A record as a line of JSON, and the files of such lines that travel with the book.
+"""A record as a line of JSON, and the files of records that belong to the book.
 
-    .labkit/runs/<key>.json             one line: what was trained here (labkit.experiments.store)
+    .labkit/runs/<key>.json             one line: a run trained here (labkit.experiments.store)
     data/records/ladder.jsonl           the shared ladder
-    data/records/06.jsonl               what chapter 06 adds
+    data/records/06.jsonl               the additional runs of chapter 06
     data/records/06.nvidia-h200.jsonl   the same on a GPU, by its name
 
-The line is the same in all of them, and any reader of JSON lines takes it (pandas.read_json with
+All files have the same format, which any reader of JSON lines accepts (pandas.read_json with
 lines=True).
 
     format      1
-    key         names the run: a hash of its configuration alone (labkit.experiments.run)
+    key         names the run: a hash of its configuration only (labkit.experiments.run)
     run         the configuration in full, seed and probes included
-    steps       steps asked for; diverged_at: the step whose loss was not finite, or null
+    steps       configured steps; diverged_at: the step whose loss was not finite, or null
     first       the first eight losses, exact in float32
-    every, losses   the training loss as means of so many steps each, at most 200 of them
-    probes      what was measured, in float32
-    seconds, cpu_seconds, predictions_per_second    what it took
-    peak_bytes  the most memory that its process held, where somebody looked
+    every, losses   the training loss as at most 200 means of `every` steps each
+    probes      the measurements, in float32
+    seconds, cpu_seconds, predictions_per_second    time and speed
+    peak_bytes  the peak memory of its process, if it was measured
     provenance  where and how it was made: device, versions, commit, engine, code
     at          when it was made (UTC)
     sum         a checksum of all of the above
 
-A file of the book is plain text, so that git stores what changed. It is written whole, its lines
-sorted by key, and the same records are the same bytes. A damaged line is left out with a warning
-that names it, and its run counts as missing; a file without one whole line is an error.
+A file of the book is plain text, so that git stores only changes. It is always rewritten in full,
+with lines sorted by key, so the same records give the same bytes. A damaged line is skipped with a
+warning that names it, and its run counts as missing; a file without any complete line is an error.
 """
 
 import hashlib
@@ -49,26 +49,26 @@ Row = dict[str, Any]
 
 
 class RecordError(ValueError):
-    """A record, or a file of them, that is not what was written."""
+    """A damaged record, or a damaged file of records."""
 
 
 class Records:
-    """The files of one book, for one class of devices; each is read when it is asked for."""
+    """The files of one book, for one class of devices; each is read when it is needed."""
 
     def __init__(self, root: Path, device: str = CPU):
         self.folder, self.device = Path(root) / "data" / "records", device
 
     def build_path(self, name: str) -> Path:
-        """Return where the records of a chapter, or of the ladder, stand."""
+        """Return the file with the records of a chapter, or of the ladder."""
         device = "" if self.device == CPU else f".{make_slug(self.device)}"
         return self.folder / f"{name}{device}.jsonl"
 
     def list_names(self) -> list[str]:
-        """List what has a file, the ladder first."""
+        """List the names with a file, the ladder first."""
         return list(self._list_paths())
 
     def _list_paths(self) -> dict[str, Path]:
-        """List the files by name; the folder is read again when something in it has changed."""
+        """List the files by name; reread the folder if its contents have changed."""
         try:
             changed = self.folder.stat().st_mtime_ns
         except FileNotFoundError:
@@ -76,10 +76,10 @@ class Records:
         return _list_paths(self.folder, self.build_path("").name, changed)
 
     def load_rows(self, name: str) -> dict[str, Row]:
-        """Read one file, by key; nothing where it is absent.
+        """Read one file, by key; empty if it does not exist.
 
         Raises:
-            RecordError: a line is damaged. Whoever writes the file again would lose it.
+            RecordError: a line is damaged, and would be lost if the file were written again.
         """
         rows, damaged = _read_rows(self.build_path(name))
         if damaged:
@@ -87,10 +87,10 @@ class Records:
         return rows
 
     def find_row(self, key: str) -> Row | None:
-        """Look a run up in every file.
+        """Look up a run in every file; None if no file has it.
 
         Raises:
-            RecordError: no file has the run, and one of them holds no whole line.
+            RecordError: no file has the run, and one of them has no complete line.
         """
         damaged = None
         for path in self._list_paths().values():
@@ -104,7 +104,7 @@ class Records:
         return None
 
     def write_rows(self, name: str, rows: Iterable[Row]) -> int:
-        """Write one file whole, or remove it where there are no rows; return its size in bytes."""
+        """Write one file, or remove it if there are no rows; return its size in bytes."""
         ordered, path = sorted(rows, key=lambda row: row["key"]), self.build_path(name)
         if not ordered:
             path.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def _list_paths(folder: Path, ending: str, changed: int) -> dict[str, Path]:
 
 
 def _read_rows(path: Path) -> tuple[dict[str, Row], list[str]]:
-    """Read the whole lines of a file, by key, and describe those that are damaged."""
+    """Read the complete lines of a file, by key, and describe the damaged ones."""
     try:
         state = path.stat()
     except FileNotFoundError:
@@ -150,12 +150,12 @@ def _load_rows(path: Path, changed: int, size: int) -> tuple[dict[str, Row], lis
 
 
 def format_row(row: Row) -> str:
-    """Write a row as the line that every file has of it."""
+    """Format a row as a line of any records file."""
     return f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
 def parse_row(line: bytes) -> Row:
-    """Read a line; RecordError where it is not what was written."""
+    """Parse a line; RecordError if it is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -172,13 +172,13 @@ def parse_row(line: bytes) -> Row:
 
 
 def compute_checksum(row: Mapping[str, Any]) -> str:
-    """Hash a row's content."""
+    """Return a hash of a row's content."""
     content = {name: value for name, value in row.items() if name != "sum"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def to_row(run: Run, record: Record, at: str, *, peak_bytes: int | None = None, **made: Any) -> Row:
-    """Boil a record down to what is kept of it; `made` says how it was made."""
+    """Reduce a record to the stored row; `made` describes how it was made."""
     every = max(1, math.ceil(len(record.losses) / POINTS))
     losses = [record.losses[i : i + every] for i in range(0, len(record.losses), every)]
     row = {
@@ -204,7 +204,7 @@ def to_row(run: Run, record: Record, at: str, *, peak_bytes: int | None = None, 
 
 
 def from_row(row: Row) -> Record:
-    """Read a record back. A thinned curve has the mean of its stretch at every step."""
+    """Rebuild a record from a row; a thinned curve has the mean of its interval at every step."""
     losses = [loss for loss in row["losses"] for _ in range(row["every"])][: row["trained"]]
     first = [float(np.float32(loss)) for loss in row["first"]]
     return Record(
@@ -221,12 +221,12 @@ def from_row(row: Row) -> Record:
 
 
 def _shorten_float(loss: float) -> float:
-    """Write a float32 in as few digits as tell it from every other."""
+    """Round a float32 to the fewest digits that distinguish it from every other."""
     return float(str(np.float32(loss)))
 
 
 def _round_floats(value: Any) -> Any:
-    """Round every float to seven digits, float32's; what is not finite is null."""
+    """Round every float to seven digits, like float32; values that are not finite become null."""
     if isinstance(value, dict):
         return {str(name): _round_floats(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,14 +1,14 @@
-"""Is a trained comparison old enough to rank its arms? The least that it needs.
+"""Minimum requirements for a trained comparison to rank its arms.
 
-    context   every arm's test loss lies below trigram counts of the same text
-    part      leaving out what is compared costs 0.3 nats, or ten times the claimed difference
-    length    2,000 updates, warm-up a tenth of them at most, about 20 tokens a parameter
-    rates     of five rates or more over two decades, each arm's best is not at an end; where a
-              smaller model placed them, of three or more
-    seeds     five report that chose no rate
+    context   every arm's test loss is lower than that of trigram counts of the same text
+    part      removing the compared part costs 0.3 nats, or ten times the claimed difference
+    length    2,000 updates, a warm-up of at most a tenth, about 20 tokens per parameter
+    rates     five or more rates over two decades (three or more if a smaller model set the range),
+              and no arm's best is at an end
+    seeds     five evaluation seeds, which are not tuning seeds
 
-Each function gives the conditions that fail, in words; an empty list says that all hold.
-`untuned` asks the last two, `too_young` all of them.
+Each function returns descriptions of the unmet conditions; an empty list means that all are met.
+`untuned` checks the last two, `too_young` all of them.
 """
 
 import math
@@ -30,7 +30,7 @@ SEEDS = 5
 
 
 def context(test: Mapping[str, Losses], trigram: float) -> list[str]:
-    """Name the arms whose mean test loss is no lower than that of trigram counts."""
+    """Return the arms whose mean test loss is not lower than that of trigram counts."""
     return [
         f"{YOUNG}{arm} {_format_mean(mean)}, trigram counts end at {trigram:.2f}"
         for arm, mean in ((arm, _average_losses(losses)) for arm, losses in test.items())
@@ -39,7 +39,7 @@ def context(test: Mapping[str, Losses], trigram: float) -> list[str]:
 
 
 def part(worth: float, claimed: float, name: str = "attention") -> list[str]:
-    """Compare what a part is worth (nats, loss without it minus loss) with a claimed difference."""
+    """Compare a part's benefit (loss without it minus loss, nats) with a claimed difference."""
     needed = min(PART, TIMES * abs(claimed))
     if worth >= needed:
         return []
@@ -47,7 +47,7 @@ def part(worth: float, claimed: float, name: str = "attention") -> list[str]:
 
 
 def length(steps: int, warmup: float, tokens: float, parameters: int) -> list[str]:
-    """Compare updates, warm-up and tokens read with the minimum for each."""
+    """Compare updates, warm-up and training tokens with the minimum for each."""
     failed = []
     if steps < UPDATES:
         failed.append(f"{YOUNG}{steps:,} updates, and {UPDATES:,} are needed")
@@ -59,9 +59,9 @@ def length(steps: int, warmup: float, tokens: float, parameters: int) -> list[st
 
 
 def rates(grid: Mapping[str, Mapping[float, Losses]], placed: bool = False) -> list[str]:
-    """Name the arms whose rates are few or narrow, or whose best one is the lowest or highest.
+    """Return the arms with too few or too close rates, or whose best rate is the lowest or highest.
 
-    `placed`: the same arms were tuned on a smaller model, and these rates stand around its best.
+    `placed`: the same arms were tuned on a smaller model, and these rates surround its best one.
     """
     failed, needed = [], PLACED if placed else RATES
     for arm, losses in grid.items():
@@ -79,7 +79,7 @@ def rates(grid: Mapping[str, Mapping[float, Losses]], placed: bool = False) -> l
 
 
 def seeds(reported: Collection[int], tuned: Collection[int]) -> list[str]:
-    """Count the seeds that report and chose no rate."""
+    """Check the number of evaluation seeds that are not tuning seeds."""
     fresh, both = {*reported} - {*tuned}, sorted({*reported} & {*tuned})
     failed = []
     if both:
@@ -92,9 +92,9 @@ def seeds(reported: Collection[int], tuned: Collection[int]) -> list[str]:
 def untuned(
     tuning: Results, reported: Collection[int], by: str = "arm", placed: bool = False
 ) -> list[str]:
-    """List what a choice of learning rates, by runs with labels `by` and "lr", lacks.
+    """List the unmet conditions on a tuning of learning rates, from runs labelled `by` and "lr".
 
-    `placed`: a smaller model placed the rates.
+    `placed`: a smaller model determined the range of rates.
     """
     grid = {
         arm: {rate: cell.values("validation.loss") for rate, cell in of.by("lr").items()}
@@ -114,10 +114,10 @@ def too_young(
     name: str = "attention",
     placed: bool = False,
 ) -> list[str]:
-    """Return what a comparison lacks: runs like `run`, by "arm", tuned by "lr", then reported.
+    """List the unmet conditions of a comparison, given its runs by arm, for tuning and evaluation.
 
-    `worth` is what the part called `name` is worth, and `claimed` the difference between arms.
-    `placed`: a smaller model placed the rates.
+    `run` is one of the compared runs. `worth` is the benefit of the part called `name`, and
+    `claimed` the difference between arms. `placed`: a smaller model determined the range of rates.
     """
     if not isinstance(run.data, Text):
         raise ValueError(
@@ -139,7 +139,7 @@ def _read_seeds(results: Results) -> set[int]:
 
 
 def parameters(run: Run) -> int:
-    """Count the parameters that a run trains."""
+    """Return the number of trained parameters of a run."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         return sum(
             weight.numel() for weight in run.model.build().parameters() if weight.requires_grad
@@ -147,7 +147,7 @@ def parameters(run: Run) -> int:
 
 
 def _average_losses(losses: Losses) -> float:
-    """Average over seeds; a diverged run makes it infinite."""
+    """Average over seeds; a diverged run makes the mean infinite."""
     values = [math.inf if loss is None or math.isnan(loss) else loss for loss in losses]
     return math.fsum(values) / len(values)
 

@@ -1,9 +1,9 @@
-"""Replay: is a record still what today's code computes?
+"""Replay: check that the current code reproduces a record.
 
-A run's model is made anew from its seed, its data drawn, and the first steps taken; their losses
-are compared with the recorded ones, which are exact in float32. On the kind of machine that made
-the record they are equal bit for bit; on another, within `OPENING`. What the first steps cannot
-see (the end of a schedule, a probe) is seen by training a run in full and comparing everything.
+A replay makes a run's model again from its seed, draws the data, takes the first steps, and
+compares their losses with the recorded ones, which are exact in float32. On the kind of machine
+that made the record they must be equal bit for bit; on others, within `OPENING`. A full training of
+a run also covers the rest (the end of a schedule, a probe).
 """
 
 import math
@@ -28,12 +28,12 @@ SPREAD = 20  # times what a nudge changes: two samples of a long tail
 
 @dataclass(frozen=True)
 class _Opening(TrainConfig):
-    """The first steps of a longer training: the rates are those of the whole."""
+    """The first steps of a longer training, with its learning rates."""
 
     whole: TrainConfig | None = None
 
     def lr_at(self, step: int) -> float:
-        """Return the rate that the whole training has at this step."""
+        """Return the learning rate of the whole training at this step."""
         assert self.whole is not None
         return self.whole.lr_at(step)
 
@@ -50,7 +50,7 @@ class Replay:
 
     @property
     def agrees(self) -> bool:
-        """Return whether the record stands."""
+        """Return whether the record was reproduced."""
         return self.difference <= self.tolerance
 
     def __str__(self) -> str:
@@ -63,20 +63,20 @@ class Replay:
 def first_losses(
     run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0, progress: bool = False
 ) -> list[float]:
-    """Compute the losses of a run's first steps: nan where one is not finite."""
+    """Return the losses of a run's first steps; NaN if one is not finite."""
     short = shorten_run(run, steps)
     return execute_run(short, progress=progress, device=device, nudge=nudge).losses
 
 
 def shorten_run(run: Run, steps: int = FIRST) -> Run:
-    """Return a run of the first steps of another, without its probes."""
+    """Return a run with only the first steps of another, without its probes."""
     steps = min(steps, run.train.steps)
     short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
     return replace(run, train=short, probes=())
 
 
 def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
-    """Take a run's first steps anew and compare their losses with a record's."""
+    """Take a run's first steps again and compare their losses with a record's."""
 
     def compute(nudge: float) -> dict[str, Any]:
         return {"losses": first_losses(run, steps, device, nudge)}
@@ -87,9 +87,9 @@ def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) 
 
 
 def retrain_run(run: Run, record: Record, device: str = CPU) -> Replay:
-    """Train a run in full and compare its losses, its end and everything that was measured.
+    """Train a run in full and compare its losses, its final results and all measurements.
 
-    The record is one of the book's, rounded and thinned as `from_row` reads it.
+    The record is one of the book's, rounded and thinned as `from_row` returns it.
     """
     measured = sorted(set(run.probes) - set(TIMED))
 
@@ -112,11 +112,11 @@ def _judge_replay(
     compute: Callable[[float], dict[str, Any]],
     tolerance: float,
 ) -> Replay:
-    """Compare by name what is computed today with a record, as exactly as the machine allows.
+    """Compare computed values with a record by name, as exactly as the machine allows.
 
-    Some runs carry any rounding on to the first digit. On another kind of machine, where more than
-    the tolerance is missing, what a nudge of the weights changes here is what another processor
-    may have changed.
+    Some runs amplify any rounding error up to the first digit. If a different kind of machine
+    exceeds the tolerance, the tolerance becomes the change that a nudge of the weights causes here,
+    because a different processor may cause the same.
     """
     room = 0.0 if _same_machine(record) else tolerance
     with use_one_thread():
@@ -148,7 +148,7 @@ def _same_machine(record: Record) -> bool:
 
 
 def _find_largest_difference(expected: Any, actual: Any) -> float:
-    """Compare two values, numbers in lists and dicts, in float32: the largest difference."""
+    """Return the largest difference between two values, numbers in lists and dicts, in float32."""
     a, b = list(_list_leaves(expected)), list(_list_leaves(actual))
     if [x for x in a if not isinstance(x, float)] != [x for x in b if not isinstance(x, float)]:
         return math.inf
@@ -163,7 +163,7 @@ def _find_largest_difference(expected: Any, actual: Any) -> float:
 
 
 def _list_leaves(value: Any) -> Iterable[Any]:
-    """List the numbers of a value as floats, and the names and shapes around them."""
+    """List the numbers of a value as floats, with the names and shapes around them."""
     if isinstance(value, dict):
         for name in sorted(value, key=str):
             yield str(name)

@@ -1,6 +1,6 @@
-"""Train a stored run again, all of it, and compare: `labkit reproduce`.
+"""Train a stored run again in full, and compare: `labkit reproduce`.
 
-On one machine, with one code, torch and number of threads, nothing differs: bit for bit.
+With the same machine, code, torch and number of threads, the results are equal bit for bit.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ from labkit.system.provenance import collect_provenance
 
 
 def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
-    """Train a run again on the device of its record, and say what is not as it was then.
+    """Train a run again on the device of its record; return the result and changes since then.
 
     Raises:
-        ValueError: there is no such run, or this code cannot read what it was.
+        ValueError: there is no such run, or this code cannot read its configuration.
     """
     row = Store(root).find_row(key)
     if row is None:

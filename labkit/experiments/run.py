@@ -1,11 +1,11 @@
-"""A run: everything that decides one training, and nothing else.
+"""A run: everything that determines one training, and nothing else.
 
 key(run) = sha256(canonical JSON of its content)
 
-Content is the configuration alone, with what it leaves open resolved: a recipe is its equations,
-not its name, and a field that has its class' default is left out. So a run keeps its key when a
-recipe is renamed, a field is added or a file is moved. Whether today's code still computes what a
-record says is not asked here: `labkit.experiments.replay` tries it.
+The content is the resolved configuration: a recipe counts by its equations, not its name, and a
+field with its class' default is left out. So a run keeps its key when a recipe is renamed, a field
+is added or a file is moved. Whether the current code still reproduces a record is a different
+question, which `labkit.experiments.replay` answers.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ GONE = {"matmul": "default", "residual": None}
 
 @dataclass(frozen=True)
 class Run:
-    """One training: same run, same numbers (on one kind of machine)."""
+    """One training: the same run gives the same numbers (on one kind of machine)."""
 
     model: ModelConfig | MLPConfig | CNNConfig | BareMLPConfig | StackConfig | ViTConfig
     data: Text | Digits | FewDigits | Points
@@ -65,14 +65,14 @@ class Run:
                 raise ValueError(explain_unknown("probe", name, PROBES))
 
     def __str__(self) -> str:
-        """Write what differs from the defaults."""
+        """Return the fields that differ from the defaults."""
         parts = [
             f"{name}={_format_config(getattr(self, name))}" for name in ("model", "data", "train")
         ]
         return f"Run({', '.join(parts)}, seed={self.seed})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the run with the name of each config beside its fields."""
+        """Return the run as a dict, with the class name of each config next to its fields."""
         return {
             part.name: {"type": type(value).__name__, **_list_fields(value)}
             if type(value).__name__ in CONFIGS
@@ -83,16 +83,16 @@ class Run:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Run":
-        """Read what `to_dict` wrote, also after a trip through JSON."""
+        """Read the output of `to_dict`, also after a conversion to JSON and back."""
         return cls(**{name: _revive_config(value) for name, value in values.items()})
 
     def resolve_content(self) -> dict[str, Any]:
-        """Resolve the run to what decides its numbers: the same content, the same run."""
+        """Return the content that determines the run's numbers: equal content, the same run."""
         parts = {name: _resolve_config(getattr(self, name)) for name in ("model", "data", "train")}
         return _simplify_value({**parts, "seed": self.seed, "probes": sorted(set(self.probes))})
 
     def key(self) -> str:
-        """Name the run by its content, in 24 hexadecimal digits."""
+        """Return the run's name, a hash of its content in 24 hexadecimal digits."""
         return self._key
 
     @cached_property
@@ -101,11 +101,11 @@ class Run:
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def hash_configuration(self) -> str:
-        """Name everything but the seed: runs that differ in nothing else share it."""
+        """Return a hash of everything but the seed: runs that differ only in the seed share it."""
         return replace(self, seed=0).key()
 
     def hash_workload(self) -> str:
-        """Name what is computed, whatever the seed, the rate and the probes."""
+        """Return a hash of the computation, without the seed, the learning rate and the probes."""
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
 
 
@@ -123,12 +123,12 @@ def _format_config(config: Any) -> str:
 
 
 def _list_fields(config: Any) -> dict[str, Any]:
-    """List a config's fields. No config holds another, so nothing is copied as by `asdict`."""
+    """Return a config's fields; configs are not nested, so unlike `asdict` nothing is copied."""
     return {field.name: getattr(config, field.name) for field in fields(config)}
 
 
 def _resolve_config(config: Any) -> dict[str, Any]:
-    """List a config's kind and the fields that differ from its class' defaults."""
+    """Return a config's class and the fields that differ from the defaults."""
     resolved = config.resolved() if isinstance(config, ModelConfig) else _list_fields(config)
     if isinstance(config, ViTConfig):
         resolved["recipe"] = recipe(config.recipe).content()
@@ -139,7 +139,7 @@ def _resolve_config(config: Any) -> dict[str, Any]:
 
 
 def _simplify_value(value: Any) -> Any:
-    """Write equal values alike: 1.0 as 1, a tuple as a list."""
+    """Write equal values in the same way: 1.0 as 1, a tuple as a list."""
     if isinstance(value, dict):
         return {name: _simplify_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -156,12 +156,12 @@ def _revive_config(value: Any) -> Any:
 
 
 def get_gpu_name() -> str:
-    """Name the GPU that torch sees; "cpu" where there is none."""
+    """Return the name of the GPU that torch finds; "cpu" if there is none."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else CPU
 
 
 def find_device(device: str) -> str:
-    """Return torch's word for the device of runs; ValueError where torch does not see it here."""
+    """Return torch's name for a device of runs; ValueError if torch does not find it here."""
     if device not in (CPU, get_gpu_name()):
         raise ValueError(f"this run trains on {device!r}, but torch sees {get_gpu_name()!r} here")
     return CPU if device == CPU else "cuda"
@@ -170,10 +170,10 @@ def find_device(device: str) -> str:
 def execute_run(
     run: Run, *, progress: bool = False, device: str = CPU, nudge: float = 0.0
 ) -> Record:
-    """Train the run from nothing and measure what its probes name; on a GPU if one is named.
+    """Train the run from scratch and measure with its probes; on a GPU if `device` names one.
 
-    Weights and batches are drawn on the CPU: a seed means the same everywhere. A `nudge` makes
-    every initial weight larger by this share of it: what becomes of an error so small?
+    Weights and batches are drawn on the CPU, so a seed means the same everywhere. A `nudge`
+    increases every initial weight by this fraction, to show the effect of such a small error.
     """
     corpus = run.data.load()
     torch.manual_seed(run.seed)

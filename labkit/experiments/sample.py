@@ -1,19 +1,19 @@
-"""Numbers that know their runs: read from results, compared, and claimed.
+"""Samples: numbers with their runs, read from results, compared, and claimed.
 
-    losses = runs["Post-Norm"].measure("test.loss")     one value a run, with its seed
-    losses.map(math.log10)                              each value through a function
+    losses = runs["Post-Norm"].measure("test.loss")     one value per run, with its seed
+    losses.map(math.log10)                              apply a function to each value
     losses.at(140)                                      the same measure at another step
-    losses.again(lr=0.018)                              the same runs with other fields
+    losses.again(lr=0.018)                              the same runs with changed fields
     losses - other.losses, losses / other.losses        seed by seed
-    losses.improvement_over(other)                      how far they lie below others, not paired
+    losses.improvement_over(other)                      mean of other minus mean, not paired
     losses.improvement_by_seed(other)                   the same, judged seed by seed
-    combine(max, slow, middle, fast)                    one value a seed, of several samples
+    combine(max, slow, middle, fast)                    one value per seed, from several samples
     runs["Post-Norm"].count(is_stuck)                   k of n runs; minus another count
-    exact(0.0), computed([1.2, 1.3], unit="draws")      what no run made
-    losses.claim("02-name", "< 1.5", "A sentence.")     judged, shown, held in the ledger
+    exact(0.0), computed([1.2, 1.3], unit="draws")      numbers without runs
+    losses.claim("02-name", "< 1.5", "A sentence.")     judge, show, store in the ledger
 
-A sample carries the records that it was read from, so a claim asks it, and not its author, when
-they began, which seeds they had and what they lack.
+A sample has the records that it comes from, so a claim reads their start, their seeds and their
+unmet requirements from the sample, rather than from its author.
 """
 
 import operator
@@ -55,7 +55,7 @@ class Sample:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return one value a run; of a count, the share."""
+        """Return one value per run; for a count, the proportion."""
         return self.estimate.values
 
     @property
@@ -65,7 +65,7 @@ class Sample:
 
     @property
     def median(self) -> float:
-        """Return the median of the values; NaN where one of them is."""
+        """Return the median of the values; NaN if one of them is NaN."""
         return float(np.median(self.list_values()))
 
     @property
@@ -74,7 +74,7 @@ class Sample:
         return self.estimate.compute_interval()
 
     def __str__(self) -> str:
-        """Write a count as "3 of 10", anything else as mean and interval."""
+        """Format a count as "3 of 10", anything else as mean and interval."""
         if isinstance(self.estimate, Proportion):
             return f"{self.estimate.k} of {self.estimate.n}"
         return f"{self:.3g}"
@@ -86,18 +86,18 @@ class Sample:
         return iter(self.values)
 
     def __format__(self, spec: str) -> str:
-        """Write the mean and its 95 % interval: f"{sample:.2f}" is "0.31 [0.28, 0.34]"."""
+        """Format the mean and its 95 % interval: f"{sample:.2f}" is "0.31 [0.28, 0.34]"."""
         if not spec:
             return str(self)
         low, high = self.interval
         return f"{self.mean:{spec}} [{low:{spec}}, {high:{spec}}]"
 
     def map(self, change: Callable[[float], float]) -> "Sample":
-        """Put each value through a function."""
+        """Apply a function to each value."""
         return _derive(lambda one: Seeds(tuple(float(change(v)) for v in one.list_values())), self)
 
     def __sub__(self, other: "Sample") -> "Sample":
-        """Subtract seed by seed; of two counts, one share from the other.
+        """Subtract seed by seed; for two counts, subtract the proportions.
 
         Raises:
             ValueError: the seeds or the model sizes differ.
@@ -109,43 +109,43 @@ class Sample:
         return combine(operator.truediv, self, other)
 
     def improvement_over(self, other: "Sample") -> "Sample":
-        """Compute how far these values are below others, without pairs (Welch 1947)."""
+        """Return the mean of `other` minus this mean, without pairs (Welch 1947)."""
         return _derive(
             lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
         )
 
     def improvement_by_seed(self, other: "Sample") -> "Sample":
-        """Compute how far these values are below others of the same seeds, paired by seed.
+        """Return the improvement over values of the same seeds, paired by seed.
 
-        It is `other - self`, and its card has the interval without pairs beside that of pairs.
+        It is `other - self`, and its card has both intervals, with and without pairs.
         """
         return _derive(_compare_by_seed, self, other)
 
     def correlate_ranks(self, other: "Sample") -> "Sample":
-        """Correlate with another measure of the same runs by ranks, with Fieller's interval."""
+        """Return the rank correlation with another measure of the same runs, by Fieller's interval."""
         return _derive(
             lambda one, two: correlate_ranks(one.list_values(), two.list_values()), self, other
         )
 
     def at(self, step: int | str) -> "Sample":
-        """Read the same measure at another step, where it was read at one."""
+        """Read the same measure at a different step, if it was read at a step."""
         return self._reread({"at": step})
 
     def again(self, **changes: Any) -> "Sample":
-        """Read the same measure of the same experiment with other fields, named as "lr"."""
+        """Read the same measure of the same experiment with changed fields, named as "lr"."""
         return self._reread(changes)
 
     def after(self, *earlier: "Sample") -> "Sample":
-        """Note that other runs had been seen before these were trained."""
+        """Record that other runs had been seen before these were trained."""
         seen = tuple(record for sample in earlier for record in sample.records)
         return replace(self, earlier=self.earlier + seen)
 
     def tuned(self, lacking: Iterable[str] = ()) -> "Sample":
-        """Note that each method has its best learning rate, and what that choice lacks."""
+        """Record that each method has its best learning rate, and what the tuning lacks."""
         return replace(self, kind="best", lacking=(*self.lacking, *lacking))
 
     def over_rates(self, lacking: Iterable[str] = ()) -> "Sample":
-        """Note that the values are of a range of learning rates declared beforehand."""
+        """Record that the values cover a range of learning rates declared beforehand."""
         return replace(self, kind="range", lacking=(*self.lacking, *lacking))
 
     def claim(
@@ -176,7 +176,7 @@ class Sample:
         )
 
     def list_evidence(self) -> Evidence:
-        """List what a claim asks."""
+        """Return the facts that a claim needs."""
         return Evidence(
             self.estimate,
             kind=self.kind,
@@ -190,7 +190,7 @@ class Sample:
         )
 
     def list_values(self) -> tuple[float, ...]:
-        """List one value a run; ValueError where runs were counted or already compared."""
+        """Return one value per run; ValueError if runs were counted or already compared."""
         if not isinstance(self.estimate, Seeds | Given):
             kind = type(self.estimate).__name__.lower()
             raise ValueError(
@@ -208,9 +208,9 @@ class Sample:
 
 
 def exact(value: float | torch.Tensor, *, tolerance: float | None = None) -> Sample:
-    """Take a number of algebra, or a count of what code does: it has no interval.
+    """Make a sample of an algebraic number, or a count of what code does: it has no interval.
 
-    `tolerance` is how far it may lie on another machine; by default 5 %.
+    `tolerance` is how far it may differ on another machine; by default 5 %.
     """
     # PyTorch warns where float() takes a tensor that has a gradient.
     number = value.item() if isinstance(value, torch.Tensor) else float(value)
@@ -224,9 +224,9 @@ def computed(
     interval: Interval | None = None,
     tolerance: float | None = None,
 ) -> Sample:
-    """Take numbers that no run made: of draws, turns or timings, as `unit` says.
+    """Make a sample of numbers that come from no run: from draws, turns or timings (`unit`).
 
-    `interval` is given where it is not Student's of the values.
+    Pass `interval` if it is not Student's interval of the values.
     """
     if not isinstance(values, float | int | Sequence | np.ndarray):
         return Sample(values, live=True, unit=unit, tolerance=tolerance)
@@ -238,7 +238,7 @@ def computed(
 
 
 def combine(operate: Callable[..., float], *samples: Sample) -> Sample:
-    """Compute one value a seed from the values that several samples have of it.
+    """Compute one value per seed from the values of several samples.
 
     combine(max, a, b, c) is the largest of three, seed by seed; the order of seeds is that of `a`.
 
@@ -249,7 +249,7 @@ def combine(operate: Callable[..., float], *samples: Sample) -> Sample:
 
 
 def find_start(records: Iterable[Record]) -> str:
-    """Find when the first of these runs began (UTC); nothing where one does not say."""
+    """Return when the first of these runs began (UTC); "" if one of them has no date."""
     starts = []
     for record in records:
         if not record.at:
@@ -270,13 +270,13 @@ def _compare_by_seed(one: Sample, two: Sample) -> Estimate:
 
 
 def _join(operate: Callable[..., float], *samples: Sample) -> Seeds:
-    """Join samples value by value, each with those of the same seed."""
+    """Combine the values of samples that have the same seed."""
     columns = [_list_in_order(samples[0], sample) for sample in samples]
     return Seeds(tuple(float(operate(*row)) for row in zip(*columns, strict=True)))
 
 
 def _list_in_order(one: Sample, two: Sample) -> tuple[float, ...]:
-    """List the second sample's values in the order of the first one's seeds."""
+    """Return the second sample's values in the order of the first one's seeds."""
     values = two.list_values()
     same = len(one.list_values()) == len(values)
     if same and one.seeds and two.seeds and one.seeds != two.seeds:
@@ -298,7 +298,7 @@ def _name_seeds(sample: Sample) -> str:
 
 
 def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
-    """Make the sample that is computed from others, with the runs of all."""
+    """Make a sample that is computed from others, with the runs of all."""
     sizes = {parent.size for parent in parents if parent.size}
     if len(sizes) > 1:
         raise ValueError(
@@ -325,6 +325,6 @@ def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
 
 
 def _join_unique(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
-    """Join tuples; what is the same object, or an equal word, comes once."""
+    """Join tuples without repeats of the same object or an equal word."""
     every = [item for part in parts for item in part]
     return tuple({(item if isinstance(item, str) else id(item)): item for item in every}.values())

@@ -1,11 +1,11 @@
-"""The records of runs: one file for each run that was trained here, and the book's own.
+"""The records of runs: one file for each run that was trained here, and the book's files.
 
     .labkit/runs/<key>.json      one line, as labkit.experiments.records describes it
     data/records/*.jsonl         many such lines
 
-A run is read from whichever has it; where both have it, the one that was made later counts
-(`choose_newer`). A file of the store that is truncated, edited, or copied under another run's name
-is noticed, said, and treated as absent, so that its run trains again.
+If both have a run, the newer record counts (`choose_newer`). A file of the store that is truncated,
+edited, or copied under another run's name causes a warning and is treated as missing, so that its
+run trains again.
 """
 
 import warnings
@@ -42,16 +42,16 @@ class Store:
         self.records = Records(self.root, device)
 
     def build_path(self, run: Run) -> Path:
-        """Return where the store's own record of a run stands, or would stand."""
+        """Return the path of the store's own record of a run."""
         return self.folder / f"{run.key()}.json"
 
     def read_record(self, run: Run) -> Record | None:
-        """Read a run's record; None where there is none, or none that is whole."""
+        """Read a run's record; None if there is no complete one."""
         row = self.find_row(run.key())
         return None if row is None else from_row(row)
 
     def find_row(self, key: str) -> Row | None:
-        """Find what there is of a run, trained here or recorded, whichever was made later."""
+        """Return a run's row, from the store or the book, whichever was made later."""
         own = self.read_own_row(key)
         try:
             recorded = self.records.find_row(key)
@@ -62,12 +62,12 @@ class Store:
         return choose_newer(own, recorded)
 
     def read_recorded(self, run: Run) -> Record | None:
-        """Read the book's own record of a run; what was trained here does not count."""
+        """Read the book's own record of a run, ignoring the store."""
         row = self.records.find_row(run.key())
         return None if row is None else from_row(row)
 
     def read_own_row(self, key: str) -> Row | None:
-        """Read what the store itself has of a run; None where that is nothing, or not whole."""
+        """Read the store's own row of a run; None if it is missing or damaged."""
         path = self.folder / f"{key}.json"
         try:
             return read_file(path)
@@ -81,18 +81,18 @@ class Store:
             return None
 
     def read_fresh(self, run: Run) -> Record | None:
-        """Read a run's record, unless a replay has refuted it and it was not trained since."""
+        """Read a run's record, unless a replay has refuted it and it was not trained again."""
         return None if self._build_mark_path(run.key()).is_file() else self.read_record(run)
 
     def mark_stale(self, key: str) -> None:
-        """Note that a replay has refuted a run's record; its next training takes the note away."""
+        """Mark a run's record as refuted by a replay; its next training removes the mark."""
         write_whole(self._build_mark_path(key), "")
 
     def _build_mark_path(self, key: str) -> Path:
         return self.folder / f".{key}.stale"
 
     def write_record(self, run: Run, record: Record, *, at: str = "", **made: Any) -> None:
-        """Keep a run's record, when (UTC; without `at` now) and how it was made."""
+        """Store a run's record, with its date (UTC; default now) and how it was made."""
         at = at or datetime.now(UTC).isoformat(timespec="seconds")
         row = to_row(run, record, at, **{"code": CODE, **made})
         write_whole(self.build_path(run), format_row(row))
@@ -100,14 +100,14 @@ class Store:
 
 
 def choose_newer(own: Row | None, recorded: Row | None) -> Row | None:
-    """Choose which of two records of a run counts: the one made later, else the book's."""
+    """Return the later of two records of a run; the book's if they are equally old."""
     if own is None or recorded is None:
         return own or recorded
     return own if own["at"] > recorded["at"] else recorded
 
 
 def read_file(path: Path) -> Row:
-    """Read one file of a store; RecordError where it is not what was put there."""
+    """Read one file of a store; RecordError if it is damaged."""
     row = parse_row(path.read_bytes())
     if row["key"] != path.stem:
         raise RecordError("it belongs to a different run")

@@ -1,10 +1,10 @@
-"""sweep: train an experiment, or a list of runs, on any engine.
+"""Train an experiment, or a list of runs, on any engine.
 
     results = sweep(Experiment(run, {"model.recipe": ["pre", "post"], "seed": [0, 1]}))
     records = sweep([run, other], engine="processes")
 
-Runs that are equal train once, those in the store not at all. The same runs have the same keys
-and the same records on every engine.
+Equal runs train once; stored runs do not train again. The same runs have the same keys and the same
+records on every engine.
 """
 
 import sys
@@ -22,7 +22,7 @@ from labkit.training import Record
 
 
 class Options(TypedDict, total=False):
-    """How and where a sweep trains; `sweep` explains each option."""
+    """Options of a sweep; `sweep` explains each of them."""
 
     root: Path | None
     device: str

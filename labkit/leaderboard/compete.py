@@ -1,7 +1,7 @@
-"""Train entries by the ladder's rules, on its store and engines, and rank them.
+"""Train entries by the ladder's rules, with its store and engines, and rank them.
 
-strict   three seeds choose the rate, ten or twenty report: what the book's own arms do
-look     one seed at five rates, for some steps: it shows a norm that fails, and gives no order
+strict   three seeds tune the learning rate, ten or twenty evaluate it, as in the book
+look     one seed, five rates, few steps: it reveals a norm that fails, but gives no ranking
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Lister = Callable[[Read], list[Run]]
 
 @dataclass(frozen=True)
 class Look:
-    """Validation losses of a look by entry and rate; None where the run diverged."""
+    """Validation losses of a look, by entry and learning rate; None if the run diverged."""
 
     losses: dict[str, dict[float, float | None]]
     steps: int
@@ -48,7 +48,7 @@ class Look:
 def compete(
     entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = None, progress: bool = True
 ) -> Standings:
-    """Train what each entry lacks for a strict report on a rung, and rank all of them."""
+    """Train the missing runs of each entry's full evaluation on a rung, and rank all entries."""
     root = project_root()
     store = Store(root)
     arms = {each.name: each.arm for each in entries}
@@ -68,7 +68,7 @@ def compete(
 
 
 def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:
-    """List what a strict report needs, and the search that places its rates."""
+    """List the runs of a full evaluation, and of the search that determines its learning rates."""
     of = MethodRuns(rung, arm, read)
     if rung == "smoke":
         return [*of.first, *of.first_finals]
@@ -78,7 +78,7 @@ def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:
 def _train_until_whole(
     list_lacking: Lister, store: Store, root: Path, engine: str | None, progress: bool
 ) -> None:
-    """Train what is lacking until nothing is: later runs depend on what earlier ones found."""
+    """Train missing runs until none are missing: later runs depend on earlier results."""
     trainer = make_engine(root, store.device, engine)
     try:
         while todo := list_lacking(cache(store.read_record)):
@@ -96,7 +96,7 @@ def look_at(
     engine: str | None = None,
     progress: bool = True,
 ) -> Look:
-    """Train each entry for some steps at five rates, with one seed; it gives no order."""
+    """Train each entry for a few steps at five learning rates with one seed, without a ranking."""
     root = project_root()
     store = Store(root)
     runs = {each.name: _list_looks(each.arm, rung, steps) for each in entries}

@@ -1,13 +1,13 @@
-"""Entries of the leaderboard: a recipe, and optionally another norm in it.
+"""Entries of the leaderboard: a recipe, optionally with a different norm.
 
     pre               an arm of the ladder, with its records; or a key of RECIPES
-    at:q,k,middle     a block of your own: norms in these slots (labkit.placements.slots)
-    pre+layer         the recipe with a key of NORMS
-    pre+my_norm.py    the recipe with a reader's own norm, from a file
+    at:q,k,middle     your own block: norms in these slots (labkit.placements.slots)
+    pre+layer         the recipe with another norm, a key of NORMS
+    pre+my_norm.py    the recipe with your own norm, from a file
     my_norm.py        the same, in Pre-Norm
 
-A recipe brings what its paper gives it: its initialization. Everything else is the ladder's: the
-text, the steps, the warm-up, how the rate is found and which seeds report.
+A recipe has its paper's initialization. Everything else is the ladder's: the text, the steps, the
+warm-up, the search for the learning rate and the evaluation seeds.
 """
 
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ from labkit.system.unknown import explain_unknown
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: a name to show, and the arm of the ladder that it is, or would be."""
+    """One entry: the displayed name, and the arm of the ladder that it corresponds to."""
 
     name: str
     arm: Arm
 
 
 def entry(text: str) -> Entry:
-    """Read RECIPE, RECIPE+NORM, or a norm's file.
+    """Parse RECIPE, RECIPE+NORM, or a norm's file.
 
     Raises:
-        ValueError: an unknown recipe or norm, or a file that holds no norm; the message lists
-            what there is.
+        ValueError: an unknown recipe or norm, or a file without a norm; the message lists the
+            choices.
     """
     if text.strip() in ARMS:
         return Entry(text.strip(), ARMS[text.strip()])
@@ -60,7 +60,7 @@ def entry(text: str) -> Entry:
 
 
 def entries(texts: list[str] | tuple[str, ...]) -> list[Entry]:
-    """Read several; ValueError where two have one name."""
+    """Parse several entries; ValueError if two have the same name."""
     parsed = [entry(text) for text in texts]
     names = [each.name for each in parsed]
     if twice := sorted({name for name in names if names.count(name) > 1}):

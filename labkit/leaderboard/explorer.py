@@ -1,18 +1,19 @@
-"""The block explorer's data: what the ladder recorded of each way to place norms, as plain values.
+"""The block explorer's data: the ladder's records of each norm placement, as plain values.
 
-    list_recipes()        every recipe of the ladder: its slots, what else it is, how it is drawn
-    describe_rung(…)      a rung or direction: by recipe its losses by rate, curves, report, probes
+    list_recipes()        every recipe of the ladder: its slots, other features, and its diagram
+    describe_rung(…)      a rung: per recipe its losses by rate, curves, evaluation, probes
 
-The press writes both as JSON, and a page draws them. Every mean, interval and difference is made
-here, by the ladder and labkit.statistics: the page computes none. Losses are in nats a token.
+The site's code writes both as JSON, and a page draws them. The page computes no mean, interval or
+difference: all are computed here, with the ladder and labkit.statistics. Losses are in nats per
+token.
 
     tried       the values of each `Tried`, in its order
-    curves      by rate: [steps a point, training losses], of one seed, each the mean of a stretch
+    curves      by rate: [steps per point, training losses] of one seed, as means of so many steps
     report      strict, first look or half-way (labkit.experiments.ladder.reading)
-    seeds       test losses of the seeds that report, at `rate`; mean, and Student's interval
-    tuned       what the choice of the rate leaves, in nats
-    pairs       of two arms that reported: how far the first one's mean lies below the second's,
-                the 95 % interval of that, and whether Holm's correction for all pairs leaves it
+    seeds       test losses of the evaluation seeds at `rate`; mean, and Student's interval
+    tuned       uncertainty from tuning the learning rate, in nats
+    pairs       of two evaluated arms: the second mean minus the first, its 95 % interval, and
+                whether it is significant after Holm's correction for all pairs
 """
 
 import math
@@ -80,7 +81,7 @@ def _describe_recipe(name: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def _list_besides(recipe: Recipe) -> list[str]:
-    """List what a recipe has besides norms in slots; nothing where it has no more."""
+    """List the features of a recipe other than norms in slots; empty if there are none."""
     if is_placement(recipe):
         return []
     said = [line for line in list_extras(recipe).split("\n") if line]
@@ -107,7 +108,7 @@ class Tried:
 
 
 def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]:
-    """Describe what each recipe did on a rung; `found` has all arms there (`read_ladder`)."""
+    """Describe the results of each recipe on a rung; `found` has all arms there (`read_ladder`)."""
     size = ladder.RUNGS[rung]
     here = [arm for arm in found.where(rung=rung).by("arm") if arm in RECIPES]
     reported = [arm for arm in here if ladder.has_reported(found, arm, rung)]
@@ -129,7 +130,7 @@ def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]
 
 
 def measure_references(rung: str) -> dict[str, float]:
-    """Return the validation losses that a rung's are held against."""
+    """Return the reference validation losses for a rung."""
     text = ladder.build_text(rung)
     return {
         "letter frequencies": ngram_loss(text, 1, "validation"),
@@ -140,7 +141,7 @@ def measure_references(rung: str) -> dict[str, float]:
 def _compare_pairs(
     found: ladder.Ladder, rung: str, reported: Sequence[str]
 ) -> dict[tuple[str, str], Difference]:
-    """Compare every pair of arms that reported, with the scatter of all arms of the rung."""
+    """Compare every pair of evaluated arms, with σ pooled over all arms of the rung."""
     rows = {arm: of.rows for arm, of in found.where(rung=rung).by("arm").items()}
     return {
         (one, other): ladder.improvement(replace(found, rows=rows[one] + rows[other]), one, other)[
@@ -189,7 +190,7 @@ def _list_tried(search: Results) -> list[Tried]:
 
 
 def _draw_curves(runs: Results) -> dict[str, list[Any]]:
-    """Thin the training curve of one seed at each rate: the first that searched, or reports."""
+    """Thin the training curve of one seed per rate: the first tuning seed, else evaluation seed."""
     curves = {}
     for rate, at in sorted(runs.by("lr").items()):
         _, record = min(at, key=lambda row: (row[0]["stage"] == "final", row[0]["seed"]))
@@ -205,7 +206,7 @@ def _thin_curve(record: Record) -> list[Any]:
 
 
 def _measure_blocks(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    """Average over the seeds what the probes measured in each block."""
+    """Average the probes' measurements in each block over the seeds."""
     looks = {
         "stream": lambda probes: probes["residual-rms"],
         "entropy": lambda probes: probes["attention"]["entropy"],
@@ -224,7 +225,7 @@ def _measure_blocks(records: Sequence[Record]) -> dict[str, list[float | None]]:
 
 
 def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
-    """List what a comparison with Pre-Norm lacks on this rung, in the words of the regime."""
+    """List the requirements that a comparison with Pre-Norm does not meet on this rung."""
     if arm == OVER or not ladder.has_reported(found, OVER, rung):
         return []
     judged = "S" if rung in ladder.DIRECTIONS else rung
@@ -233,7 +234,7 @@ def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
 
 
 def _count_minutes(found: Results, rung: str, read: Read) -> int | None:
-    """Estimate what a strict report takes, in minutes of one core: as many runs as Pre-Norm's."""
+    """Estimate the minutes of a full evaluation on one core, with as many runs as Pre-Norm's."""
     records = [record for _, record in found.where(rung=rung, arm=OVER)]
     taken = [r.cpu_seconds for r in records if r.provenance["device"] == CPU]
     runs = list_needed(rung, ladder.ARMS[OVER], read)
@@ -241,5 +242,5 @@ def _count_minutes(found: Results, rung: str, read: Read) -> int | None:
 
 
 def _round(value: float, digits: int) -> float:
-    """Keep so many significant digits."""
+    """Round to a number of significant digits."""
     return float(f"{value:.{digits}g}")

@@ -1,7 +1,7 @@
-"""Cost of a training step, counted and never timed: the same number on every machine.
+"""Cost of a training step, counted rather than timed: the same number on every machine.
 
-operations   3 · (forward matrix products + norms' arithmetic): backward is twice forward
-kept         bytes that autograd keeps for the backward pass, each storage once, parameters out
+operations   3 · (forward matrix products + norms' arithmetic): backward counts twice forward
+kept         bytes that autograd saves for the backward pass, each storage once, no parameters
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class Footprint:
 
 
 def count_footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
-    """Count what one step on `batch` windows of `time` tokens costs."""
+    """Count the costs of one step on `batch` windows of `time` tokens."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = replace(config, context=max(config.context, time)).build()

@@ -1,9 +1,9 @@
-"""Compact letters: two entries share a letter exactly where they were not told apart.
+"""Compact letters: two entries share a letter exactly if they are not distinguishable.
 
-    a, a, ab, b:   the third was told apart from nobody, the first two from the last
+    a, a, ab, b:   the first two differ from the last; the third differs from none
 
-Made by inserting and absorbing: begin with one letter for all; for each pair that differs, split
-every letter that holds both; drop a letter that another one contains. Source: Piepho 2004, An
+The algorithm inserts and absorbs: begin with one letter for all; for each pair that differs, split
+every letter that contains both; drop a letter that another one contains. Source: Piepho 2004, An
 algorithm for a letter-based representation of all-pairwise comparisons.
 """
 
@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 
 def letters(names: Sequence[str], different: Collection[Pair]) -> dict[str, str]:
-    """Assign each name its letters; names stand in the order of their rank, the best first."""
+    """Assign letters to each name; names are in the order of their rank, the best first."""
     columns = [frozenset(names)] if names else []
     for a, b in different:
         split = []
@@ -29,6 +29,6 @@ def letters(names: Sequence[str], different: Collection[Pair]) -> dict[str, str]
 
 
 def _letter(i: int) -> str:
-    """Name the i-th column: a … z, then a1, b1 …"""
+    """Return the name of the i-th letter: a … z, then a1, b1 …"""
     turn, place = divmod(i, len(ascii_lowercase))
     return ascii_lowercase[place] + (str(turn) if turn else "")

@@ -1,11 +1,11 @@
-"""The block explorer in a chapter: a picture that every page can show.
+"""The block explorer in a chapter: a picture that works on every page.
 
     show_explorer(lab, climbed, "pre", beside="post", caption=…)
 
-The picture has the blocks and what learning rates did to them. On the site a script puts the
-explorer in its place. Where a notebook runs, the explorer stands below the picture, in a frame of
-its own: it needs the book's folder, and a notebook that is trusted, as one is that was just run. A
-stored notebook keeps the picture alone.
+The picture shows the blocks and their losses by learning rate. On the site a script replaces it by
+the explorer. In a running notebook the explorer is in a frame below the picture: it needs the
+book's folder, and a trusted notebook, such as one that was just run. A stored notebook keeps only
+the picture.
 """
 
 import html
@@ -31,14 +31,14 @@ STYLE = "width: 100%; height: 54rem; border: 0; background: white"
 
 
 class ExplorerFigure(Figure):
-    """A picture of the explorer; `address` says what the explorer begins with, as a page's does."""
+    """A picture of the explorer; `address` is the explorer's initial state, as in a page's URL."""
 
     def __init__(self, picture: Figure, address: str) -> None:
         vars(self).update(vars(picture))
         self.address = address
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a build reads: besides a figure's facts, what the explorer begins with."""
+        """Return the metadata for a build: a figure's, and the explorer's initial state."""
         return {**super().metadata(), "explorer": self.address}
 
     def _ipython_display_(self) -> None:
@@ -52,9 +52,9 @@ class ExplorerFigure(Figure):
 def show_explorer(
     lab: Lab, found: Results, recipe: str, beside: str | None = None, *, caption: str
 ) -> ExplorerFigure:
-    """Draw the explorer as it begins: a recipe, perhaps right of another, on the smallest rung.
+    """Draw the explorer's initial state: a recipe, perhaps next to another, on the smallest rung.
 
-    `found` are rows of the ladder (`lab.ladder`); what else they hold of that rung stays grey.
+    `found` are rows of the ladder (`lab.ladder`); the rung's other recipes are drawn in grey.
     """
     rung = next(iter(found.by("rung")))
     searches = found.where(rung=rung, stage=SEARCH).by("arm")
@@ -75,7 +75,7 @@ def show_explorer(
 
 
 def draw_live(address: str, root: Path | None = None) -> str:
-    """Write the explorer as a frame with all that it needs; nothing where the book is not there."""
+    """Return the explorer as a frame with all its data, or "" if the book's folder is missing."""
     folder = (root or project_root()) / STATIC
     data = sorted((folder / "blocks").glob("*.json"))
     if not data or not (folder / "explorer.js").is_file():

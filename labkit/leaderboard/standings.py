@@ -1,9 +1,9 @@
-"""From runs to ranks: test losses of each entry, every pair compared, letters for what differs.
+"""From runs to ranks: test losses of each entry, a comparison of every pair, and letters.
 
 A pair differs if the p-value of a two-sample test, with one standard deviation for all arms and the
 uncertainty from tuning (labkit.statistics.pooled), adjusted by Holm for all pairs, is at most 0.05.
-The interval of the gap to the first is of that pair alone. An entry with a diverged run comes last
-and is compared with no other.
+The interval of the gap to the first entry is for that pair only. Entries with a diverged run come
+last and are not compared.
 """
 
 import html
@@ -58,7 +58,7 @@ class Standings:
     scatter: Scatter | None  # of one run
 
     def format_summary(self) -> str:
-        """Describe in words what is significant and what is not."""
+        """Return a sentence on which differences are significant."""
         alive = [row for row in self.rows if row.mean is not None]
         if not alive:
             return "Every entry diverged."
@@ -99,7 +99,7 @@ class Standings:
         return text
 
     def format_rows(self) -> list[dict[str, str]]:
-        """Write the rows as text, a column a key."""
+        """Return the rows as text, one key per column."""
         return [
             dict(zip(HEADS, _format_cells(i, row), strict=True)) for i, row in enumerate(self.rows)
         ]
@@ -139,7 +139,7 @@ class Standings:
 
 
 def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings:
-    """Rank arms of the shared ladder, by the names to show, by what their fresh seeds report."""
+    """Rank arms of the ladder, under their displayed names, by the losses of evaluation seeds."""
     return rank_arms(
         found, arms, rung, {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
     )
@@ -148,7 +148,7 @@ def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings
 def rank_arms(
     found: Results, arms: Mapping[str, str], rung: str, models: Mapping[str, Run]
 ) -> Standings:
-    """Rank arms by the names to show; `models` has a run of each, whose costs are counted."""
+    """Rank arms under their displayed names; `models` has a run of each, to count its costs."""
     rows, text, scatter = [], ladder.build_text(rung), ladder.measure_scatter(found, rung)
     for name, arm in arms.items():
         of_arm = found.where(arm=arm, rung=rung)
@@ -176,9 +176,9 @@ def rank_arms(
 
 
 def rank_rows(rows: Sequence[Row], scatter: Scatter | None = None) -> Standings:
-    """Order rows by their mean, compare all pairs, and give letters.
+    """Order rows by their mean, compare all pairs, and assign letters.
 
-    `scatter` is that of a run; left out, it is pooled over these rows.
+    `scatter` is the standard deviation of a run; by default it is pooled over these rows.
     """
     alive = {row.name: [float(v) for v in row.values if v is not None] for row in rows
              if all(v is not None and math.isfinite(v) for v in row.values)}  # fmt: skip

@@ -24,7 +24,7 @@ def mean_abs_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
 
 class MeanAbsNorm(nn.Module):
-    """Own the gain of `mean_abs_norm`."""
+    """`mean_abs_norm` as a module, with a learned gain."""
 
     name = "mean-abs"
     equation = "y = weight · x / (mean(|x|) + eps)"

@@ -1,4 +1,4 @@
-"""Criteria that stand before the run: "> 0", "in [0.9, 1.1]"; and what an estimate must offer."""
+"""Criteria fixed before the run: "> 0", "in [0.9, 1.1]"; and the interface of an estimate."""
 
 import math
 import re
@@ -14,7 +14,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Criterion:
-    """Condition on a number: it lies between two bounds, one of which may be missing."""
+    """Condition on a number: it must lie between two bounds, one of which may be missing."""
 
     low: float
     high: float
@@ -22,17 +22,17 @@ class Criterion:
 
     @property
     def two_sided(self) -> bool:
-        """Return whether there are two bounds: then the claim is one of equivalence."""
+        """Return whether there are two bounds, as in a claim of equivalence."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def bounds(self) -> list[float]:
-        """List the bounds that there are."""
+        """Return the finite bounds."""
         return [bound for bound in (self.low, self.high) if math.isfinite(bound)]
 
     @property
     def margin(self) -> float:
-        """Return how much the criterion lets pass: half of a range, or the size of a bound."""
+        """Return the criterion's tolerance: half of a range, or the size of a single bound."""
         return (self.high - self.low) / 2 if self.two_sided else abs(self.bounds[0])
 
     def is_met(self, value: float) -> bool:
@@ -46,17 +46,17 @@ class Criterion:
         return all(map(self.is_met, interval))
 
     def excludes_interval(self, interval: Interval) -> bool:
-        """Return whether a whole interval lies beyond one bound."""
+        """Return whether a whole interval lies beyond the same bound."""
         spans = interval[0] < self.low and interval[1] > self.high
         return not spans and not any(map(self.is_met, interval))
 
 
 class Estimate(Protocol):
-    """A number with an interval, from a few runs."""
+    """A number with an interval, estimated from a few runs."""
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return one number per run, or the one number that all runs make."""
+        """Return one number per run, or the single number for all runs."""
         ...
 
     @property
@@ -65,20 +65,20 @@ class Estimate(Protocol):
         ...
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Return its interval."""
+        """Return the interval of the estimate."""
         ...
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Test it against a criterion, two-sided; None where there is no test."""
+        """Return the two-sided p-value for a criterion; None if there is no test."""
         ...
 
     def without_one(self) -> "list[Estimate]":
-        """Make it again, leaving out one run after the other."""
+        """Return the estimates with one run left out, for each run."""
         ...
 
 
 def parse_criterion(text: str) -> Criterion:
-    """Read "> 0", "<= 1.5" or "in [0.9, 1.1]"."""
+    """Parse "> 0", "<= 1.5" or "in [0.9, 1.1]"."""
     if match := _BOUND.fullmatch(text):
         bound, strict = float(match[2]), "=" not in match[1]
         if match[1].startswith(">"):

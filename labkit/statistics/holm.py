@@ -2,9 +2,9 @@
 
     sorted p₁ ≤ … ≤ p_m:   adjusted p_i = max over j ≤ i of min(1, (m − j + 1) · p_j)
 
-Rejecting where the adjusted p is at most α makes one false rejection or more with a probability of
-at most α, whatever the tests' dependence. Source: Holm 1979, A simple sequentially rejective
-multiple test procedure.
+Rejecting all tests with adjusted p ≤ α causes a false rejection with probability at most α, however
+the tests depend on each other. Source: Holm 1979, A simple sequentially rejective multiple test
+procedure.
 """
 
 from collections.abc import Hashable, Mapping
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def adjusted(p_values: Mapping[T, float]) -> dict[T, float]:
-    """Adjust p-values for being asked together; the order of the keys stays."""
+    """Return the p-values adjusted for multiple testing, in the same order."""
     ordered = sorted(p_values.items(), key=lambda item: item[1])
     largest, found = 0.0, {}
     for rank, (name, p) in enumerate(ordered):

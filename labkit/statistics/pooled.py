@@ -1,16 +1,17 @@
-"""Two groups of runs compared without pairs: one scatter for all arms that scatter alike.
+"""Unpaired comparison of two groups of runs, with a standard deviation pooled over arms.
 
     σ² = Σ_arms Σ_i (x_i − mean)² / Σ_arms (n − 1)
     difference = mean(other) − mean(one) ± t(ν) · sqrt(σ² (1/n₁ + 1/n₂) + u₁² + u₂²)
-    n = 2 (1.96 + 0.84)² (σ / margin)²       runs an arm that see a margin with a power of 80 %
+    n = 2 (1.96 + 0.84)² (σ / margin)²       runs per arm that detect a margin with power 80 %
 
-Where both groups have runs of the same seeds they can be compared seed by seed (`pair`), too:
+Groups with runs of the same seeds can also be compared seed by seed (`pair`):
 
     mean(d) ± t(ν) · sqrt(s_d²/n + u₁² + u₂²)           d = other − one, of the n shared seeds
 
-An arm that scatters otherwise has its own variance s²/n in place of σ²/n (Welch 1947). u is what is
-known of an arm besides scatter: here, what the choice of its rate leaves. ν joins the parts by
-Welch and Satterthwaite's formula, u with infinite degrees of freedom (JCGM 100, section G.4).
+An arm with a different standard deviation has its own variance s²/n in place of σ²/n (Welch 1947).
+u is a further uncertainty of an arm: here, the one from tuning its learning rate. ν combines the
+parts by Welch and Satterthwaite's formula, u with infinite degrees of freedom (JCGM 100, section
+G.4).
 """
 
 import math
@@ -31,7 +32,7 @@ POWER = 1.96 + 0.84  # a two-sided test at 5 % finds the margin in 80 % of all c
 
 @dataclass(frozen=True)
 class Scatter:
-    """The standard deviation of a run, pooled over arms; `apart` names arms left out of it."""
+    """The standard deviation of a run, pooled over arms; `apart` names the arms left out."""
 
     sd: float
     freedom: int
@@ -40,7 +41,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `one` is below `other`: of two samples or, where `paired`, by shared seeds."""
+    """Mean of `other` minus mean of `one`: of two samples or, if `paired`, by shared seeds."""
 
     one: tuple[float, ...]
     other: tuple[float, ...]
@@ -53,7 +54,7 @@ class Difference:
     paired: bool = False  # judged by these alone
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the samples, what makes the interval and the dates, as the ledger keeps them."""
+        """Return the samples, the parts of the interval and the dates, in the ledger's format."""
         kept: dict[str, Any] = {
             "one": _round_all(self.one),
             "other": _round_all(self.other),
@@ -68,7 +69,7 @@ class Difference:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "Difference":
-        """Read what `to_dict` wrote."""
+        """Read the output of `to_dict`."""
         first, second = ((float(sd), int(of)) for sd, of in kept["scatter"])
         return cls(
             tuple(map(float, kept["one"])),
@@ -83,10 +84,10 @@ class Difference:
         )
 
     def pair(self) -> "Difference":
-        """Return the same comparison, judged seed by seed.
+        """Return the same comparison, paired by seed.
 
         Raises:
-            ValueError: fewer than two seeds are shared.
+            ValueError: there are fewer than two shared seeds.
         """
         if not has_pairs(self):
             raise ValueError(
@@ -96,7 +97,7 @@ class Difference:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return how far each run of `one` lies below the mean of `other`, or its own partner."""
+        """Return the mean of `other` (or its run with the same seed) minus each run of `one`."""
         if self.paired:
             return self.pairs
         middle = math.fsum(self.other) / len(self.other)
@@ -108,7 +109,7 @@ class Difference:
         return math.fsum(self.values) / len(self.values)
 
     def __format__(self, spec: str) -> str:
-        """Write the mean and its 95 % interval: f"{lead:+z.3f}" is "+0.005 [-0.001, +0.011]"."""
+        """Format the mean and its 95 % interval: f"{lead:+z.3f}" is "+0.005 [-0.001, +0.011]"."""
         if not spec:
             return str(self)
         low, high = self.compute_interval()
@@ -116,7 +117,7 @@ class Difference:
 
     @property
     def pooled(self) -> bool:
-        """Return whether both samples take the same scatter."""
+        """Return whether both samples use the same standard deviation."""
         return self.scatter[0] == self.scatter[1]
 
     @cached_property
@@ -146,13 +147,13 @@ class Difference:
         return self._error[1]
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Return the interval of the difference; what tuning leaves is part of it."""
+        """Return the interval of the difference, including the uncertainty from tuning."""
         error, freedom = self._error
         half = _compute_quantile(freedom, (1 + level) / 2) * error
         return self.mean - half, self.mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Test the difference against a bound, two-sided; inside two bounds, against each."""
+        """Return the two-sided p-value against a bound; inside two bounds, one against each."""
         from scipy.special import stdtr  # importing scipy.stats takes a moment
 
         error, freedom = self._error
@@ -166,7 +167,7 @@ class Difference:
         return min(1.0, 2 * tail(near))
 
     def without_one(self) -> "list[Estimate]":
-        """Leave out one run of either arm after the other, or one pair; the scatter stays."""
+        """Return the estimates without one run of either arm, or without one pair; σ is kept."""
         if self.paired:
             return [replace(self, pairs=fewer) for fewer in _leave_one_out(self.pairs)]
         ones = [replace(self, one=fewer) for fewer in _leave_one_out(self.one)]
@@ -174,12 +175,12 @@ class Difference:
 
 
 def has_pairs(one: Estimate) -> TypeGuard[Difference]:
-    """Return whether an estimate can be judged seed by seed: two seeds or more are shared."""
+    """Return whether an estimate can be paired by seed: it has two or more shared seeds."""
     return isinstance(one, Difference) and len(one.pairs) > 1
 
 
 def _round_all(values: Sequence[float]) -> list[float]:
-    """Round off what another processor computes otherwise: all but twelve digits."""
+    """Round to twelve digits, because further digits depend on the processor."""
     return [float(f"{value:.12g}") for value in values]
 
 
@@ -189,9 +190,9 @@ def _leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:
 
 
 def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
-    """Pool the scatter of arms; one whose variance stands out is set apart, the worst first.
+    """Pool the standard deviation of arms; leave out arms with outlying variances, the worst first.
 
-    Each variance is held against that of all other arms together by a two-sided F test, with
+    Each variance is compared with the pooled variance of the other arms by a two-sided F test, with
     Holm's correction.
 
     Raises:
@@ -238,10 +239,10 @@ def compare_samples(
     arms: tuple[str, ...] = (),
     pairs: Sequence[float] = (),
 ) -> Difference:
-    """Compare two arms with a pooled scatter; an arm that stands `alone` has its own.
+    """Compare two arms with a pooled standard deviation; an arm marked in `alone` has its own.
 
-    Without a pooled scatter both have their own (Welch 1947). `pairs` are the differences other −
-    one of the seeds that both have.
+    Without a pooled standard deviation both arms have their own (Welch 1947). `pairs` are the
+    differences other − one for the shared seeds.
     """
 
     def choose(values: Sequence[float], by_itself: bool) -> tuple[float, int]:
@@ -254,10 +255,11 @@ def compare_samples(
 
 
 def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
-    """Count the runs an arm that tell apart two arms `margin` apart, with a power of 80 %.
+    """Return the runs per arm that detect a difference of `margin` with a power of 80 %.
 
-    Seed by seed the `shared` part of the variance (`correlate_seeds`) falls away, and the t test of
-    n pairs has n − 1 degrees of freedom: the least n is taken whose noncentral t has that power.
+    With pairs the `shared` part of the variance (`correlate_seeds`) cancels, and the t test of n
+    pairs has n − 1 degrees of freedom: the result is the smallest n whose noncentral t has that
+    power.
     """
     if not (sd > 0 and margin > 0 and 0 <= shared < 1):
         raise ValueError(
@@ -275,11 +277,11 @@ def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
 
 
 def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
-    """Return the share of a run's variance, its arm's mean taken off, that its seed explains.
+    """Return the fraction of a run's variance around its arm's mean that its seed explains.
 
     The intraclass correlation ICC(3, 1) of seeds over the arms (Shrout and Fleiss 1979), by a
-    two-way analysis of variance:
-    (MS_seed − MS_rest) / (MS_seed + (a − 1) MS_rest), a arms. Seeds that an arm lacks stay out.
+    two-way analysis of variance: (MS_seed − MS_rest) / (MS_seed + (a − 1) MS_rest), a arms. Seeds
+    that any arm lacks are left out.
     """
     shared = sorted(set.intersection(*(set(of) for of in samples.values()))) if samples else []
     if len(samples) < 2 or len(shared) < 2:
@@ -297,5 +299,5 @@ def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
 
 
 def read_rung(kept: Mapping[str, Any]) -> Estimate:
-    """Make the estimate of a rung from what a claim keeps of it."""
+    """Rebuild the estimate of a rung from a claim's stored values."""
     return Difference.from_dict(kept) if "one" in kept else Seeds(tuple(kept["values"]))

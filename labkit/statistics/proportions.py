@@ -1,10 +1,10 @@
-"""Proportions: k of n runs did it. Never Student's t, which gives 5 of 5 an interval of width 0.
+"""Proportions: k of n runs. Student's t is unsuitable: 5 of 5 would have an interval of width 0.
 
     one       [l, u] = Clopper and Pearson's exact interval: 5 of 5 is [0.48, 1]
     two       p₁ − p₂ − sqrt((p₁ − l₁)² + (u₂ − p₂)²)   to   p₁ − p₂ + sqrt((u₁ − p₁)² + (p₂ − l₂)²)
 
-The second is Newcombe's way of joining two intervals, with exact ones; it is shown, and Fisher's
-exact test decides. Sources: Clopper and Pearson 1934; Newcombe 1998, method 10.
+The second is Newcombe's method with exact intervals; cards show it, but Fisher's exact test
+decides. Sources: Clopper and Pearson 1934; Newcombe 1998, method 10.
 """
 
 import math
@@ -18,7 +18,7 @@ from labkit.statistics.criteria import Criterion, Estimate, Interval
 
 @dataclass(frozen=True)
 class Proportion:
-    """k of n runs."""
+    """A proportion: k of n runs."""
 
     k: int
     n: int
@@ -29,17 +29,17 @@ class Proportion:
 
     @property
     def counts(self) -> list[list[int]]:
-        """Return what was counted, as the ledger keeps it."""
+        """Return the counts, in the ledger's format."""
         return [[self.k, self.n]]
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return the one share."""
+        """Return the proportion, as a tuple of one value."""
         return (self.mean,)
 
     @property
     def mean(self) -> float:
-        """Return the share."""
+        """Return the proportion."""
         return self.k / self.n
 
     def compute_interval(self, level: float = 0.95) -> Interval:
@@ -50,7 +50,7 @@ class Proportion:
         return float(low), float(high)
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Test the share against a bound by the binomial; inside two bounds, against each."""
+        """Return the binomial test's p-value against a bound; inside two bounds, against each."""
         from scipy.stats import binomtest
 
         def test_share(bound: float, alternative: str = "two-sided") -> float:
@@ -62,14 +62,14 @@ class Proportion:
         return test_share(near) if 0 <= near <= 1 else None
 
     def drop_one_run(self) -> "list[Proportion]":
-        """Leave out a run that did it, and one that did not."""
+        """Return the proportions with one success left out, and with one failure left out."""
         left = [(self.k - 1, self.n - 1)] * (self.k > 0) + [(self.k, self.n - 1)] * (
             self.k < self.n
         )
         return [Proportion(k, n) for k, n in left if n]
 
     def without_one(self) -> list[Estimate]:
-        """Leave out one run; of one or two runs, none."""
+        """Return the estimates with one run left out; none for one or two runs."""
         return [*self.drop_one_run()] if self.n > 2 else []
 
     def __sub__(self, other: "Proportion") -> "Gap":
@@ -85,21 +85,21 @@ class Gap:
 
     @property
     def counts(self) -> list[list[int]]:
-        """Return what was counted, as the ledger keeps it."""
+        """Return the counts, in the ledger's format."""
         return [*self.one.counts, *self.other.counts]
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Return the one difference."""
+        """Return the difference, as a tuple of one value."""
         return (self.mean,)
 
     @property
     def mean(self) -> float:
-        """Return the difference of the shares."""
+        """Return the difference of the proportions."""
         return self.one.mean - self.other.mean
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Join the two intervals."""
+        """Return Newcombe's interval from the two intervals."""
         a, b = self.one.mean, self.other.mean
         low, high = self.one.compute_interval(level)
         lower, higher = self.other.compute_interval(level)
@@ -107,7 +107,7 @@ class Gap:
         return a - b - below, a - b + above
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Test whether the shares differ: Fisher's exact test, two-sided."""
+        """Return the p-value of Fisher's exact test, two-sided: do the proportions differ?"""
         if criterion.bounds != [0]:
             return None  # it asks for more than a difference
         from scipy.stats import fisher_exact  # importing takes a moment
@@ -116,13 +116,13 @@ class Gap:
         return float(np.asarray(fisher_exact(table))[1])
 
     def without_one(self) -> list[Estimate]:
-        """Leave out one run of either side."""
+        """Return the estimates with one run of either side left out."""
         ones = [Gap(fewer, self.other) for fewer in self.one.drop_one_run()]
         return [*ones, *(Gap(self.one, fewer) for fewer in self.other.drop_one_run())]
 
 
 def proportion(flags: Iterable[float | bool]) -> Proportion:
-    """Count which runs did it: one flag a run, true or false, 1 or 0."""
+    """Count the runs that meet a condition: one flag (true or false, 1 or 0) per run."""
     counted = [float(flag) for flag in flags]
     if not set(counted) <= {0.0, 1.0}:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Recorded claims: read from the ledger, judged again, and corrected for being asked together.
+"""Recorded claims: read from the ledger, judged again, and corrected for multiple testing.
 
-A chapter's findings are one family for Holm's procedure: those that were judged, and whose values
-are a sample. Each is tested on two sides.
+The findings of a chapter that were judged, and whose values are a sample, are one family for Holm's
+procedure. Each test is two-sided.
 """
 
 import json
@@ -28,7 +28,7 @@ Claims = Mapping[str, Mapping[str, Any]]
 
 
 def read_claims(root: Path) -> Claims:
-    """Read the book's recorded claims, by id; none before the first record."""
+    """Read the book's recorded claims, by id; empty before the first record."""
     path = root / "data" / "ledger" / "book.json"
     return json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
 
@@ -39,7 +39,7 @@ def read_criterion(claim: Mapping[str, Any]) -> Criterion:
 
 
 def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
-    """Make the estimate of a recorded claim again, from what was recorded."""
+    """Rebuild the estimate of a recorded claim from its recorded values."""
     if counts := claim.get("counts"):
         one, *other = (Proportion(k, n) for k, n in counts)
         return one - other[0] if other else one
@@ -54,7 +54,7 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
 
 
 def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
-    """Judge a recorded claim again; `paired`: with pairs, or without, wherever seeds are shared."""
+    """Judge a recorded claim again; `paired` forces or forbids pairing by shared seeds."""
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rule, lacking = read_criterion(claim), claim.get("lacking") or ()
@@ -70,7 +70,7 @@ def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
 
 
 def judge_weakness(claim: Mapping[str, Any]) -> bool:
-    """Say of a recorded claim whether leaving out one run changes its verdict."""
+    """Return whether leaving out one run changes the verdict of a recorded claim."""
     if claim.get("lacking") or not (claim.get("domain") or {"inside": True})["inside"]:
         return False
     sizes, beside = _rebuild_rungs(claim)
@@ -82,16 +82,16 @@ def judge_weakness(claim: Mapping[str, Any]) -> bool:
 def _rebuild_rungs(
     claim: Mapping[str, Any],
 ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-    """Make the estimates of a recorded claim's rungs again: of sizes, and of directions."""
+    """Rebuild the estimates of a recorded claim's rungs: sizes, and variants."""
     rungs = {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}
     return split_rungs(rungs)
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:
-    """Test a finding against its criterion, two-sided; of equivalence, by two one-sided tests.
+    """Return a finding's two-sided p-value for its criterion; two one-sided tests for equivalence.
 
-    None where that makes no sense: laws, claims out of range, a single value, no spread, or values
-    that are no sample of seeds.
+    None if a test makes no sense: laws, claims out of range, a single value, no spread, or values
+    that are not a sample of seeds.
     """
     if claim["sort"] == "law" or claim["verdict"] == "out-of-range":
         return None
@@ -99,7 +99,7 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
 
 
 def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
-    """Test each chapter's findings: the p-value of each, by chapter."""
+    """Return the p-values of each chapter's findings, by chapter."""
     found: dict[str, dict[str, float]] = {}
     for name, claim in claims.items():
         p = p_value(claim)
@@ -109,7 +109,7 @@ def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
 
 
 def find_survivors(claims: Claims) -> set[str]:
-    """Name the findings that survive Holm's step-down correction in their chapter."""
+    """Return the findings that survive Holm's step-down correction in their chapter."""
     return {
         name
         for family in compute_p_values(claims).values()

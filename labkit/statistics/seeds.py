@@ -18,22 +18,22 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Seeds:
-    """One value a seed (or a pair of seeds)."""
+    """One value per seed (or per pair of seeds)."""
 
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """Average the values."""
+        """Return the mean of the values."""
         return math.fsum(self.values) / len(self.values)
 
     @property
     def flat(self) -> bool:
-        """Return whether the values do not scatter."""
+        """Return whether all values are equal, up to rounding."""
         return max(self.values) - min(self.values) <= ROUNDING * max(map(abs, self.values))
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Return Student's interval of the mean; one value is taken as exact."""
+        """Return Student's interval of the mean; a single value is treated as exact."""
         if self.flat:
             return self.mean, self.mean
         n, mean = len(self.values), self.mean
@@ -42,7 +42,7 @@ class Seeds:
         return mean - half, mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Test the mean against a bound, two-sided; inside two bounds, one-sided against each."""
+        """Return the two-sided p-value of the mean; inside two bounds, one-sided against each."""
         if self.flat:
             return None
         from scipy.stats import ttest_1samp  # importing takes a moment
@@ -56,7 +56,7 @@ class Seeds:
         return test_mean(near)
 
     def without_one(self) -> list[Estimate]:
-        """Leave out one seed after the other; of one or two seeds, none."""
+        """Return the estimates with one seed left out; none for one or two seeds."""
         if len(self.values) < 3:
             return []
         return [Seeds((*self.values[:i], *self.values[i + 1 :])) for i in range(len(self.values))]
@@ -64,14 +64,14 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Given:
-    """A number whose interval was made elsewhere, such as a rank correlation."""
+    """A number with an interval from elsewhere, such as a rank correlation."""
 
     values: tuple[float, ...]
     given: Interval
 
     @property
     def mean(self) -> float:
-        """Average the values."""
+        """Return the mean of the values."""
         return math.fsum(self.values) / len(self.values)
 
     def compute_interval(self, level: float = 0.95) -> Interval:
@@ -79,11 +79,11 @@ class Given:
         return self.given
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Return none: how the interval came about is not known here."""
+        """Return None: the distribution behind the interval is unknown."""
         return None
 
     def without_one(self) -> list[Estimate]:
-        """Return none: the values are no sample of seeds."""
+        """Return an empty list: the values are not a sample of seeds."""
         return []
 
 
@@ -101,7 +101,7 @@ def correlate_ranks(one: Sequence[float], other: Sequence[float]) -> Given:
 
 
 def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
-    """Return Student's t interval of the mean; one value is taken as exact."""
+    """Return Student's t interval of the mean; a single value is treated as exact."""
     return Seeds(tuple(map(float, values))).compute_interval(level)
 
 

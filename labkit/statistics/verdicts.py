@@ -1,22 +1,22 @@
 """The verdict of an estimate on a criterion.
 
 holds          the whole 95 % interval meets the criterion
-contradicted   the whole 95 % interval lies on one side that does not
+contradicted   the whole 95 % interval lies beyond one bound
 not-seen       otherwise
 
-For "in [a, b]" an estimate holds where its 90 % interval lies inside: two one-sided tests at 5 %
-each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %.
+For "in [a, b]" an estimate holds if its 90 % interval lies inside: two one-sided tests at 5 % each
+(Schuirmann 1987). Two proportions differ if Fisher's exact test says so at 5 %.
 
-Of the shared ladder every rung is judged so, and then all of them together (`judge_rungs`):
+On the shared ladder every rung is judged like this, and then all rungs together (`judge_rungs`):
 
-not-seen       where the means of two sizes lie on different sides of the criterion
-contradicted   where one size is contradicted
-not-seen       where a direction is contradicted, or no size holds
-holds          where two sizes hold, or more
-holds-on-one   where one does
+not-seen       the means of two sizes lie on different sides of the criterion
+contradicted   one size is contradicted
+not-seen       a variant is contradicted, or no size holds
+holds          two or more sizes hold
+holds-on-one   one size holds
 
-The first line that applies counts. Where no size was run, directions take the place of sizes, and
-can hold on one at most. A comparison that lacks something that it needs is not seen.
+The first line that applies counts. If no size was run, variants replace the sizes, with
+holds-on-one as the best verdict. A comparison that does not meet a requirement is not-seen.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +33,7 @@ DIRECTIONS = ("D", "D24", "W", "C")  # rungs that are one size with one thing ch
 def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:
     """Judge an estimate: holds, contradicted, or not-seen.
 
-    `lacking` are conditions that the comparison does not meet: then nothing has been seen.
+    `lacking` are requirements that the comparison does not meet; if there are any, it is not-seen.
     """
     if lacking:
         return "not-seen"
@@ -57,7 +57,7 @@ def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection
 
 
 def split_rungs(rungs: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
-    """Split what the ladder says into sizes and directions."""
+    """Split the ladder's rungs into sizes and variants."""
     sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
     return sizes, {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
 
@@ -68,7 +68,7 @@ def judge_rungs(
     criterion: Criterion,
     lacking: Collection[str] = (),
 ) -> tuple[str, str | None]:
-    """Judge a comparison on the ladder; say on which rung it holds where that is one alone."""
+    """Judge a comparison on the ladder; if it holds on only one rung, return that rung too."""
     alike = {criterion.is_met(one.mean) for one in (sizes or directions).values()}
     if lacking or len(alike) > 1:
         return "not-seen", None

@@ -1,1 +1,1 @@
-"""Base of all rooms, without norms: files, locks, processors, limits, words."""
+"""Base package without norms: files, locks, processors, limits, words."""

@@ -1,4 +1,4 @@
-"""Files: their names, written whole or not at all, locks that die with their holder, hashes."""
+"""Files: names, atomic writes, locks that are freed when their holder dies, hashes."""
 
 import hashlib
 import os
@@ -16,9 +16,9 @@ WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 
 
 def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
-    """Write a file so that a reader, or a kill, at any moment sees the old one or the new one.
+    """Write a file atomically: a reader sees either the old file or the new one, even after a kill.
 
-    `mode` says who may read a new one, less what the process' umask takes away.
+    `mode` sets the permissions of a new file, minus the process' umask.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{WRITING}{uuid.uuid4().hex}")
@@ -37,7 +37,7 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
 
 
 def make_slug(name: str) -> str:
-    """Write a name as part of a file's: NVIDIA H200 is nvidia-h200."""
+    """Convert a name to a part of a file name: NVIDIA H200 becomes nvidia-h200."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
@@ -45,7 +45,7 @@ def make_slug(name: str) -> str:
 def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Hold a file's lock; the system frees it when the holder ends, for whatever reason.
 
-    `on_wait` is called where somebody else holds it; then this waits until he lets go.
+    If another process holds the lock, `on_wait` is called, and then this waits for the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
@@ -61,7 +61,7 @@ def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
 
 
 def folder_of(package: str) -> Path:
-    """Find where a package lies, without running it. Raise ModuleNotFoundError where it is not."""
+    """Return a package's folder without importing it; ModuleNotFoundError if it is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"no package {package!r} is installed", name=package)
@@ -70,7 +70,7 @@ def folder_of(package: str) -> Path:
 
 @cache
 def code_hash(package: str = "labkit") -> str:
-    """Hash every source file of a package that is running, as it was when this was first asked."""
+    """Hash every source file of a running package, as of the first call."""
     root, whole = folder_of(package), hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         whole.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")

@@ -1,10 +1,10 @@
-"""One pool of slots for everything that computes at the same time, in any process.
+"""A pool of slots, shared by all processes that compute at the same time.
 
-A slot is a lock on a small file below `<root>/.labkit/slots`. The kernel of a chapter holds one
-while it computes, and an engine one for each task that trains, so that two builds together still
-use each core once. What runs at low priority has as many slots of its own: nobody waits for it,
-and the operating system gives it the time that is left. It takes a lock back when its process dies,
-however it dies.
+A slot is a lock on a small file below `<root>/.labkit/slots`. The kernel of a chapter holds a slot
+while it computes, and an engine holds a slot for each task that trains, so that two builds together
+still use each core once. Low-priority processes have the same number of separate slots: nobody
+waits for them, and the operating system gives them the remaining time. The operating system frees a
+lock when its process dies for any reason.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _WATCH = 0.2  # seconds between two looks whether a parent lives
 
 
 def count_cores() -> int:
-    """Count the cores that this process may use; LABKIT_SLOTS says otherwise."""
+    """Return the number of cores that this process may use, or LABKIT_SLOTS if it is set."""
     if asked := os.environ.get("LABKIT_SLOTS"):
         if not asked.isdigit() or int(asked) < 1:
             raise ValueError(f"LABKIT_SLOTS must be a number of slots, 1 or more; got {asked!r}")
@@ -38,7 +38,7 @@ def gives_way() -> bool:
 
 
 def end_with(parent: int) -> None:
-    """End this process, whatever it is doing, soon after its parent, however that ends."""
+    """End this process soon after its parent, however the parent ends."""
 
     def watch_parent() -> None:
         while os.getppid() == parent:
@@ -49,17 +49,17 @@ def end_with(parent: int) -> None:
 
 
 class Pool:
-    """As many slots as cores, shared by every process that names the same root."""
+    """A slot per core, shared by every process with the same root."""
 
     def __init__(self, root: Path):
         self.folder = Path(root) / ".labkit" / "slots"
         self.slots = count_cores()
 
     def acquire(self, give_up: Callable[[], bool] = lambda: False) -> FileLock:
-        """Wait for a free slot and return its lock, which is released to give it back.
+        """Wait for a free slot and return its lock; release the lock to free the slot.
 
         Raises:
-            Timeout: `give_up` said yes before that.
+            Timeout: `give_up` returned True first.
         """
         kind = "low-" if gives_way() else ""
         while not give_up():

@@ -1,4 +1,4 @@
-"""Processor of this machine: its model decides the last digits of a result."""
+"""Processor of this machine; its model determines the last digits of a result."""
 
 import platform
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @cache
 def name_processor() -> str:
-    """Name the CPU model as the system does; on Linux with its numbers, for names are coarse."""
+    """Return the CPU's model name; on Linux with its model numbers, because names are ambiguous."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         lines = info.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""Provenance of a number: place, versions and device."""
+"""Provenance of a number: machine, versions and device."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ from labkit.system.processor import name_processor
 
 
 def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
-    """Return where and with what a number is made: device, processor, versions, commit."""
+    """Return the provenance of a number: device, processor, versions, commit."""
     device = next(model.parameters()).device.type if model is not None else "cpu"
     if device == "cuda":
         device = torch.cuda.get_device_name()
@@ -29,7 +29,7 @@ def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
 
 @cache
 def _name_commit() -> str:
-    """Name the commit of labkit's sources, with + when files differ from it; empty outside git."""
+    """Return the commit of labkit's sources, with + if files differ from it; "" outside git."""
     packed = Path(__file__).parents[2] / "COMMIT"  # of `make gpu-pack`
     if packed.is_file():
         return packed.read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def project_root() -> Path:
-    """Find the folder whose .labkit holds the store: LABKIT_ROOT, or the nearest with chapters/."""
+    """Return the folder whose .labkit has the store: LABKIT_ROOT, or the nearest with chapters/."""
     if named := os.environ.get("LABKIT_ROOT"):
         return Path(named)
     here = Path.cwd()

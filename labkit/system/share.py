@@ -1,12 +1,12 @@
-"""A share of a GPU on which others compute too: take no more of its memory, and give back the rest.
+"""A limited share of a GPU that others use too: limit the memory, and release unused memory.
 
-LABKIT_GPU_FRACTION   the part of the GPU's memory that all your processes together may take, above
-                      0 and at most 1; without it nothing is limited
+LABKIT_GPU_FRACTION   the fraction of the GPU's memory that all your processes together may use,
+                      above 0 and at most 1; without it there is no limit
 
     bytes of one process = bytes of the GPU · fraction / (workers on it + the process over them)
 
-The limit holds for what torch's allocator holds. What the driver keeps for each process that uses
-the GPU, its context, comes on top, and computing time is not shared out.
+The limit applies to torch's allocator. The driver's context for each process that uses the GPU
+needs memory in addition, and computing time is not limited.
 """
 
 import os
@@ -18,12 +18,12 @@ NAME = "LABKIT_GPU_FRACTION"
 
 
 def find_cuda() -> Any:
-    """Return torch's CUDA module where it sees a GPU, else None."""
+    """Return torch's CUDA module if it finds a GPU, else None."""
     return torch.cuda if torch.cuda.is_available() else None
 
 
 def read_fraction() -> float | None:
-    """Read which part of a GPU is ours; None where nobody said so."""
+    """Read our fraction of a GPU from the environment; None if it is not set."""
     text = os.environ.get(NAME)
     if not text:
         return None
@@ -37,15 +37,15 @@ def read_fraction() -> float | None:
 
 
 def divide_fraction(workers: int) -> float | None:
-    """Return what is left of our part for each of so many workers and the process over them."""
+    """Return the fraction for each of `workers` workers and the process over them."""
     part = read_fraction()
     return None if part is None else part / (workers + 1)
 
 
 def limit_memory(part: float | None) -> None:
-    """Limit this process to a share of its GPU's memory; None: no limit.
+    """Limit this process to a fraction of its GPU's memory; None: no limit.
 
-    More raises torch.OutOfMemoryError, as on a GPU that is full.
+    Exceeding it raises torch.OutOfMemoryError, as on a full GPU.
     """
     device = find_cuda()
     if device is not None and part is not None:
@@ -53,7 +53,7 @@ def limit_memory(part: float | None) -> None:
 
 
 def count_free_bytes() -> float:
-    """Count the bytes of the GPU that are free and may be ours; 0 where there is no GPU."""
+    """Return the free bytes of the GPU that we may use; 0 without a GPU."""
     device, part = find_cuda(), read_fraction()
     if device is None:
         return 0.0
@@ -62,13 +62,13 @@ def count_free_bytes() -> float:
 
 
 def release_cache() -> None:
-    """Release GPU memory that torch caches; tensors in use stay."""
+    """Release the GPU memory that torch caches; tensors in use stay."""
     device = find_cuda()
     if device is not None and device.is_initialized():
         device.empty_cache()
 
 
 def count_held_bytes() -> int:
-    """Count the bytes of a GPU that this process holds, the allocator's spare ones too."""
+    """Return the GPU bytes that this process holds, including the allocator's cache."""
     device = find_cuda()
     return device.memory_reserved() if device is not None and device.is_initialized() else 0

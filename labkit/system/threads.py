@@ -1,7 +1,7 @@
-"""One thread a process: what a child process is told when as many as there are cores work at once.
+"""One thread per process, for child processes of which as many as cores work at once.
 
-Sums are split among threads, so one thread everywhere also means the same numbers everywhere; and
-threads that wait must not spin, for another process may want their core.
+Threads change the order of sums, so one thread everywhere also means the same numbers everywhere.
+Waiting threads must not spin, because another process may need their core.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def use_one_thread() -> Iterator[None]:
 
 
 def build_one_thread_environment() -> dict[str, str]:
-    """Return the variables with which a process computes on one thread, by whichever library."""
+    """Return environment variables that limit numerical libraries to one thread."""
     return {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",

@@ -1,4 +1,4 @@
-"""Stop what takes too long, by the system's timer; signals reach the main thread alone."""
+"""Interrupt slow code with the system's timer; signals reach only the main thread."""
 
 import signal
 import threading
@@ -9,16 +9,16 @@ AGAIN = 0.5  # seconds until TooLong is raised once more
 
 
 class TooLong(BaseException):
-    """Not an Exception: what is interrupted must not swallow it by `except Exception`."""
+    """Raised at the time limit; not an Exception, so that `except Exception` does not catch it."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer; inside another limit, or off the main thread, change nothing.
+    """Interrupt code that takes longer; inside another limit, or off the main thread, do nothing.
 
-    What is raised in a destructor, Python prints and forgets: so it is raised again and again.
-    What fails in another way after that, as a parser does that was interrupted, fails by it.
-    Work in C, such as one huge product, is interrupted when it is done.
+    Python prints and drops an exception raised in a destructor, so TooLong is raised repeatedly.
+    Any other exception after the first one, for example from an interrupted parser, becomes
+    TooLong. Work in C, such as one huge product, is only interrupted when it is done.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getitimer(signal.ITIMER_REAL)[0]:

@@ -1,4 +1,4 @@
-"""Bytes and durations as people write them: 700M, 1.5 GiB (powers of 1024); 10m, 1h30m."""
+"""Bytes and durations in readable form: 700M, 1.5 GiB (powers of 1024); 10m, 1h30m."""
 
 import re
 from datetime import timedelta
@@ -13,7 +13,7 @@ _DURATION = re.compile(
 
 
 def parse_bytes(text: str) -> int:
-    """Read a number of bytes such as 4G, 512M or 1.5GiB; units are powers of 1024."""
+    """Parse a number of bytes such as 4G, 512M or 1.5GiB; units are powers of 1024."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
     if found is None or not float(found[1]):
         raise ValueError(
@@ -23,7 +23,7 @@ def parse_bytes(text: str) -> int:
 
 
 def in_words(count: float) -> str:
-    """Write bytes as a person says them."""
+    """Format a number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"
@@ -32,7 +32,7 @@ def in_words(count: float) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration as seconds: "90", "10m", "1h30m", "2 d"."""
+    """Parse a duration into seconds: "90", "10m", "1h30m", "2 d"."""
     found = _DURATION.fullmatch(text.strip().lower())
     parts = {name: float(part) for name, part in found.groupdict().items() if part} if found else {}
     if not parts:

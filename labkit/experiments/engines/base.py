@@ -1,4 +1,4 @@
-"""Engines: the interface, the list of them, and how each distributes tasks."""
+"""Engines: the interface, the list of them, and the distribution of tasks."""
 
 import errno
 import logging
@@ -39,9 +39,9 @@ HOPELESS = {
 
 
 class Lost(Exception):
-    """A worker that had to be ended; its text says why.
+    """A worker that had to be ended; the message gives the reason.
 
-    `hopeless` says why the tasks that wait would fare no better, where they would not.
+    `hopeless` gives the reason if the waiting tasks would fail, too.
     """
 
     def __init__(self, why: str, hopeless: str = ""):
@@ -50,18 +50,18 @@ class Lost(Exception):
 
 
 class Died(Lost):
-    """A worker that was killed, or that ended: another one may fare better."""
+    """A worker that was killed or ended; a different worker may succeed."""
 
 
 class Interrupted(Exception):
-    """The sweep was interrupted: what is in hand is ended."""
+    """The sweep was interrupted; running tasks are ended."""
 
 
 class Engine(ABC):
-    """Places that train one task at a time; the records are stored here, as soon as they come.
+    """Base class: places that each train one task at a time; records are stored as they arrive.
 
-    A task whose place dies of it is tried again, `tries` times in all. Records are kept in `store`:
-    that of the device, or another one that is put in its place.
+    A task whose place dies is retried, up to `tries` times in total. Records go to `store`: the
+    device's store, unless it is replaced.
     """
 
     name: str
@@ -76,18 +76,18 @@ class Engine(ABC):
     @property
     @abstractmethod
     def slots(self) -> int:
-        """Count the tasks that train at the same time."""
+        """Return the number of tasks that train at the same time."""
 
     @abstractmethod
     def train_at(self, place: int, task: Task) -> Trained:
-        """Train a task at a place; Died when that died, Interrupted once `interrupted` is set."""
+        """Train a task at a place; raise Died if that dies, Interrupted if `interrupted` is set."""
 
     def hold_slot(self) -> AbstractContextManager[None]:
         """Hold a slot of this machine's pool during a block."""
         return self.pool.slot(self.interrupted.is_set)
 
     def make_threads(self, count: int) -> Executor:
-        """Make what waits for so many places at once."""
+        """Make an executor that waits for `count` places at once."""
         return ThreadPoolExecutor(count)
 
     def close(self) -> None:  # noqa: B027 (not every engine holds something)
@@ -99,11 +99,11 @@ class Engine(ABC):
         done: Callable[[int], object] = lambda runs: None,
         until: float | None = None,
     ) -> None:
-        """Train every run that the store lacks; call `done` with a task's number of runs.
+        """Train every run that the store lacks; call `done` with the number of runs of each task.
 
         A task that fails does not stop the others; at the end the first failure is raised as a
-        RuntimeError. None is begun that would end after `until` (as time.monotonic counts), were
-        it as long as the longest that this engine has trained so far.
+        RuntimeError. No task starts if it would end after `until` (in time.monotonic's seconds),
+        assuming that it takes as long as this engine's longest task so far.
         """
         if not tasks:
             return
@@ -139,7 +139,7 @@ class Engine(ABC):
     def _complete(self, place: int, task: Task) -> None:
         """Train and store the runs of a task that the store lacks.
 
-        Waits for whoever trains one of them already.
+        If another process already trains one of them, wait for it.
         """
         with lock_runs(task, self.store, self.interrupted.is_set):
             missing = tuple(run for run in task if self.store.read_fresh(run) is None)
@@ -166,7 +166,7 @@ class Engine(ABC):
 
 
 def _describe_failure(error: BaseException) -> str:
-    """Write a sentence of labkit's own as it is, and of any other error all that is known."""
+    """Return labkit's own message, or the full traceback of any other error."""
     if isinstance(error, Lost):
         return str(error)
     if _explain_hopeless(error):
@@ -177,14 +177,14 @@ def _describe_failure(error: BaseException) -> str:
 
 
 def _explain_hopeless(error: BaseException) -> str:
-    """Return why what waits would fail, too; nothing where it may not."""
+    """Return why the waiting tasks would fail too, or "" if they may succeed."""
     if isinstance(error, Lost):
         return error.hopeless
     return HOPELESS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: str) -> str:
-    """Write the first failure in full, and of each other one its task and its last line."""
+    """Format the first failure in full, and the task and last line of every other one."""
     first, *others = failures
     lines = [f"{len(failures)} of {tasks} tasks failed; the first:", first]
     for other in others:
@@ -196,7 +196,7 @@ def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: s
 
 
 def name_of(task: Task) -> str:
-    """Name a task in a message by its first run."""
+    """Return a message's name for a task: its first run, and the number of others."""
     first, *others = task
     return f"{first} and {len(others)} more that train with it" if others else str(first)
 
@@ -208,10 +208,11 @@ def make_engine(
     address: str | None = None,
     timeout: float | None = None,
 ) -> Engine:
-    """Make an engine by name: the one asked for, else LABKIT_ENGINE, else processes.
+    """Make an engine by name: `name`, else LABKIT_ENGINE, else processes.
 
-    `address` is a cluster's, for the engines that know one; else LABKIT_ENGINE_ADDRESS. `timeout`
-    is how many seconds a run may take; else LABKIT_RUN_TIMEOUT, else an hour.
+    `address` is a cluster's, for engines that use one; the default is LABKIT_ENGINE_ADDRESS.
+    `timeout` is the time limit of a run in seconds; the default is LABKIT_RUN_TIMEOUT, else an
+    hour.
     """
     name = check_engine(name, address)
     root = Path(root).absolute()
@@ -232,7 +233,7 @@ def make_engine(
 
 
 def check_engine(name: str | None = None, address: str | None = None) -> str:
-    """Return which engine is meant; ValueError where there is none, or none with an address."""
+    """Return the name of the engine; ValueError if it is unknown, or takes no address."""
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
         raise ValueError(explain_unknown("engine", name, ENGINES))

@@ -1,7 +1,7 @@
 """Limits of a run, in seconds and bytes: from the environment, or from the machine.
 
-LABKIT_RUN_TIMEOUT   seconds a run may take on its own (default: an hour)
-LABKIT_RUN_MEMORY    bytes its process may hold, as in 4G (default: the machine's, by the slots)
+LABKIT_RUN_TIMEOUT   time limit of a single run in seconds (default: an hour)
+LABKIT_RUN_MEMORY    memory limit of its process, as in 4G (default: the machine's / slots)
 """
 
 import contextlib
@@ -21,7 +21,7 @@ TICK = 0.25  # seconds between two looks at a run
 
 
 def run_timeout(asked: float | None = None) -> float:
-    """Return how many seconds a run may take: those asked for, else LABKIT_RUN_TIMEOUT's."""
+    """Return the time limit of a run in seconds: `asked`, else LABKIT_RUN_TIMEOUT."""
     text = str(asked) if asked is not None else os.environ.get("LABKIT_RUN_TIMEOUT") or TIMEOUT
     with contextlib.suppress(ValueError):
         if 0 < (seconds := float(text)) < math.inf:
@@ -32,13 +32,13 @@ def run_timeout(asked: float | None = None) -> float:
 
 
 def run_memory() -> int | None:
-    """Return how many bytes a run may hold; None where nobody said so."""
+    """Return the memory limit of a run in bytes; None if it is not set."""
     asked = os.environ.get("LABKIT_RUN_MEMORY")
     return parse_bytes(asked) if asked else None
 
 
 def machine_memory() -> int:
-    """Count the bytes of this machine, or of the container that it is seen from."""
+    """Return the memory of this machine, or of this container, in bytes."""
     total = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # no such file; "max"
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
@@ -46,17 +46,17 @@ def machine_memory() -> int:
 
 
 def count_resident_bytes() -> int:
-    """Count the bytes that this process holds in memory."""
+    """Return this process's resident memory in bytes."""
     return psutil.Process().memory_info().rss
 
 
 @contextlib.contextmanager
 def limit_run(seconds: float, memory: int | None) -> Iterator[None]:
-    """End a block that takes longer, or makes this process hold more; in a main thread only.
+    """Interrupt a block at a limit of time or of this process's memory; only in the main thread.
 
     Raises:
-        TimeoutError: it took longer.
-        MemoryError: it held more.
+        TimeoutError: the block took longer.
+        MemoryError: the process held more memory.
     """
     end = time.monotonic() + seconds
 

@@ -1,9 +1,9 @@
-"""One trainer a run: whoever trains a run holds a lock on `.<key>.lock` beside its record.
+"""One trainer per run: it holds a lock on `.<key>.lock` next to the run's record.
 
-Two sweeps over one store then train each run once; the second waits, and reads what the first has
-stored. The operating system takes a lock back when its process dies, however it dies.
+So two sweeps over the same store train each run once; the second waits, and reads the record that
+the first has stored. The operating system frees a lock when its process dies for any reason.
 
-A trainer that is killed leaves the file of its lock behind, which is in nobody's way.
+A trainer that is killed leaves its lock file behind, which does no harm.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP}
 def lock_runs(
     task: Task, store: Store, give_up: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Wait until nobody else trains one of these runs, and keep it so for the length of a block.
+    """Wait until nobody else trains any of these runs, and lock them for the block.
 
     Raises:
-        Timeout: `give_up` said yes before that.
+        Timeout: `give_up` returned True first.
     """
     with contextlib.ExitStack() as held:
         # Everybody takes them in one order: no two wait for each other.

@@ -1,7 +1,7 @@
-"""The Ray engine: one Ray task a task, on a cluster of one machine or of several.
+"""The Ray engine: one Ray task per task, on a cluster of one machine or several.
 
-labkit is sent to the nodes; what they train comes back to this process, which stores it. See
-chapters/cluster.md for the commands.
+The engine sends labkit to the nodes; they return their records to this process, which stores them.
+chapters/cluster.md has the commands.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ KEPT = "what finished is stored: the same command goes on"
 
 
 class OnRay(Engine):
-    """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
+    """Ray tasks of one CPU each; on a GPU, of LABKIT_GPU_FRACTION of a GPU (default: a quarter).
 
-    The cluster at `address` ("host:port", or "auto" for that of this machine) is joined, and left
-    running.
+    The engine joins the cluster at `address` ("host:port", or "auto" for this machine's cluster),
+    and leaves it running.
     """
 
     name, tries = "ray", 3
@@ -52,17 +52,17 @@ class OnRay(Engine):
 
     @property
     def slots(self) -> int:
-        """Count the tasks that the cluster trains at the same time."""
+        """Return the number of tasks that the cluster can train at the same time."""
         self._connect_to_ray()
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return count_fitting_tasks(nodes, self.needs)
 
     def hold_slot(self) -> AbstractContextManager[None]:
-        """Hold nothing: Ray assigns the cluster's cores."""
+        """Hold no slot: Ray assigns the cluster's cores."""
         return contextlib.nullcontext()
 
     def train_at(self, place: int, task: Task) -> Trained:
-        """Have Ray train a task, on whichever node."""
+        """Let Ray train a task, on any node."""
         share, memory = self.needs.get("GPU"), self.needs.get("memory")
         # Tried again from here: Ray alone does so without end where a node's memory runs out.
         remote = self.ray.remote(max_retries=0, num_cpus=1, num_gpus=share, memory=memory)
@@ -85,7 +85,7 @@ class OnRay(Engine):
             raise Died(f"its worker died: {error}; {KEPT}") from error
 
     def close(self) -> None:
-        """Leave the cluster, which runs on."""
+        """Disconnect from the cluster, which keeps running."""
         if self._connected:
             self.ray.shutdown()
             self._connected = False
@@ -120,7 +120,7 @@ class OnRay(Engine):
 
 
 def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
-    """Train a task on a node of the cluster; Lost where another labkit or torch is there."""
+    """Train a task on a node of the cluster; Lost if its versions of labkit or torch differ."""
     if wanted != OURS:
         raise Lost(
             f"every node must run {wanted}, but {socket.gethostname()} has {OURS}; install the "
@@ -132,7 +132,7 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
 
 
 def import_ray() -> Any:
-    """Import Ray, which labkit does without until it is asked for."""
+    """Import Ray, which labkit imports only on request."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
     try:
         import ray
@@ -145,13 +145,13 @@ def import_ray() -> Any:
 
 
 def list_packages() -> list[str]:
-    """List the folders that a node is sent: labkit's, and the kernels' where there are any."""
+    """List the folders to send to a node: labkit's, and the kernels' if they exist."""
     specs = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
     return [str(Path(spec.origin).parent) for spec in specs if spec and spec.origin]
 
 
 def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) -> int:
-    """Count the tasks that nodes can train at the same time; RuntimeError where it is none."""
+    """Return the number of tasks that fit on the nodes at once; RuntimeError if none does."""
     count = sum(
         min(math.floor(node.get(kind, 0) / amount + 1e-9) for kind, amount in needs.items())
         for node in nodes

@@ -1,4 +1,4 @@
-"""The process engine: one worker a slot, one thread each, that train what the store lacks."""
+"""The process engine: one worker per slot, with one thread each."""
 
 import contextlib
 import math
@@ -30,12 +30,12 @@ KEPT = "what finished is stored: the same command goes on"
 
 
 class Processes(Engine):
-    """Worker processes that stay for the life of a chapter.
+    """Worker processes that live as long as a chapter.
 
-    Each is an executor of its own, so that one that dies takes no other along. A run that takes
-    longer than `timeout` seconds, or holds more than `memory` bytes, is ended and reported. Workers
-    that have nothing to do for a while end; the next sweep starts new ones. Of a GPU that others
-    use too, all of them and this process together take the part that LABKIT_GPU_FRACTION says.
+    Each worker has its own executor, so that the death of one does not affect the others. A run
+    that takes longer than `timeout` seconds, or holds more than `memory` bytes, is ended and
+    reported. Idle workers end after a while; the next sweep starts new ones. On a shared GPU, all
+    workers and this process together use at most LABKIT_GPU_FRACTION of its memory.
     """
 
     name, tries = "processes", 2
@@ -48,12 +48,12 @@ class Processes(Engine):
 
     @property
     def slots(self) -> int:
-        """Count the workers: one a slot, on a GPU a few."""
+        """Return the number of workers: one per slot, but only a few on a GPU."""
         shared = self.device != CPU and "LABKIT_SLOTS" not in os.environ
         return min(self.pool.slots, ON_A_GPU) if shared else self.pool.slots
 
     def train_at(self, place: int, task: Task) -> Trained:
-        """Have the worker of a place train a task; end it when it must be."""
+        """Let the worker at a place train a task; end the worker if necessary."""
         seconds = self.timeout * len(task)
         try:
             worker = self._get_worker(place)
@@ -80,7 +80,7 @@ class Processes(Engine):
             raise
 
     def _get_worker(self, place: int) -> ProcessPoolExecutor:
-        """Return the worker of a place, once it answers."""
+        """Return the worker at a place, once it responds."""
         begins = {"initializer": initialize_worker, "initargs": (os.getpid(), self.device)}
         try:
             if place not in self._workers:
@@ -111,19 +111,19 @@ class Processes(Engine):
             worker.shutdown(kill_workers=True)
 
     def close(self) -> None:
-        """End the workers; none of them is training."""
+        """End the workers, none of which is training."""
         for place in list(self._workers):
             self._workers.pop(place).shutdown()
 
 
 def part_of_gpu(workers: int) -> float | None:
-    """Return which part of a GPU is for each of the processes on it, and for this one over them."""
+    """Return the fraction of a GPU for each worker on it, and for this process."""
     spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
     return divide_fraction(math.ceil(workers / spread))
 
 
 def initialize_worker(parent: int, device: str) -> None:
-    """Begin a worker process: it gives way where it is told to, and ends with its parent."""
+    """Set up a worker process: low priority if requested, and an end with its parent."""
     end_with(parent)
     os.setsid()  # Ctrl-C reaches the parent alone
     # Bars lock a semaphore of the system, which a worker that is killed would leave behind.

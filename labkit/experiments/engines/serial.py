@@ -1,4 +1,4 @@
-"""The serial engine: trains in this process, one task after another."""
+"""The serial engine: it trains in this process, one task after another."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -11,9 +11,9 @@ from labkit.system.share import limit_memory, read_fraction
 
 
 class Serial(Engine):
-    """No processes: a debugger's breakpoint in a training step stops here.
+    """Training without worker processes: a debugger's breakpoint in a training step works.
 
-    Nobody watches this process: a run that hangs or leaks here is yours to stop.
+    There are no limits: you must stop a run that hangs or leaks memory yourself.
     """
 
     name = "serial"
@@ -33,7 +33,7 @@ class Serial(Engine):
         return train_here(task, self.device)
 
     def make_threads(self, count: int) -> Executor:
-        """Make what does at once, in this thread, what it is given to do."""
+        """Make an executor that runs each call at once, in this thread."""
         return _AtOnce()
 
 

@@ -1,4 +1,4 @@
-"""Train a task in this process: what every engine does in the end, wherever it does it."""
+"""Train a task in this process: the common part of all engines."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ Trained = tuple[list[Record], dict[str, int]]
 
 
 def train_here(task: Task, device: str) -> Trained:
-    """Train a task here, on one thread. A GPU's memory is given back, however it ends."""
+    """Train a task here, on one thread; release the GPU's memory afterwards in any case."""
     try:
         with use_one_thread(), measure_peak(device) as taken:
             records = execute_together(task, device)
@@ -30,7 +30,7 @@ def train_in_worker(
 ) -> Trained:
     """Train a task in a process that does nothing else, within limits.
 
-    `own` are the sources of the readers' norms in it.
+    `own` has the sources of readers' norms in the task.
     """
     register_sources(own)
     with limit_run(seconds, memory):

@@ -1,17 +1,17 @@
-"""The shared ladder: one grid of arms, trained long enough to be compared, on rungs of one shape.
+"""The shared ladder: a grid of arms, trained long enough for comparisons, on similar rungs.
 
-rungs.py      arms, rungs, and directions: rung S with one thing changed
-rates.py      how an arm gets its learning rate, and what is left to gain from a better one
-method.py     the runs of one arm on one rung: which search its rate, which report
-reading.py    what is read of the runs, and how far each arm is
-comparing.py  two arms compared: without pairs, with what tuning leaves in the interval
-comparison.py what a comparison says by rung, and the claim of it
-orders.py     all pairs of a rung, and whether another rung gives them the same order
-plan.py       in which order the ladder trains
+rungs.py      arms, rungs, and directions: variants of rung S with one change
+rates.py      choice of an arm's learning rate, and its remaining uncertainty
+method.py     the runs of one arm on one rung, for tuning and for evaluation
+reading.py    results of the runs, and the progress of each arm
+comparing.py  unpaired comparison of two arms, with the uncertainty from tuning
+comparison.py the results of a comparison by rung, and its claim
+orders.py     all pairs of a rung, and their order on a different rung
+plan.py       the order in which the ladder trains
 
-Every arm of a rung gets the same data and its own learning rate; on S, M and L 20 tokens a
-parameter. A chapter reads the rung it needs (`read_results`), and adds only what is its own. The
-regime (optimizer, warm-up, clipping) is that of small published runs: AdamW with betas 0.9 and
+Every arm of a rung gets the same data and its own tuned learning rate; S, M and L have 20 tokens
+per parameter. A chapter reads the rung that it needs (`read_results`), and adds only its own runs.
+The regime (optimizer, warm-up, clipping) is that of small published runs: AdamW with betas 0.9 and
 0.95, 10 % warm-up, a linear decay to 5 %, the gradient clipped at 1, no weight decay. Recipes keep
 the initialization of their paper; the others have Megatron's, and embeddings of RMS 1.
 """

@@ -1,9 +1,10 @@
-"""Two arms compared: without pairs, by one scatter for all, with what tuning leaves.
+"""Unpaired comparison of two arms, with a pooled standard deviation and tuning uncertainty.
 
-A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired: so
-it was locked, when first looks, of five seeds, had not shown that a seed explains anything. Of
-strict reports it explains a part (labkit.statistics.pooled.correlate_seeds; chapter 10 prints it),
-so there the interval seed by seed stands beside the one that judges.
+A comparison must meet the requirements of `labkit.experiments.regime` on each rung. Seeds are not
+paired: the comparisons were preregistered like this, when preliminary evaluations with five seeds
+had not shown any effect of the seed. In full evaluations the seed explains a part of the variance
+(labkit.statistics.pooled.correlate_seeds; chapter 10 prints it), so their cards also show the
+paired interval, but the unpaired one decides.
 """
 
 import math
@@ -44,15 +45,15 @@ FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
 
 
 def is_strict_report(found: Results, arm: str, rung: str) -> bool:
-    """Return whether an arm's report on a rung is a strict one."""
+    """Return whether an arm's evaluation on a rung is a full one."""
     return set(reported(found, arm).get(rung, {})) >= set(list_strict_seeds(rung, arm))
 
 
 def measure_scatter(found: Results, rung: str) -> Scatter:
-    """Return the scatter of a run on a rung: of all arms there, or at least of these.
+    """Return the standard deviation of a run on a rung, pooled over all arms there (or these).
 
     Raises:
-        ValueError: none of these arms has reported.
+        ValueError: none of these arms has been evaluated.
     """
     if isinstance(found, Ladder) and rung in found.scatters:
         return found.scatters[rung]
@@ -66,7 +67,7 @@ def measure_scatter(found: Results, rung: str) -> Scatter:
 
 
 def shared_rung(found: Results, arms: Iterable[str]) -> str:
-    """Find the largest rung on which all of these arms have reported."""
+    """Return the largest rung on which all of these arms have been evaluated."""
     names = list(arms)
     shared = [
         rung
@@ -84,10 +85,11 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
 def improvement(
     found: Results, method: str, over: str = "pre", of: Callable[[Record], float] | None = None
 ) -> Comparison:
-    """Compute how far a method's test loss is below another's, in nats, by rung and direction.
+    """Return the other method's test loss minus the method's, in nats, by rung.
 
-    Only where both have reported; sizes come first, the smallest of them first. `of` reads another
-    measure than the test loss from each run: then both methods have their own standard deviation.
+    It covers rungs on which both were evaluated: first sizes from small to large, then variants.
+    `of` reads a different measure from each run: then both methods have their own standard
+    deviation.
     """
     there = {labels["rung"] for labels, _ in found}
     rungs = {
@@ -109,14 +111,14 @@ def claim_locked(
     effect: float | None = None,
     **more: Any,
 ) -> Claim | None:
-    """Show the card of a locked comparison; where its runs are missing, print that it waits.
+    """Show the card of a locked comparison; if runs are missing, print that it waits.
 
     Sentence, criterion, arms and rungs are the lock's. `names` gives each arm's name on the card;
-    `effect` is the effect of which the margin of a criterion with two bounds is a share; `more`
-    goes to the comparison's `claim`, such as `published` or `domain`.
+    `effect` is the effect with which the margin of a two-sided criterion is compared; `more` goes
+    to the comparison's `claim`, such as `published` or `domain`.
 
     Raises:
-        ValueError: no lock of two arms has this id.
+        ValueError: there is no lock with this id and two arms.
     """
     lock = find_lock(project_root(), id)
     if lock is None or len(lock.arms) != 2:
@@ -139,7 +141,7 @@ def claim_locked(
 
 
 def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
-    """Compute how far an arm's test loss is below another's on a rung where both have reported."""
+    """Return the other arm's test loss minus the arm's, on a rung where both were evaluated."""
     scatter = measure_scatter(found, rung)
     of = {name: reported(found, name)[rung] for name in (arm, over)}
     left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
@@ -161,7 +163,7 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
 def compare_measure(
     found: Results, rung: str, methods: tuple[str, str], of: Callable[[Record], float]
 ) -> Difference:
-    """Compute how far a measure of one method's evaluation runs is below that of another's."""
+    """Return the second method's measure minus the first one's, in their evaluation runs."""
     runs = {name: found.where(arm=name, rung=rung, stage="final") for name in methods}
     one, other = (runs[name].measure(of) for name in methods)
     since = find_start((*one.records, *other.records))
@@ -173,7 +175,7 @@ def _is_apart(arm: str, scatter: Scatter) -> bool:
 
 
 def measure_tuning_left(found: Results, rung: str, arm: str, sd: float) -> float:
-    """Estimate what an arm's rate still leaves on a rung, in nats (`rates.measure_left`)."""
+    """Return the uncertainty from tuning an arm's rate on a rung, in nats (see `measure_left`)."""
     tuned: dict[float, list[float]] = {}
     for labels, record in found:
         if (labels["arm"], labels["rung"], labels["stage"]) == (arm, rung, "tuning"):
@@ -187,7 +189,7 @@ def references(rung: str) -> dict[str, float]:
 
 
 def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list[str]:
-    """Return what a comparison lacks on one rung or direction."""
+    """List the requirements that a comparison does not meet on one rung."""
     both = found.where(arm=[arm, over], rung=rung)
     judged = "S" if rung in DIRECTIONS else rung
     of_part = improvement(found, PARTLESS, over).get(judged)
@@ -203,14 +205,14 @@ def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list
 
 
 def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
-    """Sum up an arm a row, in the order of their losses on the smallest rung.
+    """Return one row per arm, in the order of test losses on the smallest rung.
 
-    A rung has its columns as soon as two of the arms have reported there, a direction those of test
-    loss and lead alone; a column without a value is left out. `tuned` is what the choice of the
-    rate leaves, in nats. `lead` is how far the arm's test loss lies below that of `over`, with its
-    interval. `lost` is how far the validation loss lies above the best one on average over the
-    coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023,
-    arXiv 2309.14322), averaged over the seeds that tried them.
+    A size has columns if two of the arms were evaluated on it, a variant only those of test loss
+    and lead; empty columns are left out. `tuned` is the uncertainty from tuning, in nats. `lead` is
+    the test loss of `over` minus the arm's, with its interval. `lost` is the learning-rate
+    sensitivity: the mean over the coarse rates of the validation loss minus the best one, with
+    losses capped at the unigram baseline (Wortsman et al. 2023, arXiv 2309.14322), averaged over
+    the seeds that tried these rates.
     """
     arms = found.by("arm")
     scatters = {
@@ -237,7 +239,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
 
 
 def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, Any]:
-    """Sum up an arm on one rung."""
+    """Return an arm's row for one rung."""
     row: dict[str, Any] = {}
     if has_reported(found, arm, rung):
         losses, scatter = reported(of_arm, arm)[rung], measure_scatter(found, rung)
@@ -251,7 +253,7 @@ def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, A
 
 
 def measure_lost(of_arm: Results, rung: str) -> dict[int, float]:
-    """Compute an arm's learning-rate sensitivity (see `table`) by seed that has all rates."""
+    """Return an arm's learning-rate sensitivity (see `table`) for each seed that has all rates."""
     tuned: dict[int, dict[float, float]] = {}
     for labels, record in of_arm:
         if labels["rung"] == rung and labels["stage"] in ("tuning", "room"):

@@ -1,4 +1,4 @@
-"""A comparison of two methods by rung of the ladder, which a chapter can claim something of."""
+"""A comparison of two methods, rung by rung of the ladder, on which a chapter can base a claim."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from labkit.system.root import project_root
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, Difference]):
-    """Differences between two methods by rung, model sizes before directions."""
+    """Differences between two methods by rung, sizes before variants."""
 
     rungs: Mapping[str, Difference]
     find_lacking: Callable[[str], Sequence[str]]  # what the comparison lacks on a rung
@@ -30,16 +30,16 @@ class Comparison(Mapping[str, Difference]):
 
     @property
     def largest(self) -> str:
-        """Return the largest model size, or else the first direction."""
+        """Return the largest model size, or else the first variant."""
         sizes, directions = split_rungs(self.rungs)
         return [*sizes][-1] if sizes else next(iter(directions))
 
     def only(self, *rungs: str) -> "Comparison":
-        """Keep these rungs, as far as both methods have reported on them."""
+        """Return only these rungs, as far as both methods were evaluated on them."""
         return replace(self, rungs={name: of for name, of in self.rungs.items() if name in rungs})
 
     def list_lacking(self) -> list[str]:
-        """List what the comparison lacks on its largest size (labkit.experiments.regime)."""
+        """List the requirements that the comparison does not meet on its largest size."""
         if not self.rungs:
             return [f"{regime.YOUNG}the two methods have not both reported"]
         return [*self.find_lacking(self.largest)]
@@ -57,10 +57,10 @@ class Comparison(Mapping[str, Difference]):
         domain: Domain | None = None,
         predicted: float | None = None,
     ) -> Claim | None:
-        """Judge and show a claim, on every rung; see labkit.experiments.claims.make_claim.
+        """Judge and show a claim on every rung; see labkit.experiments.claims.make_claim.
 
-        A claim that was locked is judged on the rungs of its lock alone. Where both methods have
-        reported on none of the rungs, this prints that the claim waits for its runs.
+        A claim that was locked is judged only on the rungs of its lock. If both methods were
+        evaluated on none of the rungs, this prints that the claim waits for its runs.
         """
         lock = find_lock(project_root(), id)
         judged = self.only(*lock.rungs) if lock and lock.rungs else self

@@ -1,9 +1,9 @@
-"""The runs of one method on one rung: which search its rate, which report, which are wanted.
+"""The runs of one method on one rung: for tuning, and for evaluation.
 
-A method reports twice. *First look*: one seed chose its rate from a grid, five fresh ones report.
-*Strict*: three seeds chose the vertex of a parabola, and fresh seeds report, as many as its rung
-asks; as soon as all of them are there they take the place of the first look. Directions and larger
-rungs that nobody climbed before are strict from the start.
+There are two evaluations. *First look* (preliminary): one seed chooses the rate from a grid, and
+five other seeds evaluate it. *Strict* (full): three seeds choose the vertex of a parabola, and
+other seeds evaluate it, as many as the rung requires; once complete, it replaces the first look.
+Newer variants and larger rungs have only the strict evaluation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,9 +54,9 @@ LOOKED = ("smoke", "S", "M")  # rungs that have a first look
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """The runs of a method on a rung that can be named by now, as `read` knows their records.
+    """The runs of a method on a rung that are determined so far, given the records that exist.
 
-    The method is a name in ARMS, or an arm of your own.
+    The method is a name in ARMS, or your own arm.
     """
 
     rung: str
@@ -65,7 +65,7 @@ class MethodRuns:
 
     @cached_property
     def first(self) -> list[Run]:
-        """List the runs of one seed that place the rate on rung S, or on a larger one."""
+        """List the runs of one seed that locate the best rate on rung S, or on a larger rung."""
         if below := RUNGS[self.rung].below:
             best = self.find_best(MethodRuns(below, self.method, self.read).first)
             return [] if best is None else self._list_beside(find_place(best))
@@ -78,7 +78,7 @@ class MethodRuns:
         return coarse + self._list_runs(beside, [TUNING_SEED])
 
     def _list_beside(self, middle: int) -> list[Run]:
-        """List a rate and its neighbours, and go on while the best of them is an end."""
+        """List runs at a rate and its neighbours, and further ones while the best is at an end."""
         low, high = middle - QUARTER, middle + QUARTER
         while True:
             places = range(max(low, LOWEST), min(high, HIGHEST) + 1, QUARTER)
@@ -115,7 +115,7 @@ class MethodRuns:
         return list(runs)
 
     def _find_start(self) -> float | None:
-        """Find the rate around which three seeds are tried first: S's best, or a little below."""
+        """Return the first rate for three seeds: the best rate on S, or a slightly lower one."""
         best = self.find_best(MethodRuns("S", self.method, self.read).first)
         if best is None:
             return None
@@ -123,79 +123,79 @@ class MethodRuns:
 
     @cached_property
     def looked(self) -> list[Run]:
-        """List the runs that search the rate of a first look; none where a rung has no such."""
+        """List the tuning runs of a first look; empty if the rung has no first look."""
         return self.first if self.rung in LOOKED else []
 
     @cached_property
     def first_finals(self) -> list[Run]:
-        """List the runs of a first look that report; none before the rate is chosen."""
+        """List the evaluation runs of a first look; empty until its rate is chosen."""
         best = self.find_best(self.looked)
         return [] if best is None else self._list_runs([best], SEEDS, LOOKS)
 
     @cached_property
     def rate(self) -> float | None:
-        """Choose the rate by three seeds; None while one of their runs is missing."""
+        """Return the rate chosen with three seeds; None while one of their runs is missing."""
         if self.rung == "smoke" or not self.fine or not self.is_there(self.fine):
             return None
         return choose_rate(self.read_tuning(strict=True))
 
     @cached_property
     def strict_finals(self) -> list[Run]:
-        """List the runs that report strictly; none before the rate is chosen."""
+        """List the evaluation runs of the strict evaluation; empty until its rate is chosen."""
         return [] if self.rate is None else self._list_runs([self.rate], self.seeds, LOOKS)
 
     @property
     def seeds(self) -> list[int]:
-        """List the seeds that report strictly; a method of your own has all of the rung's."""
+        """List the seeds of the strict evaluation; your own method has all of the rung's."""
         return list_strict_seeds(self.rung, self.method)
 
     @cached_property
     def is_strict(self) -> bool:
-        """Return whether the strict report is whole."""
+        """Return whether the strict evaluation is complete."""
         return bool(self.strict_finals) and self.is_there(self.strict_finals)
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every run of the report is there."""
+        """Return whether every evaluation run exists."""
         return bool(self.finals) and self.is_there(self.finals)
 
     @cached_property
     def tuning(self) -> list[Run]:
-        """List the runs that chose, or will choose, the rate of the report."""
+        """List the tuning runs for the current evaluation."""
         return _list_unique(self.looked, self.fine) if self.is_strict else self.looked
 
     @cached_property
     def finals(self) -> list[Run]:
-        """List the runs that report: strict ones where all are there, else a first look's."""
+        """List the evaluation runs: the strict ones if they are complete, else the first look's."""
         return self.strict_finals if self.is_strict else self.first_finals
 
     @property
     def wanted(self) -> list[Run]:
-        """List the runs that report, or chose the rate."""
+        """List the runs of the current evaluation and its tuning."""
         return [*self.tuning, *self.finals]
 
     @property
     def strict(self) -> list[Run]:
-        """List the runs of a strict report: those that tune come first."""
+        """List the runs of a strict evaluation, tuning first."""
         return [] if self.rung == "smoke" else [*self.fine, *self.strict_finals]
 
     @property
     def room(self) -> list[Run]:
-        """List the runs that say what a wrong rate costs: three seeds at every coarse rate of S."""
+        """List the runs that measure the cost of a wrong rate: three seeds at each coarse rate."""
         return self._list_runs(COARSE, TUNING_SEEDS) if self.rung == "S" else []
 
     @property
     def every(self) -> list[Run]:
-        """List all runs: first look, tuning, strict report, room."""
+        """List all runs: first look, tuning, strict evaluation, wrong rates."""
         return _list_unique(self.looked, self.first_finals, self.strict, self.room)
 
     def read_tuning(self, *, strict: bool) -> dict[float, list[float]]:
-        """Read the validation losses of the runs that choose the rate, by rate."""
+        """Read the validation losses of the tuning runs, by rate."""
         runs = _list_unique(self.looked, self.fine) if strict else self.looked
         return self._read_losses([run for run in runs if self.read(run) is not None])
 
     def find_best(self, runs: Sequence[Run]) -> float | None:
-        """Find the rate with the lowest validation loss; None while a run is missing."""
+        """Return the rate with the lowest validation loss; None while a run is missing."""
         if not runs or not self.is_there(runs):
             return None
         return min(
@@ -207,7 +207,7 @@ class MethodRuns:
         return all(self.read(run) is not None for run in runs)
 
     def _read_losses(self, runs: Iterable[Run]) -> dict[float, list[float]]:
-        """Read the validation losses of runs that are there, by rate."""
+        """Read the validation losses of the runs that exist, by rate."""
         tuned: dict[float, list[float]] = {}
         for run in runs:
             if (record := self.read(run)) is not None:
@@ -225,7 +225,7 @@ class MethodRuns:
 
 
 def list_strict_seeds(rung: str, method: str | Arm) -> list[int]:
-    """List the seeds with which a method reports strictly; one of your own has all of the rung."""
+    """List the seeds of a method's strict evaluation; your own method has all of the rung's."""
     count = RUNGS[rung].seeds
     if isinstance(method, str) and method in ARMS and method not in RANKED:
         count = min(count, FEWER)

@@ -1,8 +1,8 @@
-"""Does one rung predict another? The order of two arms, here and there: decision accuracy.
+"""Decision accuracy: do two rungs give two arms the same order?
 
-Of all pairs of arms that have reported on both rungs, count those that have the same order, and
-apart those that the first rung tells apart. Pairs share arms, so they are no independent sample and
-have no interval.
+Among all pairs of arms that were evaluated on both rungs, count those with the same order, also for
+the pairs that the first rung distinguishes. Pairs share arms, so they are not an independent sample
+and have no interval.
 """
 
 import math
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two rungs order pairs of arms alike."""
+    """How often two rungs order pairs of arms in the same way."""
 
     one: str
     other: str
@@ -38,12 +38,12 @@ class Agreement:
 
     @property
     def pairs(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return self.same + len(self.turned)
 
 
 def compare_orders(found: Results, one: str, other: str) -> Agreement:
-    """Compare the orders that two rungs give to the arms that have reported on both."""
+    """Compare the orders that two rungs give to the arms evaluated on both."""
     arms = [
         arm
         for arm in found.by("arm")
@@ -77,11 +77,11 @@ def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
 
 
 def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
-    """Count the pairs told apart by tests that differ in what they take a run's scatter from.
+    """Count the significantly different pairs under tests with different standard deviations.
 
-    `paired`: by seed, each pair alone, on the five seeds that all arms share, those of a first
-    look; `Welch`: two samples, each arm alone; `pooled`: one scatter for all arms; `with what
-    tuning leaves`: the book's.
+    `paired`: by seed, each pair separately, on the five seeds of the first look, which all arms
+    share; `Welch`: two samples with separate standard deviations; `pooled`: one standard deviation
+    for all arms; `with what tuning leaves`: the book's test, with the uncertainty from tuning.
     """
     from scipy.stats import ttest_ind, ttest_rel
 
@@ -101,7 +101,7 @@ def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, in
 
 
 def _read_first_look(found: Results, rung: str, arm: str) -> list[float]:
-    """Read the losses of an arm's first look by seed; none where one of them is missing."""
+    """Read the losses of an arm's first look by seed; empty if one of them is missing."""
     rows = [(labels, record) for labels, record in found if labels["stage"] == "first"]
     of = {
         labels["seed"]: record.probes["test"]["loss"]

@@ -1,7 +1,7 @@
-"""In which order the ladder trains: what is worth most first, in steps of a few arms each.
+"""The order in which the ladder trains: the most valuable runs first, in steps of a few arms.
 
-A step is whole when its arms have reported strictly, or, of the step `room`, have three seeds at
-every coarse rate. `list_next_runs` names what the first steps lack.
+A step is complete when its arms have strict evaluations or, for the step `room`, three seeds at
+every coarse rate. `list_next_runs` yields the missing runs of the first steps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
 def list_next_runs(
     read: Read, plan: Sequence[tuple[str, Sequence[str]]] = PLAN
 ) -> Iterator[list[Run]]:
-    """Yield what each arm of each step lacks and can be named by now; whole arms yield nothing."""
+    """Yield the missing runs of each arm of each step, as far as they are determined."""
     for step, arms in plan:
         for arm in arms:
             of = MethodRuns("S" if step in ("first", "room") else step, arm, read)

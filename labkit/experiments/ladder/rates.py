@@ -11,13 +11,13 @@
              rounded to a sixteenth of a decade and kept between the rates tried on either side of
              the best, reports
 
-A seed does not learn where it diverges or ends a nat or more above the best rate's mean: it stands
-where letter frequencies alone would take it, and says nothing of how the loss bends.
+A seed does not learn at a rate if it diverges, or if its loss is a nat or more above the best
+rate's mean: that is the loss of the unigram baseline, which reveals nothing about the curvature.
 
     left = sqrt(mean over draws of (f(chosen) − min f)²)
 
-f is the parabola; a draw adds the scatter of a seed to every tuning run and chooses again by the
-same rule. It stands in every interval of a difference, like a standard error.
+f is the parabola; a draw adds noise with a run's standard deviation to every tuning run and chooses
+again by the same rule. Every interval of a difference includes it, like a standard error.
 """
 
 import math
@@ -47,23 +47,23 @@ Tuned = Mapping[float, Sequence[float]]  # validation losses by rate; infinite w
 
 
 def name_rate(place: int) -> float:
-    """Return the rate so many sixteenths of a decade above 0.001, in three digits."""
+    """Return the rate that is `place` sixteenths of a decade above 0.001, to three digits."""
     return float(f"{10 ** (place / (4 * QUARTER) - 3):.3g}")
 
 
 def find_place(rate: float) -> int:
-    """Return how many sixteenths of a decade a rate lies above 0.001."""
+    """Return the number of sixteenths of a decade from 0.001 to a rate."""
     return round(4 * QUARTER * (math.log10(rate) + 3))
 
 
 def read_validation_loss(record: Record) -> float:
-    """Read a run's validation loss; infinite where it diverged."""
+    """Read a run's validation loss; infinite if it diverged."""
     loss = record.probes["validation"]["loss"]
     return math.inf if loss is None else loss
 
 
 def learns(losses: Sequence[float], best: float) -> bool:
-    """Return whether every seed of a rate learns: see the top of the file."""
+    """Return whether every seed learns at a rate: see the top of the file."""
     return max(losses) < best + LEARNED
 
 
@@ -76,12 +76,12 @@ class Valley:
     bend: float
 
     def rise(self, place: float) -> float:
-        """Return how far the loss at a place lies above the lowest."""
+        """Return the loss at a place minus the lowest loss."""
         return self.bend * (place - self.place) ** 2
 
 
 def choose_rate(tuned: Tuned) -> float:
-    """Choose the vertex, rounded to a sixteenth of a decade, between the best's neighbours."""
+    """Return the vertex, rounded to a sixteenth of a decade, between the best rate's neighbours."""
     best = find_middle(tuned)
     valley = fit_valley(tuned)
     if valley is None:
@@ -91,7 +91,7 @@ def choose_rate(tuned: Tuned) -> float:
 
 
 def _find_bounds(tuned: Tuned, best: int) -> tuple[int, int]:
-    """Find the last places before the rates that were tried on either side of the best."""
+    """Return the outermost places between the rates tried on either side of the best."""
     places = [find_place(rate) for rate in tuned]
     below = max((place for place in places if place < best), default=best - QUARTER)
     above = min((place for place in places if place > best), default=best + QUARTER)
@@ -99,14 +99,14 @@ def _find_bounds(tuned: Tuned, best: int) -> tuple[int, int]:
 
 
 def find_middle(tuned: Tuned) -> int:
-    """Find the place of the best rate among those that as many seeds tried as any."""
+    """Return the place of the best rate among those with the largest number of seeds."""
     most = max(map(len, tuned.values()))
     means = [(fmean(losses), rate) for rate, losses in tuned.items() if len(losses) == most]
     return find_place(min(means)[1])
 
 
 def fit_valley(tuned: Tuned) -> Valley | None:
-    """Fit the parabola around the best rate; None where three finite rates do not make one."""
+    """Fit the parabola around the best rate; None if three finite rates do not define one."""
     best = find_middle(tuned)
     near = _read_near(tuned, best)
     wide = _fit_parabola({place: (fmean(of), len(of)) for place, of in near.items()})
@@ -117,7 +117,7 @@ def fit_valley(tuned: Tuned) -> Valley | None:
 
 
 def _read_near(tuned: Tuned, best: int) -> dict[int, Sequence[float]]:
-    """Read the losses by place of the rates near the best at which every seed learns."""
+    """Return the losses by place of the rates near the best one at which every seed learns."""
     lowest = fmean(tuned[name_rate(best)])
     return {
         find_place(rate): losses
@@ -127,7 +127,7 @@ def _read_near(tuned: Tuned, best: int) -> dict[int, Sequence[float]]:
 
 
 def _fit_parabola(means: Mapping[int, tuple[float, int]]) -> Valley | None:
-    """Fit means by place with their numbers of seeds as weights; None where it has no minimum."""
+    """Fit means by place, weighted by their numbers of seeds; None if there is no minimum."""
     if len(means) < 3:
         return None
     places = np.array([*means], dtype=float)
@@ -141,7 +141,7 @@ def _fit_parabola(means: Mapping[int, tuple[float, int]]) -> Valley | None:
 
 
 def _is_cliff(valley: Valley, near: Mapping[int, Sequence[float]]) -> bool:
-    """Compare a parabola's residuals with the variance between seeds at one rate, by an F test."""
+    """Return whether an F test finds that the parabola misses the mean losses (a cliff)."""
     freedom = sum(len(losses) - 1 for losses in near.values())
     left = len(near) - 3
     if not left or not freedom:
@@ -158,9 +158,10 @@ def _is_cliff(valley: Valley, near: Mapping[int, Sequence[float]]) -> bool:
 
 
 def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
-    """Estimate what an arm may still gain from a better rate, in nats: see the top of the file.
+    """Return the uncertainty from tuning an arm's rate, in nats: see the top of the file.
 
-    `sd` is the scatter of one run. `by_vertex=False`: the best rate of the grid was taken.
+    `sd` is the standard deviation of a run. `by_vertex=False`: the best rate of the grid was
+    chosen.
     """
     valley, best = fit_valley(tuned), find_middle(tuned)
     near = _read_near(tuned, best)

@@ -17,7 +17,7 @@ APART = (PARTLESS,)
 
 @dataclass(frozen=True)
 class Ladder(Results):
-    """Results of some arms, with the scatter of a run that all arms of a rung have."""
+    """Results of some arms, with a run's standard deviation, pooled over all arms of a rung."""
 
     scatters: Mapping[str, Scatter] = field(default_factory=dict)
 
@@ -25,10 +25,10 @@ class Ladder(Results):
 def read_ladder(
     rungs: Iterable[str], arms: Iterable[str], read: Read, read_others: Read | None = None
 ) -> Ladder:
-    """Read arms as `read_results` does, and the scatter of each rung from all arms there.
+    """Read arms with `read_results`, and each rung's standard deviation over all arms there.
 
-    What reads the other arms may be named: a chapter takes them as they are recorded, so that it
-    depends on no run of this machine but those that it asked for.
+    `read_others` may read the other arms: a chapter reads their recorded runs, so that it depends
+    on no local runs except those that it requested.
     """
     wanted, rungs = set(arms), list(rungs)
     own = read_results(rungs, [arm for arm in ARMS if arm in wanted], read)
@@ -41,13 +41,13 @@ def read_ladder(
 def read_results(
     rungs: Iterable[str], arms: Iterable[str] | Mapping[str, Arm], read: Read
 ) -> Results:
-    """Read what there is: rows labelled with arm, rung, lr, seed and stage.
+    """Read the existing runs: rows labelled with arm, rung, lr, seed and stage.
 
-    Arms are names, or arms of your own by name.
+    Arms are names, or a mapping from names to your own arms.
 
-    Stages are tuning (what chose the rate), final (what reports), first (the five seeds of a first
-    look, which a chapter may pair with runs of its own) and room (other seeds at coarse rates,
-    which say what a wrong rate costs).
+    Stages are tuning, final (the evaluation), first (the five seeds of a first look, which a
+    chapter may pair with its own runs) and room (other seeds at coarse rates, which measure the
+    cost of a wrong rate).
     """
     rows = []
     named = arms if isinstance(arms, Mapping) else {name: name for name in arms}
@@ -71,7 +71,7 @@ def read_results(
 
 
 def reported(found: Results, arm: str) -> dict[str, dict[int, float]]:
-    """List an arm's test losses by rung and seed; a run that diverged has no loss."""
+    """Return an arm's test losses by rung and seed, without diverged runs."""
     losses: dict[str, dict[int, float]] = {}
     for labels, record in found:
         of_it = labels["arm"] == arm and labels["stage"] == "final"
@@ -81,7 +81,7 @@ def reported(found: Results, arm: str) -> dict[str, dict[int, float]]:
 
 
 def has_reported(found: Results, arm: str, rung: str) -> bool:
-    """Return whether every run of an arm's report on a rung is there and has a loss."""
+    """Return whether every evaluation run of an arm on a rung exists and has a loss."""
     return _is_whole(set(reported(found, arm).get(rung, {})), rung, arm)
 
 
@@ -90,7 +90,7 @@ def _is_whole(seeds: set[int], rung: str, arm: str) -> bool:
 
 
 def read_losses(found: Results, rung: str) -> dict[str, list[float]]:
-    """List the test losses of every arm that has reported on a rung."""
+    """Return the test losses of every arm that was evaluated on a rung."""
     losses: dict[str, dict[int, float]] = {}
     for labels, record in found:
         if (labels["rung"], labels["stage"]) == (rung, "final") and record.diverged_at is None:
@@ -99,9 +99,9 @@ def read_losses(found: Results, rung: str) -> dict[str, list[float]]:
 
 
 def pool_losses(losses: Mapping[str, Sequence[float]]) -> Scatter | None:
-    """Pool the scatter of a rung's arms; None where none has reported.
+    """Pool the standard deviation over a rung's arms; None if no arm was evaluated.
 
-    What is no recipe (a model without attention) says nothing about how recipes scatter.
+    Arms that are not recipes (a model without attention) are left out.
     """
     pooled = {arm: of for arm, of in losses.items() if arm not in APART} or losses
     return pool_scatter(pooled) if pooled else None
@@ -109,7 +109,7 @@ def pool_losses(losses: Mapping[str, Sequence[float]]) -> Scatter | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an arm is on a rung, and the reason if it is not complete."""
+    """The progress of an arm on a rung, and the reason if it is not complete."""
 
     arm: str
     rung: str
@@ -122,12 +122,12 @@ class Progress:
 
 
 def list_progress(read: Read, rungs: Iterable[str] = CLIMBED) -> list[Progress]:
-    """List the progress of every arm on every rung, those without runs included."""
+    """List the progress of every arm on every rung, including arms without runs."""
     return [describe_progress(MethodRuns(rung, arm, read)) for rung, arm in product(rungs, ARMS)]
 
 
 def describe_progress(of: MethodRuns) -> Progress:
-    """Describe how far a method is on a rung."""
+    """Describe the progress of a method on a rung."""
     there = sum(of.read(run) is not None for run in of.every)
     seeds = sum(of.read(run) is not None for run in of.finals)
     if of.is_strict:

@@ -1,7 +1,8 @@
 """Methods and sizes of the ladder: arms, rungs, and directions (rung S with one change).
 
-A rung is a size of everything. A direction is rung S with one thing changed: twelve blocks (D) or
-24 (D24), weight decay (W), another text: program code (C). It reads as many batches as S does.
+A rung is a model size with its data and number of steps. A direction is a variant of rung S with
+one change: twelve blocks (D) or 24 (D24), weight decay (W), or program code as its text (C). It has
+the same number of batches as S.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ LOOKS = ("validation", "test", "residual-rms", "layer-cosine", "removal-cost", "
 
 @dataclass(frozen=True)
 class Rung:
-    """One size of everything: the width, what a step reads, and how many steps there are."""
+    """A model size: its width, the data per step, and the number of steps."""
 
     dim: int
     depth: int
@@ -57,7 +58,7 @@ CLIMBED = (*SIZES, *DIRECTIONS)
 
 @dataclass(frozen=True)
 class Arm:
-    """Changes that define one arm: fields of the model, and its warm-up as a share of the steps."""
+    """Changes that define one arm: fields of the model, and its warm-up as a part of the steps."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.1
@@ -126,15 +127,15 @@ ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
 
 
 def build_text(rung: str) -> Text:
-    """Return what every arm of a rung reads."""
+    """Return the data of every arm on a rung."""
     size = RUNGS[rung]
     return Text(size.batch, size.time, held_out=size.held_out, source=size.source)
 
 
 def build_base_run(rung: str, arm: str | Arm) -> Run:
-    """Build an arm's run on a rung: all but its rate, its seed and what is measured.
+    """Build an arm's run on a rung: everything except its rate, its seed and its probes.
 
-    `arm` is a name in ARMS, or an arm of your own.
+    `arm` is a name in ARMS, or your own arm.
     """
     return _build_named_run(rung, arm) if isinstance(arm, str) else _build_run(rung, arm)
 
@@ -179,7 +180,7 @@ def _build_run(rung: str, asked: Arm) -> Run:
 def configure_run(
     run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "test")
 ) -> Run:
-    """Fix the rate, the seed and what is measured."""
+    """Set the rate, the seed and the probes."""
     return _configure_run(run, lr, seed, tuple(probes))
 
 

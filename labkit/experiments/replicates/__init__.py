@@ -1,12 +1,12 @@
 """Replicates: runs that differ only in numbers train together, as one batched model.
 
-alike.py      what runs, and their models, must have in common to train together
-groups.py     tasks: such runs, as many at once as memory allows
+alike.py      requirements for training runs together
+groups.py     tasks: as many of these runs as fit into memory
 stack.py      N models as rows of stacked tensors; a loss for each, by vmap
-optimizer.py  AdamW and SGD with numbers of their own for each row, and clipping
+optimizer.py  AdamW and SGD with separate hyperparameters for each row, and clipping
 step.py       one step for all rows
 graphs.py     the same step as CUDA graphs
-together.py   all of it, by labkit.training's loop: records as `labkit.training.train` makes them
+together.py   joint training with labkit.training's loop, and its usual records
 """
 
 from labkit.experiments.replicates.alike import NotTogether, describe_structure

@@ -1,8 +1,8 @@
-"""Group runs that can train together: they differ only in numbers that tensors hold.
+"""Group runs that can train together, because they differ only in numbers that tensors hold.
 
-Such numbers are a seed, the first value of a parameter (`init`, `alpha`) and what an optimizer
-multiplies by. What a forward pass reads as a Python number (an eps, a bound, a weight of a loss)
-keeps runs apart, as what changes shapes, layers or the number of steps does.
+Such numbers are a seed, the initial value of a parameter (`init`, `alpha`) and an optimizer's
+factors. Runs cannot train together if they differ in a Python number of the forward pass (an eps, a
+bound, a weight of a loss), in shapes, in layers or in the number of steps.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ NUMBERS: dict[type, tuple[str, ...]] = {
 
 
 def describe_structure(config: Any) -> Any:
-    """Return what must be equal for two runs (or two configs) to train together."""
+    """Return the settings that must be equal for two runs (or two configs) to train together."""
     if not is_dataclass(config):
         return config
     free = NUMBERS.get(type(config), ())
@@ -47,7 +47,7 @@ def describe_structure(config: Any) -> Any:
 
 
 def refuse_differences(models: Sequence[nn.Module]) -> None:
-    """Refuse models that are not one structure: the first's code runs for all of them."""
+    """Refuse models of different structures: the first model's code runs for all of them."""
     first = _describe_model(models[0])
     for model in models[1:]:
         other = _describe_model(model)
@@ -63,7 +63,7 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
 
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:
-    """List for each module what decides how it computes: class, plain values, shapes."""
+    """List the properties of each module that determine its computation: class, values, shapes."""
     facts: dict[str, Any] = {}
     for name, module in model.named_modules():
         path = name + "." if name else ""

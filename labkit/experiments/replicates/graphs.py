@@ -1,14 +1,13 @@
-"""A step of a stack as CUDA graphs: one launch replays what are hundreds of small kernels.
+"""A step of a stack as CUDA graphs: one launch replays hundreds of small kernels.
 
-A kernel of a small model computes for a few microseconds, and Python needs longer to ask for it. So
-the two halves of a step that compute, gradients and update, are captured after `WARM` ordinary
-calls (in which libraries choose and allocate) and replayed on the same memory from then on; batches
-and the optimizer's numbers are copied to where they were. Nothing in them asks a tensor what it
-holds.
+A kernel of a small model computes for a few microseconds, and Python needs longer to launch it. So
+the two parts of a step, gradients and update, are captured after `WARM` ordinary calls (in which
+libraries choose algorithms and allocate memory) and then replayed on the same memory; batches and
+the optimizer's numbers are copied there. Neither part reads a tensor's values in Python.
 
-What cannot be captured goes on as ordinary calls, and `reason` says why; so do gradients from the
-first batch on that has another shape. What a model counts in Python, and not in a buffer, would
-stand still in a graph: no module of labkit's does so.
+If a part cannot be captured, it stays an ordinary call, and `reason` says why; the same happens to
+gradients after a batch of a different shape. A counter in Python, rather than in a buffer, would
+not change in a graph; no module of labkit has one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,7 @@ class Captured:
         self.stream = None if self.reason else torch.cuda.Stream(device)
 
     def __call__(self) -> None:
-        """Do what the call does."""
+        """Run the call, or replay its graph."""
         if self.graph is None and self.stream is not None and not self.reason:
             if self.calls < WARM:
                 return self._warm_up(self.stream)
@@ -40,7 +39,7 @@ class Captured:
         return self.call() if self.graph is None else self.graph.replay()
 
     def _warm_up(self, stream: Any) -> None:
-        """Call on the stream that will be captured: the default one cannot be."""
+        """Run the call on the stream that will be captured, because the default one cannot be."""
         self.calls += 1
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -48,7 +47,7 @@ class Captured:
         torch.cuda.current_stream().wait_stream(stream)
 
     def _capture(self, stream: Any) -> None:
-        """Record the call without doing it; where that fails, say why."""
+        """Capture the call without running it; if that fails, store the reason."""
         graph, before, cause = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), ""
         try:
             with torch.cuda.graph(graph, stream=stream):
@@ -65,7 +64,7 @@ class Captured:
 
 
 class GraphStep(Step):
-    """A step whose gradients and update are replayed; on a CPU a step like any other."""
+    """A step whose gradients and update are replayed on a GPU; on a CPU, an ordinary step."""
 
     places: tuple[Any, Any] = None, None  # of the batches
     table: Tensor | None = None  # the optimizer's numbers of all steps
@@ -83,11 +82,11 @@ class GraphStep(Step):
 
     @property
     def reason(self) -> str:
-        """Return why a half is not replayed; empty where both are, or will be."""
+        """Return why a part is not replayed; "" if both are, or will be."""
         return self.look.reason or self.move.reason
 
     def place_batches(self, number: int, batches: Any) -> None:
-        """Bring batches and the optimizer's numbers to the places that graphs read."""
+        """Copy batches and the optimizer's numbers to the memory that the graphs read."""
         super().place_batches(number, batches)
         if self.table is None:  # the first batches make the places
             return
@@ -106,7 +105,7 @@ class GraphStep(Step):
         self.look()
 
     def note_losses(self) -> Sequence[int]:
-        """Note the losses; say which rows go on."""
+        """Record the losses; return the rows that continue."""
         before = len(self.going)
         super().note_losses()
         if len(self.going) < before:
@@ -115,12 +114,12 @@ class GraphStep(Step):
         return self.going
 
     def update_models(self) -> None:
-        """Update the rows that go on."""
+        """Update the rows that continue."""
         self.move()
 
     @contextmanager
     def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
-        """Change only the rows that continue, without a branch, which a graph cannot take."""
+        """Restore the rows that stopped, without a branch, which a graph cannot contain."""
         kept = [(tensor, tensor.clone()) for tensor in tensors]
         yield
         for tensor, was in kept:

@@ -1,12 +1,12 @@
-"""Put runs into tasks: groups that may train together, as large as memory allows.
+"""Group runs into tasks that can train together and fit into memory.
 
-How much that takes is rehearsed without numbers (torch's meta device):
+The required memory is found by a trial step without data (torch's meta device):
 
     bytes = N · (6 · parameters + 2 · buffers + 1.5 · kept)
 
-Six copies of the parameters: weights, gradients, two moments of Adam, and two that a step computes
-with. `kept` is what the forward pass saves for the backward pass, whose own tensors count half as
-much again. It is an estimate: no GPU has checked it yet.
+Six copies of the parameters: weights, gradients, two moments of Adam, and two temporary ones in a
+step. `kept` are the bytes that the forward pass saves for the backward pass, whose own tensors
+count half as much again. It is an estimate, not yet checked on a GPU.
 """
 
 import os
@@ -33,9 +33,10 @@ SHARE = 0.2
 
 
 def asked_for(device: str = CPU, replicates: int | None = None) -> int:
-    """Return how many runs may train together: as asked, else LABKIT_REPLICATES, else by device.
+    """Return the most runs that may train together: `replicates`, else LABKIT_REPLICATES.
 
-    1 on a CPU, where it gains little; `ON_A_GPU` on a GPU, where small models wait for launches.
+    The default is 1 on a CPU, where more gains little, and `ON_A_GPU` on a GPU, where small models
+    wait for launches.
     """
     if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
         if not setting.isdigit():
@@ -51,11 +52,11 @@ def asked_for(device: str = CPU, replicates: int | None = None) -> int:
 
 
 def group_runs(runs: Sequence[Run], device: str = CPU, replicates: int | None = None) -> list[Task]:
-    """Put runs into tasks: those that may train together, at most so many as fit into memory.
+    """Group runs into tasks: runs that can train together, as many as fit into memory.
 
-    Tasks stand in the order of their first runs, and runs within a task in their own; a group
-    that is too large is cut into tasks of nearly one size. A model that cannot be batched
-    (`count_fitting_runs` says so) keeps its runs apart, so that they share out over workers.
+    Tasks are in the order of their first runs, and runs keep their order within a task; a group
+    that is too large is split into tasks of nearly equal size. The runs of a model that cannot be
+    batched (see `count_fitting_runs`) stay separate, so that workers share them.
     """
     most = asked_for(device, replicates)
     groups: dict[Hashable, list[Run]] = {}
@@ -72,7 +73,7 @@ def group_runs(runs: Sequence[Run], device: str = CPU, replicates: int | None = 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that training takes for each replicate; `reason`: why there can be only one."""
+    """Bytes that training needs per replicate; `reason` says why there can be only one."""
 
     each: int
     reason: str = ""
@@ -94,15 +95,15 @@ def estimate_need(run: Run) -> Need:
 
 
 def count_fitting_runs(run: Run, device: str = CPU) -> int:
-    """Return how many runs like this fit into the memory that is free; 1 if they cannot join."""
+    """Return how many runs like this fit into free memory; 1 if they cannot train together."""
     asked = estimate_need(run)
     return 1 if asked.reason else max(1, int(count_free_bytes(device) // max(1, asked.each)))
 
 
 def count_free_bytes(device: str = CPU) -> float:
-    """Return the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
+    """Return the bytes that one task may use: a fraction of free memory; 0 without the GPU.
 
-    Of a GPU that others use too, LABKIT_GPU_FRACTION says what may be ours.
+    On a shared GPU, LABKIT_GPU_FRACTION limits it.
     """
     if device != CPU:
         return SHARE * free_of_a_gpu()

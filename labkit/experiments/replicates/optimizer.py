@@ -1,4 +1,4 @@
-"""AdamW and SGD for N rows of weights at once, each row with numbers of its own; clipping too.
+"""AdamW, SGD and clipping for N rows of weights at once, with separate numbers for each row.
 
 The formulas are torch's (Loshchilov and Hutter 2019, arXiv 1711.05101, for AdamW):
 
@@ -20,7 +20,7 @@ EPS = 1e-8  # AdamW's, as torch has it
 
 
 class Optimizer:
-    """The state of N optimizers, which differ in all their numbers but the steps."""
+    """The state of N optimizers, which may differ in all numbers except the number of steps."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Optimizer:
         decays: Sequence[float],
         decayed: Tensor | None = None,
     ):
-        """Prepare the numbers of all steps. `decayed` (P,): which weights decay; None: all."""
+        """Prepare the numbers of all steps. `decayed` (P,): the weights that decay; None: all."""
         self.weights, self.gradients, self.decayed = weights, gradients, decayed
         self.adam = configs[0].optimizer == "adamw"
         self.clips = any(config.clip is not None for config in configs)

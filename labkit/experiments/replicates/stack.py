@@ -1,19 +1,19 @@
-"""N models of one structure as rows of stacked tensors, and a loss for each row, by vmap.
+"""N models of one structure as rows of stacked tensors, with a loss for each row, by vmap.
 
     weights (N, P), gradients (N, P)      every parameter is a view of each: (N, *its shape)
 
-The models stay what they were: their parameters, gradients and buffers become rows of the stacked
-tensors, so that a probe that looks at one of them sees a row as it is. Rows meet in no sum: what
-becomes of one, a NaN even, stays in it.
+The models themselves are kept: their parameters, gradients and buffers become rows of the stacked
+tensors, so that a probe of one model reads its row. No sum crosses rows, so even a NaN stays in its
+row.
 
-A few modules have forms that vmap takes, the same functions of other operations:
+A few modules are replaced by equivalent forms that vmap supports:
 
 attention   vmap has no rule for torch's fused attention on every device, and would run it row by
-            row: here rows join the batch
-RMSNorm     on the CPU labkit's is an autograd function of its own, which vmap refuses: the formula
+            row: here rows become part of the batch
+RMSNorm     on the CPU labkit's is a custom autograd function, which vmap refuses: the formula
 
-Everything else of labkit's is made of operations that vmap knows, but for models that look at
-numbers of a tensor to decide what to do, or that draw random ones: NotTogether says so.
+All other modules of labkit consist of operations that vmap supports. Models that branch on a
+tensor's values, or draw random numbers, raise NotTogether.
 """
 
 import warnings
@@ -37,7 +37,7 @@ Named = dict[str, Tensor]
 
 
 class Template(nn.Module):
-    """One model that computes with tensors that it is lent, in place of its own."""
+    """One model that computes with borrowed tensors in place of its own."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -46,11 +46,11 @@ class Template(nn.Module):
         self.known = set(dict(self.model.named_buffers()))
 
     def forward(self, call: Callable[[nn.Module], Any]) -> Any:
-        """Do what is asked for with the model."""
+        """Call the given function with the model."""
         return call(self.model)
 
     def run_model(self, call: Callable[[nn.Module], Any], tensors: Named) -> tuple[Any, Named]:
-        """Call with the tensors in their places; give the result, and buffers that are new ones."""
+        """Call with the given tensors in place; return the result, and any new buffers."""
         lent = {f"model.{name}": tensor for name, tensor in tensors.items()}
         result = functional_call(self, lent, (call,))  # writes into `lent` what was replaced
         made = {
@@ -66,7 +66,7 @@ class Template(nn.Module):
 
 
 class Stack:
-    """The stacked tensors of N models, and the functions of all rows at once."""
+    """The stacked tensors of N models, and their computations on all rows at once."""
 
     def __init__(self, models: Sequence[nn.Module]):
         refuse_differences(models)
@@ -98,13 +98,13 @@ class Stack:
             self._hold_buffer(name, buffer)
 
     def _hold_buffer(self, name: str, buffer: Tensor) -> None:
-        """Keep a stacked buffer, and give each model its row of it."""
+        """Store a stacked buffer, and give each model its row of it."""
         self.buffers[name] = buffer
         for row, model in enumerate(self.models):
             _set_buffer(model, name, buffer[row])
 
     def mark_matrices(self) -> Tensor:
-        """Mark the columns of the weights that are a matrix's, or a tensor's of more axes."""
+        """Mark the columns of the weights that belong to tensors of two or more axes."""
         parts = [
             slope.new_full(slope[0].shape, slope.ndim > 2, dtype=torch.bool).flatten()
             for slope in self.slopes.values()
@@ -112,10 +112,10 @@ class Stack:
         return torch.cat(parts)
 
     def compute_losses(self, inputs: Inputs, targets: Tensor):
-        """Compute each row's loss, its loss including the model's own terms, and its new buffers.
+        """Compute each row's loss, its total loss with the model's own terms, and its new buffers.
 
-        Inputs and targets have one batch a row. Buffers that a model changes in place change in
-        the stacked ones.
+        Inputs and targets have one batch per row. In-place changes to a model's buffers change the
+        stacked buffers.
         """
 
         def compute_row_loss(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
@@ -144,7 +144,7 @@ class Stack:
             self.buffers[name].copy_(buffer)
 
     def rehearse_step(self, inputs: Inputs, targets: Tensor) -> None:
-        """Try one step and take it back; NotTogether says what vmap refuses."""
+        """Try one step and undo it; NotTogether says what vmap refuses."""
         kept = [(tensor, tensor.clone()) for tensor in (self.weights, *self.buffers.values())]
         try:
             with warnings.catch_warnings():
@@ -177,7 +177,7 @@ def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
 
 
 def adapt_modules(model: nn.Module) -> None:
-    """Replace modules of a model, in place, by forms that vmap accepts."""
+    """Replace modules of a model, in place, by forms that vmap supports."""
     for module in model.modules():
         if isinstance(module, Attention):
             module.attend = MethodType(_compute_attention, module)
@@ -209,7 +209,7 @@ def _compute_attention(
 
 
 class _Attend(torch.autograd.Function):
-    """torch's fused attention; rows that vmap adds join the batch."""
+    """torch's fused attention; rows added by vmap become part of the batch."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, gqa: bool):

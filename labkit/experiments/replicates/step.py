@@ -1,7 +1,7 @@
-"""One step of training for N rows of a stack: losses, gradients and updates of all at once.
+"""One training step for N rows of a stack: losses, gradients and updates of all at once.
 
-The order of these is `labkit.training.take_steps`. A row stops at a loss that is not finite; it is
-computed like all others from then on, and what it was is put back.
+`labkit.training.take_steps` defines their order. A row stops at a loss that is not finite; it is
+still computed like all others, but its old values are restored.
 """
 
 import math
@@ -17,7 +17,7 @@ from labkit.training import Batch, Steps, TrainConfig, use_autocast
 
 
 class Step(Steps):
-    """A step of a stack of models. `batches`, the first of each row, are for a rehearsal."""
+    """A step of a stack of models. `batches`, the first batch of each row, are for a trial step."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Step(Steps):
         self.past: list[list[float]] = []  # the losses of each step
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
-        """Stack the batches of a step, one a row."""
+        """Stack the batches of a step, one per row."""
         inputs, targets = zip(*batches, strict=True)
         self.number, self.targets = number, self._stack_rows(targets)
         if isinstance(inputs[0], tuple):
@@ -61,25 +61,25 @@ class Step(Steps):
                     stack.buffers[name].copy_(buffer)
 
     def note_losses(self) -> Sequence[int]:
-        """Note the losses; say which rows go on."""
+        """Record the losses; return the rows that continue."""
         self.past.append(self.losses.tolist())
         self.going = [row for row in self.going if math.isfinite(self.past[-1][row])]
         return self.going
 
     @torch.no_grad()
     def update_models(self) -> None:
-        """Update the rows that go on."""
+        """Update the rows that continue."""
         with self._put_back_stopped(self.stack.weights, *self.stack.buffers.values()):
             self.optimizer.update_weights(self.number)
             self.stack.after_step()
 
     def list_losses(self) -> list[list[float]]:
-        """Return every row's losses, those after it stopped among them."""
+        """Return every row's losses, including those after it stopped."""
         return [list(row) for row in zip(*self.past, strict=True)]
 
     @contextmanager
     def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
-        """Change only the rows that continue."""
+        """Restore the rows that stopped."""
         stopped = [row for row in range(len(self.models)) if row not in self.going]
         kept = [(tensor, tensor[stopped]) for tensor in tensors if stopped]
         yield
@@ -90,7 +90,7 @@ class Step(Steps):
         return use_autocast(self.config, self.stack.weights.device)
 
     def _stack_rows(self, parts: Sequence[Tensor]) -> Tensor:
-        """Stack one tensor a row, in memory from which a GPU copies while others compute."""
+        """Stack one tensor per row, in pinned memory, so that copies to a GPU overlap computation."""
         whole, device = torch.stack(list(parts)), self.stack.weights.device
         if device.type == "cuda" and whole.device.type == "cpu":
             whole = whole.pin_memory()

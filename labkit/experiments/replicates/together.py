@@ -1,8 +1,8 @@
-"""Train several models at once, by labkit's one loop: the records that each alone would leave.
+"""Train several models at once with labkit's loop; their records are as if trained separately.
 
-Sums run in another order than alone, so that numbers differ by rounding, which training lets grow.
-A record's provenance says how many trained together (`together`), and of a step that can replay
-itself as CUDA graphs whether it did (`graphs`).
+Sums have a different order than in separate training, so results differ by rounding errors, which
+training amplifies. A record's provenance has the number of models trained together (`together`)
+and, on a GPU, whether CUDA graphs were used (`graphs`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,15 +28,15 @@ from labkit.training import (
 
 
 def make_step_of(stack: Stack, *words) -> Step:
-    """Make the step of a stack: on a GPU one that replays itself."""
+    """Make the step of a stack; on a GPU, one that replays CUDA graphs."""
     return (GraphStep if stack.weights.is_cuda else Step)(stack, *words)
 
 
 def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
-    """Train runs of one structure as one batched model; one record a run, in order.
+    """Train runs of the same structure as one batched model; return one record per run, in order.
 
-    Where the model cannot be batched they train one after another, as `execute_run` does it, and
-    their provenance says why (`alone`). Where memory ends they train in halves.
+    If the model cannot be batched, they train one after another with `execute_run`, and their
+    provenance has the reason (`alone`). If memory is insufficient, they train in halves.
     """
     if len({describe_structure(run) for run in runs}) > 1:
         raise ValueError(
@@ -89,10 +89,10 @@ def train_together(
     observers: Sequence[Sequence[Observer]],
     make_step: Callable[..., Step] = make_step_of,
 ) -> list[Record]:
-    """Train models of one structure in place, each on its own batches; one record a model.
+    """Train models of the same structure in place, each on its own batches; one record per model.
 
-    The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether, before any
-    step, where these models cannot be one batched model.
+    The configs may differ in all numbers, but not in `steps` or `optimizer`. NotTogether is raised
+    before any step if these models cannot be one batched model.
     """
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
