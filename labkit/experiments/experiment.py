@@ -77,7 +77,7 @@ class Experiment:
         return grid
 
     def change(self, changes: Mapping[str, Any]) -> "Experiment":
-        """Return a copy with other fields, named by their last word; a list of values is an axis."""
+        """Return a copy with other fields, by their last word; a list of values makes an axis."""
         axes, fixed = dict(self.axes), dict[str, Any]()
         for name, value in changes.items():
             known = [*axes, *_list_fields(self.base)]

@@ -122,7 +122,7 @@ class Sample:
         return _derive(_compare_by_seed, self, other)
 
     def correlate_ranks(self, other: "Sample") -> "Sample":
-        """Return the rank correlation with another measure of the same runs, by Fieller's interval."""
+        """Return the rank correlation with a measure of the same runs, with Fieller's interval."""
         return _derive(
             lambda one, two: correlate_ranks(one.list_values(), two.list_values()), self, other
         )

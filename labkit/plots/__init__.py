@@ -1,7 +1,7 @@
-"""Figures of the book: numbers in, a `Figure` with alt text and caption out; no torch.
+"""Figures of the book: from numbers to a `Figure` with alt text and caption; no torch.
 
-What there is stands in `__init__.pyi`. A module is imported when one of its figures is first asked
-for, so that a chapter is drawn anew only where a figure that it shows has changed.
+`__init__.pyi` lists the figures. A module is imported when one of its figures is first used, so
+that a chapter is executed again only if one of its own figures has changed.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Alt text: one sentence per series, written from the numbers that are drawn."""
+"""Alt text: one sentence per series, written from the drawn numbers."""
 
 from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
@@ -8,7 +8,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_number(value: float | None) -> str:
-    """Write a number as a person would say it: three significant digits."""
+    """Format a number as people say it: three significant digits."""
     if value is None or not isfinite(value):
         return "diverged"
     rounded = f"{value:.3g}"
@@ -18,7 +18,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_power(value: float) -> str:
-    """Write a number as a power of ten: 10⁵, 3·10⁻⁴, 1."""
+    """Format a number as a power of ten: 10⁵, 3·10⁻⁴, 1."""
     power = floor(log10(abs(value)) + 1e-9) if value else 0
     digits = f"{value / 10**power:g}".replace("-", "−")
     if not power:
@@ -28,14 +28,14 @@ def format_power(value: float) -> str:
 
 
 def shorten_power(figures: str) -> str:
-    """Write a power of ten as briefly as it can be: 1e+07 is 1e7."""
+    """Shorten a power of ten: 1e+07 becomes 1e7."""
     return figures.replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
 
 
 def describe_trend(
     name: str, xs: Sequence[float | str], ys: Sequence[float], link: str = "at"
 ) -> str:
-    """Return where a series starts and ends, and its extreme when that lies in between."""
+    """Describe the start and the end of a series, and its extreme if that lies in between."""
     points = [(x, y) for x, y in zip(xs, ys, strict=True) if isfinite(y)]
     if not points:
         return f"{name} diverges everywhere"
@@ -78,7 +78,7 @@ def describe_spread(name: str, values: Sequence[float]) -> str:
 def join_sentences(
     head: str, parts: Sequence[str], notes: Mapping[str, float] | None = None
 ) -> str:
-    """Join a heading, one part per series and marked values into an alternative text."""
+    """Join a heading, one part per series, and marked values into alt text."""
     text = f"{head}: {'; '.join(parts)}."
     if notes:
         marked = ", ".join(f"{name} at {format_number(value)}" for name, value in notes.items())
@@ -87,7 +87,7 @@ def join_sentences(
 
 
 def describe_divergence(points: Mapping[Any, Sequence[float]]) -> str:
-    """Return at which settings runs diverged, and how many."""
+    """Return the settings at which runs diverged, and how many."""
     parts = [
         f"{lost} of {len(ys)} runs diverged at {x if isinstance(x, str) else format_number(x)}"
         for x, ys in points.items()
@@ -97,7 +97,7 @@ def describe_divergence(points: Mapping[Any, Sequence[float]]) -> str:
 
 
 def format_count(n: int, thing: str) -> str:
-    """Write a count with its noun: "one panel", "three panels"."""
+    """Format a count with its noun: "one panel", "three panels"."""
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     plural = thing if n == 1 or thing.endswith("s") else thing + "s"
     return f"{words[n] if n < len(words) else n} {plural}"

@@ -1,4 +1,4 @@
-"""Attention maps: which token looks at which, one picture for each model and step."""
+"""Attention maps: the weights between tokens, one picture for each model and step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,9 +24,10 @@ def attention_maps(
     caption: str,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw causal attention weights: queries down, keys across, darker for more; a note below each.
+    """Draw causal attention weights: rows are queries, columns keys, darker is more; with notes.
 
-    All maps are of one `text`, whose characters name the rows and columns; a blank is drawn as ␣.
+    All maps are of the same `text`, whose characters label the rows and columns; a space is drawn
+    as ␣.
     """
     if not maps or set(maps) != set(notes):
         raise ValueError(
@@ -54,7 +55,7 @@ def attention_maps(
 def _lay_out(
     places: Sequence[Place], rows: Sequence[str], columns: Sequence[str]
 ) -> tuple[Any, dict[Place, Any]]:
-    """Make axes in rows and columns; on a phone rows stand side by side."""
+    """Make axes in rows and columns; on a phone the rows are side by side."""
     if is_narrow():
         picture = make_canvas(height=0.2 + 2.3 * len(columns))
         grid = picture.subplots(len(columns), len(rows), squeeze=False).T
@@ -72,7 +73,7 @@ def _lay_out(
 
 
 def _mark_map(marks: Marks, ax: Any, weights: np.ndarray, text: str, panel: str) -> None:
-    """Take a row of weights for each query; letters come again, so they have their places."""
+    """Add a series of weights for each query, with explicit places because letters repeat."""
     names = [f"{i + 1} {'␣' if letter.isspace() else letter}" for i, letter in enumerate(text)]
     for i, name in enumerate(names):
         places = [(float(j), float(i)) for j in range(i + 1)]
@@ -82,7 +83,7 @@ def _mark_map(marks: Marks, ax: Any, weights: np.ndarray, text: str, panel: str)
 
 
 def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
-    """Draw one map, and return the weights without the keys that come later."""
+    """Draw one map, and return the weights without those of later keys."""
     if weights.shape != (len(text), len(text)):
         raise ValueError(
             f"a map of {len(text)} characters must have as many rows and columns, got "

@@ -1,8 +1,8 @@
 """Axes of series: scales and ticks, reference lines, and names at the ends of lines.
 
-start_axes, finish_axes     before and after the series are drawn
-draw_references             what series are held against, where they stay readable beside it
-place_ticks, log_ticks      at the settings that were run, written the way people say them
+start_axes, finish_axes     called before and after the series are drawn
+draw_references             reference lines, as far as the series stay readable
+place_ticks, log_ticks      ticks at the settings of the runs, in plain notation
 
 plots.curves(losses, …, reference=reference_lines(data) | {"no attention": blind})
 """
@@ -26,7 +26,7 @@ SERIES = 0.5  # the share of an axis that reference lines leave to the series, a
 
 
 class End(NamedTuple):
-    """A line's name, the height at which it ends, its look (None: a reference line)."""
+    """A line's name, the height of its end, and its look (None: a reference line)."""
 
     name: str
     height: float
@@ -36,7 +36,7 @@ class End(NamedTuple):
 
 
 class References(NamedTuple):
-    """The reference lines of a figure: those that it draws, and those too far away."""
+    """The reference lines of a figure: those drawn, and those too far away."""
 
     drawn: dict[str, float]
     beyond: dict[str, float]
@@ -44,13 +44,13 @@ class References(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return what is not drawn, as a sentence that follows another."""
+        """Return the undrawn lines as a sentence to append."""
         lines = [f"{name} at {format_number(value)}" for name, value in self.beyond.items()]
         return f" Beyond the axis: {', '.join([*lines, *self.cut])}." if lines or self.cut else ""
 
 
 def start_axes(logx: bool = False, logy: bool = False, height: float = 3.6) -> Any:
-    """Return the axes of a new picture, their scales set."""
+    """Return the axes of a new picture, with their scales set."""
     ax = make_canvas(height).add_subplot()
     if logx:
         ax.set_xscale("log")
@@ -68,9 +68,9 @@ def finish_axes(
     crossed: bool = False,
     markers: bool = True,
 ) -> References:
-    """Draw the reference lines, settle the y axis, name all lines.
+    """Draw the reference lines, set the limits of the y axis, and label all lines.
 
-    `crossed` axes have crosses along their top; `markers` stand in a legend.
+    `crossed` axes have crosses along their top; `markers` are shown in a legend.
     """
     cut = _say_cut(ax, ylim) if ylim else ()
     marks = draw_references(ax, reference, ylim)._replace(cut=cut)
@@ -92,8 +92,8 @@ def draw_references(
 ) -> References:
     """Draw a thin dashed line at each named number that lies within the limits.
 
-    Without limits the axis grows for lines, the nearest first, as far as the series allow. To be
-    called when these are drawn and their scale is set.
+    Without limits the axis expands to include lines, the nearest first, as far as the series stay
+    readable. Call it after the series are drawn and their scale is set.
     """
     reference = dict(reference or {})
     for name, value in reference.items():
@@ -115,7 +115,7 @@ def draw_references(
 
 
 def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
-    """Make a legend's entry for a line of that look; without one, for a reference line."""
+    """Make the legend's entry for a line with that look; None: for a reference line."""
     if look is None:
         return Line2D([], [], color=QUIET, linewidth=0.9, linestyle=DOTS, label=name)
     marker = look.marker if markers else ""
@@ -123,21 +123,21 @@ def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
 
 
 def format_plain(value: float, _: Any = None) -> str:
-    """Write 128, 0.03 or 3·10⁻⁴, with a minus and never as a program writes it."""
+    """Format 128, 0.03 or 3·10⁻⁴, with a true minus and without programming notation."""
     if value and not 1e-3 <= abs(value) < 1e5:
         return format_power(value)
     return f"{value:g}".replace("-", "−")
 
 
 class PlainTicks(Formatter):
-    """Ticks written alike: all as powers of ten where one of them needs it."""
+    """Ticks in a uniform format: all as powers of ten if one of them needs it."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """Write one tick alone."""
+        """Format a single tick."""
         return format_plain(x)
 
     def format_ticks(self, values: Any) -> list[str]:
-        """Write the ticks of one axis."""
+        """Format the ticks of one axis."""
         axis: Any = self.axis
         low, high = sorted(axis.get_view_interval())
         seen = [v for v in values if v and low <= v <= high]
@@ -171,7 +171,7 @@ def place_ticks(ax: Any, xs: Sequence[Any], log: bool) -> None:
 
 
 def log_ticks(ax: Any, which: str = "y") -> None:
-    """Write a logarithmic axis with few, plain numbers: 1, 2, 5 when it is short."""
+    """Label a logarithmic axis with few, plain numbers: 1, 2, 5 if it is short."""
     axis = ax.yaxis if which == "y" else ax.xaxis
     low, high = axis.get_view_interval()
     decades = log10(high / low) if low > 0 else 1
@@ -189,7 +189,7 @@ def log_ticks(ax: Any, which: str = "y") -> None:
 
 
 def _say_cut(ax: Any, limits: tuple[float, float]) -> tuple[str, ...]:
-    """Write how far drawn values reach beyond the limits: a spike must not vanish."""
+    """Describe how far drawn values exceed the limits, so that a spike is not lost."""
     low, high = ax.dataLim.intervaly
     down = f"values down to {format_number(low)}" if low < limits[0] else ""
     up = f"values up to {format_number(high)}" if high > limits[1] else ""
@@ -204,7 +204,7 @@ def _make_headroom(ax: Any) -> None:
 
 
 def _name_lines(ax: Any, ends: Sequence[End], markers: bool) -> None:
-    """Write each name beside its line's end, or make a legend if the names would collide."""
+    """Label the ends of lines, or make a legend if the labels would collide."""
     if not is_narrow() and _write_at_ends(ax, ends):
         return
     handles = []
@@ -219,7 +219,7 @@ def _name_lines(ax: Any, ends: Sequence[End], markers: bool) -> None:
 
 
 def _write_at_ends(ax: Any, ends: Sequence[End]) -> bool:
-    """Write each name beside its line's end, unless the names would collide."""
+    """Label the ends of lines, unless the labels would collide."""
     ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     wanted = ax.transData.transform([(0.0, end.height) for end in ends])[:, 1]
@@ -237,7 +237,7 @@ def _write_at_ends(ax: Any, ends: Sequence[End]) -> bool:
 
 
 def name_legend(legend: Any, keys: Sequence[str]) -> None:
-    """Name the series that a legend's entries belong to."""
+    """Attach the keys of series to their entries in a legend."""
     for text, handle, key in zip(legend.get_texts(), legend.legend_handles, keys, strict=True):
         if key:
             text.set_gid(name_key(key))
@@ -245,7 +245,7 @@ def name_legend(legend: Any, keys: Sequence[str]) -> None:
 
 
 def place_legend_below(picture: Any, handles: Sequence[Line2D], keys: Sequence[str]) -> None:
-    """Put the names below a phone's drawing, in two columns where they fit; once for all axes."""
+    """Put a legend below a phone's drawing, in two columns if they fit, once for all axes."""
     entries = []
     for old in picture.legends:
         entries += old.entries

@@ -1,7 +1,7 @@
-"""The same averages as in the cube, as books: which characters of a shelf share a mean?
+"""The same averages as in the cube, as books: the characters on a shelf that share a mean.
 
-example = book, channel = page, position = character of a page. The analogy is older than this
-book; a survey has it without a source.
+example = book, channel = page, position = character on a page. The analogy is older than this book;
+a survey uses it without a source.
 """
 
 from collections.abc import Sequence

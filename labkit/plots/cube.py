@@ -1,4 +1,4 @@
-"""The cube of activations, and which of its cells share one mean under each norm."""
+"""The cube of activations, with the cells that share one mean under each norm."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def axes_cube(
     caption: str = "Coloured cells share one mean and one variance; the other cells form further "
     "sets of the same shape.",
 ) -> Figure:
-    """Draw the examples × channels × positions cube once per norm, one set of cells coloured.
+    """Draw the cube of examples × channels × positions once per norm, with one set of cells coloured.
 
     "group-3" is GroupNorm with three groups.
     """
@@ -81,7 +81,7 @@ def axes_cube(
 
 
 def find_share(norm: str) -> Share:
-    """Find what a norm pools."""
+    """Return the cells that a norm pools."""
     if norm in SHARES:
         return SHARES[norm]
     named = re.fullmatch(r"group-([1-9]\d*)", norm)
@@ -96,13 +96,13 @@ def find_share(norm: str) -> Share:
 
 
 def _project_corner(n: float, c: float, p: float) -> tuple[float, float]:
-    """Project a corner: examples run to the lower right, channels to the lower left."""
+    """Project a corner: examples go to the lower right, channels to the lower left."""
     slope = radians(30)
     return (n - c) * cos(slope), p - (n + c) * sin(slope)
 
 
 def _draw_voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> None:
-    """Draw the three faces that the eye sees, cell by cell, each face in its own light."""
+    """Draw the three visible faces, cell by cell, each face with its own brightness."""
     seen = [
         (cell, side)
         for side in LIGHT
@@ -126,12 +126,12 @@ def _draw_voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) 
 
 
 def _shade_colour(colour: Any, light: float) -> np.ndarray:
-    """Mix a colour with white in a light above 1, with black below."""
+    """Mix a colour with white for a brightness above 1, with black below."""
     return np.array(to_rgb(colour)) * (1 - abs(light - 1)) + max(0, light - 1)
 
 
 def _label_edges(ax: Any) -> None:
-    """Name the three edges by the letters of the key."""
+    """Label the three edges with the letters of the key."""
     spots = {
         "N": (_project_corner(EXAMPLES / 2, CHANNELS, 0), (-7, -8)),
         "C": (_project_corner(EXAMPLES, CHANNELS / 2, 0), (7, -8)),

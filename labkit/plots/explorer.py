@@ -1,4 +1,4 @@
-"""The block explorer on paper: one block or two with their norms, and their losses by rate."""
+"""The block explorer in print: one or two blocks with their norms, and their losses by rate."""
 
 from collections.abc import Mapping
 from math import isfinite, nan
@@ -31,9 +31,9 @@ def block_explorer(
     caption: str,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw the blocks of one or two recipes, and their loss by rate before those of all others.
+    """Draw the blocks of one or two recipes, and their losses by rate in front of all others.
 
-    `tried` and `others` are recipe -> rate -> losses, one a seed, None where the run diverged. A
+    `tried` and `others` map recipe -> rate -> losses, one per seed, None if the run diverged. A
     mean over seeds is a point; a rate at which a run diverged is a cross.
 
     Raises:
@@ -87,7 +87,7 @@ def block_explorer(
 
 
 def _lay_out(picture: Any, recipes: list[str], places: list[Place]) -> Any:
-    """Draw the blocks, one beside the axes, two above them; give the axes."""
+    """Draw one block next to the axes, or two above them; return the axes."""
     one = len(recipes) == 1 and not is_narrow()
     grid = (
         picture.add_gridspec(1, 2, width_ratios=BESIDE)

@@ -1,8 +1,8 @@
-"""Figure: a picture with its alternative text, caption and the numbers that it draws.
+"""Figure: a picture with its alt text, caption and numbers.
 
-A notebook shows the PNG and then the caption; the output's metadata carries what a build needs in
-order to say, without looking at pixels, whether a figure has changed. A site gets more: drawings
-for a wide screen and for a phone, which its script reads, and a table of what they show.
+A notebook shows the PNG and then the caption; the output's metadata lets a build find out, without
+comparing pixels, whether a figure has changed. A site also gets drawings for a wide screen and for
+a phone, which its script reads, and a table of their numbers.
 """
 
 import base64
@@ -40,7 +40,7 @@ P = ParamSpec("P")
 
 
 def redrawable(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
-    """Draw with the book's settings; what comes can draw itself once more, for a phone."""
+    """Draw with the book's settings; the resulting figure can redraw itself for a phone."""
 
     @wraps(draw)
     def draw_wide(*args: P.args, **how: P.kwargs) -> Figure:
@@ -64,15 +64,15 @@ class Shown(ABC):
 
     @abstractmethod
     def pages(self) -> dict[str, str]:
-        """Return what is shown, by its type."""
+        """Return the contents of the output, by MIME type."""
 
     def named(self, name: str) -> Self:
-        """Set the address that links to this figure have: "#figure-" and the name."""
+        """Set the address of this figure for links: "#figure-" and the name."""
         self.name = check_name(name)
         return self
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a build reads: name, caption, numbers and where they came from."""
+        """Return the facts that a build reads: name, caption, numbers and their provenance."""
         keys = ("name", "caption", "data", "provenance")
         return {key: getattr(self, key) for key in keys}
 
@@ -86,7 +86,7 @@ class Shown(ABC):
 
 
 class Figure(Shown):
-    """A finished picture: `alt` says what is drawn, `caption` and a `note` what to look for."""
+    """A finished picture: `alt` describes the drawing, `caption` and `note` what to notice."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Figure(Shown):
         self._png: bytes | None = None
 
     def png(self) -> bytes:
-        """Draw once, in few colours that keep hues apart; no date or program name inside."""
+        """Draw once, in few colours that keep hues distinct, without a date or program name inside."""
         if self._png is None:
             raw, small = io.BytesIO(), io.BytesIO()
             with use_book_style():
@@ -125,7 +125,7 @@ class Figure(Shown):
         return self._png
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture; the ending says the format (png, svg or pdf)."""
+        """Save the picture; the file's ending sets the format (png, svg or pdf)."""
         path = Path(path)
         # Without a date equal figures are equal files.
         metadata = {".svg": {"Date": None, "Description": self.alt}, ".pdf": {"CreationDate": None}}
@@ -139,9 +139,9 @@ class Figure(Shown):
         return path
 
     def svg(self, dpi: int = DPI, *, axes: bool = False) -> str:
-        """Draw for a page: crisp, its text selectable, its colours the page's own.
+        """Draw for a page: sharp, with selectable text, in the page's own colours.
 
-        With `axes` it says what its axes measure, for a script that draws into them.
+        With `axes` it includes the scales of its axes, for a script that draws into them.
         """
         drawn = io.StringIO()
         with use_book_style():
@@ -170,7 +170,7 @@ class Figure(Shown):
         return head + svg[svg.index("viewBox=") :]
 
     def draw_page(self, prefix: str = "", *, axes: bool = False) -> str:
-        """Draw for a page's wide and narrow screens; `prefix` makes the drawings' ids its own."""
+        """Draw for a page's wide and narrow screens; `prefix` makes the ids in the drawings unique."""
         drawings = {"labkit-wide": self.svg(axes=axes)}
         if self.draw_narrow:
             drawings["labkit-narrow"] = self.draw_narrow().svg(PHONE[1], axes=axes)
@@ -184,7 +184,7 @@ class Figure(Shown):
         return f'<div class="labkit-drawing"{marks}>\n' + "\n".join(parts) + "\n</div>"
 
     def pages(self) -> dict[str, str]:
-        """Return the picture, and its alt text in its place; a site gets drawings and a table."""
+        """Return the picture, with its alt text as a fallback; a site gets drawings and a table."""
         pages = {"image/png": self.base64(), "text/plain": self.alt}
         if os.environ.get("LABKIT_POOL"):
             pages["text/html"] = self.draw_page()
@@ -193,12 +193,12 @@ class Figure(Shown):
         return pages
 
     def base64(self) -> str:
-        """Return the PNG as a page or a notebook holds it."""
+        """Return the PNG in base64, as a page or a notebook stores it."""
         return base64.b64encode(self.png()).decode("ascii")
 
 
 def check_name(name: str) -> str:
-    """Refuse a name that no address can have."""
+    """Refuse a name that is not a valid address."""
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise ValueError(f"a figure's name must consist of a-z, 0-9 and -, got {name!r}")
     return name

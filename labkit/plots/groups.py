@@ -1,4 +1,4 @@
-"""Groups of numbers: their points, slopes between two measurements, shares of a whole."""
+"""Groups of numbers: points, slopes between two measurements, parts of a whole."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -45,10 +45,10 @@ def dots(
     counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one row per group: every point, its mean, its interval and the mean in figures.
+    """Draw one row per group: every point, its mean, its interval and the mean as a number.
 
-    A `threshold` is always drawn, a `reference` where the points stay readable beside it. What is
-    `counted` or computed has no seeds, and the caption does not speak of any.
+    A `threshold` is always drawn, a `reference` only if the points stay readable. `counted` or
+    computed values have no seeds, so the caption does not mention seeds.
     """
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
@@ -94,9 +94,9 @@ def histograms(
     reference: Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw one histogram a row, all on the axis that `edges` fix: shares of a group's values.
+    """Draw one histogram per row, all on the axis of `edges`: fractions of a group's values.
 
-    What lies beyond the axis is counted in the first or last bin.
+    Values beyond the axis are counted in the first or last bin.
     """
     check_series(groups, "histograms")
     picture = make_canvas(height=0.9 + 0.75 * len(groups) + 0.2 * bool(title))
@@ -182,9 +182,9 @@ def share_bars(
     caption: str,
     notes: Mapping[str, str],
 ) -> Figure:
-    """Draw one bar of 100 % for each whole; the last part is loud, and its share is written.
+    """Draw one bar of 100 % for each whole; the last part is highlighted and labelled.
 
-    `notes` has a few words for the right end of each bar. All wholes have the same parts.
+    `notes` has a short text for the right end of each bar. All wholes have the same parts.
     """
     names = list(next(iter(wholes.values()), {}))
     if not names or any(list(parts) != names for parts in wholes.values()):
@@ -228,7 +228,7 @@ def share_bars(
 
 
 def _draw_group(ax: Any, row: int, values: list[float], style: Look, key: str) -> None:
-    """Draw one group: its points above, its mean and interval below, the mean in figures."""
+    """Draw one group: its points above, its mean and interval below, the mean as a number."""
     kept = [x for x in values if isfinite(x)]
     mean, half = mean_and_half(values)
     ink: dict[str, Any] = {"color": style.colour, "gid": key}
@@ -240,7 +240,7 @@ def _draw_group(ax: Any, row: int, values: list[float], style: Look, key: str) -
 
 
 def _format_mean(mean: float, half: float, lost: int) -> str:
-    """Write mean ± half width with as many decimals as the half width deserves."""
+    """Format mean ± half-width with as many decimals as the half-width justifies."""
     if not isfinite(mean):
         return "diverged"
     text = format_number(mean)
@@ -266,7 +266,7 @@ def _read_pairs(groups: Mapping[str, Any], columns: tuple[str, str]) -> dict[str
 
 
 def _draw_pair(ax: Any, xs: tuple[float, float], pair: Pair, style: Look, key: str) -> list[float]:
-    """Draw one group: a thin slope per run, a thick one of the means; give the means."""
+    """Draw one group: a thin slope per run, a thick one for the means; return the means."""
     ink: dict[str, Any] = {"color": style.colour, "gid": key}
     for run in zip(*pair, strict=True):
         ax.plot(xs, run, linewidth=0.7, alpha=0.45, **ink)

@@ -1,6 +1,6 @@
-"""Kernels: what memory and arithmetic allow, and the share of copy's bandwidth that each reaches.
+"""Kernels: limits of memory and arithmetic, and the fraction of copy's bandwidth per kernel.
 
-`labkit show FILE.json` draws and tabulates the shares, from a file that `normkernels.bench` wrote.
+`labkit show FILE.json` draws and tabulates the fractions in a file written by `normkernels.bench`.
 """
 
 import json
@@ -36,12 +36,11 @@ def roof(
     *,
     caption: str,
 ) -> Figure:
-    """Draw the roofline of a device and mark where kernels stand on it, by their intensity.
+    """Draw the roofline of a device and mark the kernels on it by their intensity.
 
-    bandwidth    bytes a second
-    peaks        operations a second of each kind of arithmetic; the first is the highest
-    points       operations for each byte of each kernel; it is drawn at the most it may reach
-                 under the highest peak
+    bandwidth    bytes per second
+    peaks        operations per second of each kind of arithmetic, the highest first
+    points       operations per byte of each kernel, which is drawn at its limit under the highest peak
     """
     top = max(peaks.values())
     low, high = min(points.values()) / 2, 1.5 * max(*points.values(), 4 * top / bandwidth)
@@ -85,10 +84,10 @@ def roof(
 
 
 def publish_report(file: Path) -> str:
-    """Write tables and figure of a recorded file beside it; return the tables' text.
+    """Write tables and figure of a recorded file next to it; return the tables' text.
 
     Raises:
-        ValueError: the file is none that `make bench-kernels` wrote.
+        ValueError: the file was not written by `make bench-kernels`.
     """
     recorded = json.loads(file.read_text(encoding="utf-8"))
     if recorded.get("schema") != 1 or not recorded.get("results"):
@@ -105,7 +104,7 @@ def publish_report(file: Path) -> str:
 
 
 def write_report(recorded: Mapping[str, Any]) -> str:
-    """Write in Markdown: our lowest shares by kernel, every size by provider, who was not timed."""
+    """Return a Markdown report: lowest fractions by kernel, every size by provider, missing times."""
     facts = recorded["provenance"]
     versions = {name: facts[name] for name in ("driver", "cuda", "torch", "triton", "python")}
     listed = ", ".join(f"{k} {v or 'absent'}" for k, v in (versions | facts["peers"]).items())
@@ -169,9 +168,9 @@ def _list_untimed(entry: Mapping[str, Any]) -> list[str]:
 
 @redrawable
 def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Figure:
-    """Draw share against row length, a row of panels for each kernel, a line for each provider.
+    """Draw the fraction against row length: a row of panels per kernel, a line per provider.
 
-    chosen    kernels; all that were measured where none is named
+    chosen    kernels; empty: all that were measured
     """
     kernels = {k: of for k, of in _read_shares(recorded).items() if not chosen or k in chosen}
     if not kernels:
@@ -221,7 +220,7 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
 
 
 def _read_shares(recorded: Mapping[str, Any]) -> dict[str, Shares]:
-    """Sort the large bf16 sizes by kernel, direction, provider and length."""
+    """Group the large bf16 sizes by kernel, direction, provider and length."""
     entries = [e for e in recorded["results"].values() if e["large"] and e["dtype"] == "bf16"]
     kernels: dict[str, Shares] = {e["kernel"]: {way: {} for way in WAYS} for e in entries}
     for entry in sorted(entries, key=lambda entry: entry["n"]):
@@ -248,7 +247,7 @@ def _draw_shares(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, 
 
 
 def _describe_shares(kernels: dict[str, Shares]) -> list[str]:
-    """Return where our line runs, and who is the best of the others in the mean."""
+    """Describe our line, and the best other provider on average."""
     said = []
     for kernel, shares in kernels.items():
         for way, lines in shares.items():

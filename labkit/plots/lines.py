@@ -1,4 +1,4 @@
-"""Lines: over a setting, by step or by layer; every run is visible beside the mean of all."""
+"""Lines over a setting, by step or by layer; every run is visible next to the mean of all."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, nan
@@ -43,9 +43,9 @@ def curves(
     counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw a quantity against a setting, one line per method, every seed's value visible.
+    """Draw a quantity against a setting, one line per method, with every seed's value visible.
 
-    What is `counted` or computed has no seeds, and the caption does not speak of any.
+    `counted` or computed values have no seeds, so the caption does not mention seeds.
     """
     table, xs = _read_series(series, logx)
     lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
@@ -98,9 +98,9 @@ def loss_curves(
     ylim: tuple[float, float] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw each run's loss by step, smoothed; a cross ends a run that diverged.
+    """Draw each run's loss by step, smoothed; a cross marks the end of a diverged run.
 
-    A run diverged where its losses end before the others', or stop being numbers.
+    A run has diverged if its losses end before the others' or stop being numbers.
     """
     arms = read_runs(series, "loss_curves")
     longest = max(len(row) for arm in arms.values() for row in arm)
@@ -153,7 +153,7 @@ def by_depth(
     ylim: tuple[float, float] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one value per layer; `relative` puts models of different depth on one axis."""
+    """Draw one value per layer; `relative` puts models of different depths on one axis."""
     arms = read_runs(series, "by_depth")
     ax = start_axes(logy=logy)
     place = "relative depth: first layer 0, last layer 1" if relative else "layer"
@@ -184,7 +184,7 @@ def by_depth(
 
 
 def mean_run(rows: Rows) -> list[float]:
-    """Average the seeds for as long as all of them last."""
+    """Average the seeds up to the end of the shortest run."""
     length = min(map(len, rows))
     return np.mean([row[:length] for row in rows], axis=0).tolist()
 
@@ -200,7 +200,7 @@ def running_mean(losses: Sequence[float], window: int) -> list[float]:
 def _read_series(
     series: Mapping[str, Mapping[Any, Any]], logx: bool
 ) -> tuple[dict[str, Points], list]:
-    """Put every series in the order of its settings; refuse what cannot be drawn."""
+    """Sort every series by its settings; refuse values that cannot be drawn."""
     check_series(series, "curves")
     for name, points in series.items():
         if not isinstance(points, Mapping):
@@ -226,7 +226,7 @@ def _read_series(
 
 
 def _draw_series(ax: Any, points: Points, style: Look, dodge: float, key: str) -> None:
-    """Draw one series a few pixels aside, so that no interval hides another's."""
+    """Draw one series, shifted by a few pixels so that no interval hides another."""
     to = ax.transData + ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
     xs = list(points)
     means, halves = np.transpose([mean_and_half(ys) for ys in points.values()])
@@ -260,7 +260,7 @@ def cross_diverged(ax: Any, points: Points, style: Look, dodge: float, key: str)
 def _mark_rows(
     marks: Marks, name: str, ax: Any, quantity: str, places: Sequence[float], rows: Rows
 ) -> str:
-    """Take an arm's values, those of all its runs at each place; its line ends with the first."""
+    """Add an arm's values, those of all its runs at each place; its line ends with the first run."""
     runs = [[row[i] for row in rows if i < len(row)] for i in range(max(map(len, rows)))]
     return marks.add(name, ax, quantity, [*places[: len(runs)]], runs)
 
@@ -274,9 +274,9 @@ def _draw_arm(
     key: str,
     by_layer: bool = False,
 ) -> End:
-    """Draw one arm; give where its line ends. Layers get markers and an interval's band.
+    """Draw one arm; return the end of its line. Layers get markers and a band for the interval.
 
-    `places` are those of a run's values, up to the far end of the axis.
+    `places` are those of a run's values, up to the end of the axis.
     """
     if len(rows) > 1:
         for row in rows:
@@ -296,7 +296,7 @@ def _draw_arm(
 
 
 def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops, key: str) -> None:
-    """Cross the last value of each run that diverged."""
+    """Mark the last value of each diverged run with a cross."""
     for row, stop in zip(rows, stops, strict=True):
         if stop is not None:
             spot = (len(row), row[-1]) if row else (1, nan)
@@ -305,7 +305,7 @@ def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops, key: str) -> Non
 
 
 def _find_stop(row: list[float], longest: int) -> int | None:
-    """Find the step at which a run diverged: it ends early or stops being a number."""
+    """Return the step at which a run diverged: it ends early or stops being a number."""
     early = len(row) if len(row) < longest else None
     return next((i for i, y in enumerate(row) if not isfinite(y)), early)
 
@@ -318,7 +318,7 @@ def _say_stops(stops: Stops) -> str:
 
 
 def _thin_row(row: list[float], share: int) -> list[float]:
-    """Take a fair share of a run's values, the last one always among them."""
+    """Return a sample of a run's values that always includes the last one."""
     if len(row) <= share:
         return row
     return [row[i] for i in np.linspace(len(row) - 1, 0, share).round().astype(int)[::-1]]

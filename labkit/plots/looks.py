@@ -1,8 +1,8 @@
-"""Looks: one colour, marker and dash per method through the whole book.
+"""Looks: one colour, marker and dash per method throughout the book.
 
-Every colour has a contrast of at least 4.5:1 on white, so that a label may wear its line's colour.
-Marker and dash together name a method without any colour: the book survives a black-and-white
-printer.
+Every colour has a contrast of at least 4.5:1 on white, so that a label may have its line's colour.
+Marker and dash together identify a method without colour: the book can be printed in black and
+white.
 """
 
 import re
@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Return the marker's size."""
+        """Return the size of the marker."""
         return SIZES.get(self.marker, 6.5)
 
     @property
@@ -57,7 +57,7 @@ class Look(NamedTuple):
 
     @property
     def marked_line(self) -> dict[str, Any]:
-        """Return how matplotlib plots a line whose markers have a white edge."""
+        """Return matplotlib's options for a line whose markers have a white edge."""
         return {
             "color": self.colour,
             "linestyle": self.line,
@@ -137,7 +137,7 @@ _ALIASES = {
 
 
 def method_of(name: str) -> str | None:
-    """Find the method that a label begins with: "no norm, rate 0.1" speaks of "none"."""
+    """Return the method that a label begins with: "no norm, rate 0.1" is about "none"."""
     words = re.sub(r"[\s,;:(+/=]+", " ", name.lower()).split()
     for end in range(len(words), 0, -1):
         head, rest = " ".join(words[:end]), "".join(words[end:])
@@ -149,12 +149,12 @@ def method_of(name: str) -> str | None:
 
 
 def choose_look(name: str) -> Look:
-    """Return the look of one method; an unknown name gets a fixed one of its own."""
+    """Return the look of one method; an unknown name gets a fixed look of its own."""
     return choose_looks([name])[name]
 
 
 def choose_looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return every name in one figure a look of its own; known methods keep theirs."""
+    """Return a look for every name in one figure; known methods keep theirs."""
     names = list(names)
     chosen = {name: LOOKS[name] for name in names if name in LOOKS}
     for name in names:
@@ -169,7 +169,7 @@ def choose_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _find_clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
-    """Return whether another has its marker and dash, and whether its colour and dash."""
+    """Return whether another look has its marker and dash, and whether one has its colour and dash."""
     # Lines without markers must differ too: another dash where the colour is the same.
     marked = {(other.marker, other.dash) for other in others}
     bare = {(other.colour, other.dash) for other in others}
@@ -177,7 +177,7 @@ def _find_clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
 
 
 def _list_spare_looks(name: str, colour: str | None) -> list[Look]:
-    """List the looks that no method owns, in an order that depends on the name alone."""
+    """List the looks that no method owns, in an order that depends only on the name."""
     colours = [colour] if colour else list(COLOURS.values())
     spare = [Look(c, m, dash) for dash, m, c in product(DASHES, SPARE_MARKERS, colours)]
     start = crc32(name.encode()) % len(spare)

@@ -1,4 +1,4 @@
-"""Maps: a number in every cell of a grid, its size shown by colour; divergences hatched."""
+"""Maps: a number in every cell of a grid, shown by colour; divergences are hatched."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -94,7 +94,7 @@ def _read_panels(values: Cells | None, panels: Mapping[str, Cells] | None) -> di
 
 
 def _list_sides(grids: Mapping[str, Numbers], side: int) -> list[Any]:
-    """List rows or columns: numbers in order, names as they came."""
+    """List rows or columns: numbers in order, names in their original order."""
     keys = list(dict.fromkeys(key[side] for cells in grids.values() for key in cells))
     return keys if any(isinstance(key, str) for key in keys) else sorted(keys)
 
@@ -110,7 +110,7 @@ def _build_shades(grids: Mapping[str, Numbers], limits: Any) -> ScalarMappable:
 def _draw_cell(
     ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int, key: str
 ) -> None:
-    """Fill one cell and write its number in whichever ink reads better on it."""
+    """Fill one cell and write its number in the more readable ink."""
     shade = shades.to_rgba(np.array([value]))[0][:3]
     ink = max(ON_CELLS, key=lambda colour: measure_contrast(colour, shade))
     edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.5, "gid": key}
@@ -120,7 +120,7 @@ def _draw_cell(
 
 
 def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
-    """Hatch the diverged cells of a row; neighbours share one word, which then fits."""
+    """Hatch the diverged cells of a row; adjacent cells share one label, so that it fits."""
     hatched: dict[str, Any] = {"hatch": "////", "edgecolor": "#bdbdbd", "linewidth": 0}
     for dead, run in groupby(range(len(lost)), key=lost.__getitem__):
         places = list(run)
@@ -156,7 +156,7 @@ def _draw_frame(ax: Any, rows: Sequence[Any], cols: Sequence[Any], name: str) ->
 
 
 def _describe_panel(name: str, cells: Numbers, row_label: str, col_label: str) -> str:
-    """Name the lowest and the highest cell, and how many diverged."""
+    """Describe the lowest and the highest cell, and the number that diverged."""
     alive = {key: v for key, v in cells.items() if isfinite(v)}
     parts = []
     for word, best in (("lowest", min), ("highest", max)) if alive else ():

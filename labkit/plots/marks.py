@@ -1,13 +1,13 @@
-"""Marks: what a figure shows as numbers, each with its place; a page reads them, a file lists them.
+"""Marks: the numbers in a figure, each with its place, for a page's script and for a table.
 
-A figure's drawing function adds a series as it draws it:
+A figure's drawing function adds a series when it draws it:
 
     marks = Marks("learning rate")
     key = marks.add("pre, depth 4", ax, "loss (nats)", [0.01, 0.1], [[1.4, 1.5], [1.6, 1.7]])
     ax.plot(…, gid=key)          this belongs to the series
     ax.text(…, gid=name_key(key))   this is its name
 
-Two series of one arm have one colour, and a reader who keeps the arm keeps both.
+Two series of the same arm have the same colour, and a reader selects both together.
 """
 
 import csv
@@ -33,7 +33,7 @@ Setting = float | str
 
 
 class Series(NamedTuple):
-    """Values of one name: one list of runs, and one place in the axes, at each setting."""
+    """Values of one name: a list of runs, and a place in the axes, for each setting."""
 
     name: str
     arm: str
@@ -46,14 +46,14 @@ class Series(NamedTuple):
     shift: float  # points to the right
 
     def choose_places(self) -> list[int]:
-        """Choose the places of a long series that a page reads, the ends among them."""
+        """Choose the places of a long series that a page reads, including both ends."""
         count = len(self.settings)
         return np.linspace(0, count - 1, min(count, MOST_PLACES)).round().astype(int).tolist()
 
     def summarize(self, i: int, middle: str) -> list[Any]:
-        """Return [setting, middle, low, high, runs, diverged] of a place, as short as it can be.
+        """Return [setting, middle, low, high, runs, diverged] of a place, as short as possible.
 
-        A mean has the 95 % interval that is drawn, a median the lowest and the highest run.
+        A mean has its drawn 95 % interval, a median the lowest and the highest run.
         """
         kept = [value for value in self.runs[i] if isfinite(value)]
         if middle == "median" and kept:
@@ -68,10 +68,10 @@ class Series(NamedTuple):
 
 
 class Marks:
-    """The series of a figure; `setting` names what they stand over, `runs` what repeats.
+    """The series of a figure; `setting` names the x quantity, `runs` the repetitions.
 
-    `middle` is what is drawn of several runs: their mean or their median. `view` is how a script
-    would look at points in space: for each of x, y, z how far right, up and to the eye it goes.
+    `middle` is the statistic drawn for several runs: mean or median. `view` projects points in
+    space for a script: for each of x, y, z its components to the right, up and towards the viewer.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Marks:
         panel: str = "",
         arm: str | None = None,
     ) -> str:
-        """Take a series: runs by setting; give the key of all that is drawn for it.
+        """Add a series of runs by setting; return the key of its drawn elements.
 
-        Without `places` a setting stands at itself and the mean of its runs.
+        The default place of a setting is at x = setting and y = mean of its runs.
         """
         arm = arm or method_of(name) or name
         if places is None:
@@ -115,7 +115,7 @@ class Marks:
         return f"{KEY}{len(self.series) - 1}"
 
     def to_csv(self) -> str:
-        """List every value in a row of its own; the columns' names carry the units."""
+        """List every value in its own row; the column names contain the units."""
         quantities = dict.fromkeys(one.quantity for one in self.series)
         panels = any(one.panel for one in self.series)
         repeated = any(len(runs) > 1 for one in self.series for runs in one.runs)
@@ -136,7 +136,7 @@ class Marks:
         return out.getvalue()
 
     def describe(self) -> str:
-        """Return the attribute that a page's script reads: names, and the numbers at each place."""
+        """Return the attribute for a page's script: names, and the numbers at each place."""
         rows = []
         for one in self.series:
             values = [one.summarize(i, self.middle) for i in one.choose_places()]
@@ -146,9 +146,9 @@ class Marks:
         return f"data-marks='{escape(text, quote=False).replace(chr(39), '&#39;')}'"
 
     def locate(self, fig: Any) -> str:
-        """Return the attribute that says where the places are, in the units of the drawing.
+        """Return the HTML attribute with the places of the marks, in the units of the drawing.
 
-        What lies outside its axes is not seen, and has no place.
+        Marks outside their axes are invisible and have no place.
         """
         scale, height = 72 / fig.dpi, 72 * fig.get_figheight()
         lists = []
@@ -165,9 +165,10 @@ class Marks:
         return f'data-at="{";".join(lists)}"'
 
     def measure(self, fig: Any) -> str:
-        """Return the attribute that says what the first axes measure, and where they lie.
+        """Return the HTML attribute with the scales and the position of the first axes.
 
-        Numbers at their left, right, bottom and top; the places of these in the drawing.
+        It has the numbers at their left, right, bottom and top, and the coordinates of these in the
+        drawing.
         """
         ax, scale, height = self.series[0].ax, 72 / fig.dpi, 72 * fig.get_figheight()
         box = ax.get_window_extent()
@@ -183,12 +184,12 @@ class Marks:
 
 
 def name_key(key: str) -> str:
-    """Return the key of a series' name, where all else of it has this one."""
+    """Return the key of a series' name, given the key of its other elements."""
     return key and NAME + key.removeprefix(KEY)
 
 
 def _shorten(value: Any) -> Any:
-    """Round to the six digits that a figure's data has; None is no number."""
+    """Round to the six digits of a figure's data; None becomes NaN."""
     if isinstance(value, str):
         return value
     if not isfinite(value):

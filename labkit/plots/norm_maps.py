@@ -29,10 +29,10 @@ def norm_curves(
     limits: tuple[float, float] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one panel a norm: `points` are entries (xs, ys), `lines` are ends x₀ y₀ x₁ y₁ of tokens.
+    """Draw one panel per norm: `points` are entries (xs, ys), `lines` ends x₀ y₀ x₁ y₁ of tokens.
 
-    `bend` of a panel, if there is one, is written into it: 1 for a straight line, below 1 for an S.
-    Pictures of one slider need the same `limits`, of both axes.
+    A panel's `bend`, if it has one, is written into it: 1 for a straight line, below 1 for an S.
+    Pictures of the same slider need the same `limits` for both axes.
     """
     if not panels:
         raise ValueError("norm_curves needs at least one panel, got none")
@@ -79,7 +79,7 @@ def norm_curves(
 
 
 def _draw_tokens(ax: Any, lines: Sequence[Sequence[float]], marks: Marks, panel: str) -> list[str]:
-    """Draw what the norm is for three tokens alone; give the keys of their marks."""
+    """Draw the norm's map for three single tokens; return the keys of their marks."""
     keys = []
     for (x0, y0, x1, y1), (name, colour, dash) in zip(lines, LINES, strict=False):
         keys.append(marks.add(name, ax, OUTPUT, [x0, x1], [[y0], [y1]], panel=panel))
@@ -99,7 +99,7 @@ def xor_points(
     line: tuple[float, float, float],
     axes: tuple[str, str] = ("x₁", "x₂"),
 ) -> Figure:
-    """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates.
+    """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates them.
 
     `axes` name the two numbers of a point after the map.
     """
@@ -135,7 +135,7 @@ def xor_points(
 
 
 def _draw_classes(ax: Any, points: np.ndarray, labels: Sequence[int], names: np.ndarray) -> None:
-    """Draw points by class; points that fall together share one place and list their names."""
+    """Draw points by class; coinciding points share one place, which lists their names."""
     kinds = sorted(set(labels))
     looks = [("o", COLOURS["vermillion"]), ("s", COLOURS["blue"]), ("^", COLOURS["teal"])]
     centre, reach = points.mean(axis=0), np.ptp(points, axis=0).max() or 1.0

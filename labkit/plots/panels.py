@@ -28,10 +28,11 @@ def panels(
     limits: Mapping[str, tuple[float, float]] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw a panel for each quantity, a line for each arm: thin for each run, thick the median.
+    """Draw a panel per quantity with a line for each arm: thin for each run, thick for the median.
 
-    `series` is quantity -> arm -> runs; the quantities in `log` have a logarithmic axis, and
-    `reference` names lines of a quantity's own. Pictures of one slider need the same `limits`.
+    `series` maps quantity -> arm -> runs; the quantities in `log` have a logarithmic axis, and
+    `reference` has the reference lines of each quantity. Pictures of the same slider need the same
+    `limits`.
     """
     check_series(series, "panels")
     for quantity, arms in series.items():
@@ -77,7 +78,7 @@ def panels(
 def _draw_runs(
     ax: Any, look: Look, xs: Sequence[float], runs: Sequence[Run], middle: list[float], key: str
 ) -> None:
-    """Draw one arm: its runs thin, their medians thick."""
+    """Draw one arm: its runs as thin lines, their median as a thick one."""
     for run in runs:
         thin = {"color": look.colour, "linewidth": 0.5, "alpha": 0.4, "gid": key}
         ax.plot(xs, [run[x] for x in xs], **thin)

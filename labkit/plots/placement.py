@@ -1,4 +1,4 @@
-"""Placement diagrams: where the norms of one block sit on and beside the residual stream."""
+"""Placement diagrams: the positions of a block's norms on the residual stream and its branches."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from .style import HAIR, INK, QUIET, is_narrow, make_canvas
 
 
 class Place(NamedTuple):
-    """A recipe as it is drawn: what it is called, its equations, its slots, its last norm."""
+    """The data of a recipe's diagram: its title, its equations, its slots, its final norm."""
 
     title: str
     equations: tuple[str, ...]
@@ -50,7 +50,7 @@ def placement_diagram(
     """Draw one block of each recipe, side by side: the stream, its branches, the norms.
 
     Raises:
-        ValueError: there are more than three, or none, or one has its norms elsewhere.
+        ValueError: there are more than three recipes, or none, or one has norms outside the slots.
     """
     if not 1 <= len(recipes) <= MOST:
         raise ValueError(f"one to three blocks fit side by side, got {len(recipes)}")
@@ -68,10 +68,10 @@ def placement_diagram(
 
 
 def read_place(recipe: str) -> Place:
-    """Read how a recipe is drawn out of its row in RECIPES.
+    """Read the data of a recipe's diagram from its row in RECIPES.
 
     Raises:
-        ValueError: it has no norms in slots, and is more than a plain stack.
+        ValueError: the recipe has no norms in slots, but is more than a plain stack.
     """
     from labkit.placements import RECIPES
     from labkit.placements.names import NAMES
@@ -88,7 +88,7 @@ def read_place(recipe: str) -> Place:
 
 
 def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Place]) -> float:
-    """Draw a block on each of the axes, its name above, its equations below; give the top."""
+    """Draw a block on each of the axes, with its name above and its equations below; return the top."""
     axes = list(axes)
     colours = [choose_look(recipe).colour for recipe in recipes]
     top = max(map(_draw_block, axes, places, colours))
@@ -105,7 +105,7 @@ def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Pl
 
 
 def describe_place(place: Place) -> str:
-    """Describe in words where a recipe has its norms."""
+    """Describe the positions of a recipe's norms in words."""
     found = []
     if inside := [slot for slot in place.slots if slot in "qkvc"]:
         found.append(f"inside attention, on {_join_words(inside)}")
@@ -127,7 +127,7 @@ def _join_words(words: list[str]) -> str:
 
 
 def _draw_block(ax: Any, place: Place, colour: str) -> float:
-    """Draw attention, then the feed-forward layer, each around the stream; give the top."""
+    """Draw attention, then the feed-forward layer, each around the stream; return the top."""
     y, start = 0.0, -0.75
     ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=_size_formulas())
     if "embedding" in place.slots:
@@ -178,12 +178,12 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
 
 
 def _size_formulas() -> float:
-    """Return a formula's size, whose indices are smaller: on a phone so that these can be read."""
+    """Return a formula's font size; it is larger on a phone, so that indices are readable."""
     return 12.2 if is_narrow() else 10.5
 
 
 def _draw_plus(ax: Any, y: float) -> float:
-    """Draw where a branch is added to the stream; give the top."""
+    """Draw the addition of a branch to the stream; return the top."""
     circle = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.2, "zorder": 4}
     ax.add_patch(Circle((STREAM, y), PLUS, **circle))
     ax.plot(STREAM, y, "+", color=INK, markersize=7, zorder=5)
@@ -222,7 +222,7 @@ def _draw_line(ax: Any, start: tuple, end: tuple) -> None:
 
 
 def _typeset(equation: str) -> str:
-    """Write an equation of a recipe in matplotlib's TeX."""
+    """Convert a recipe's equation to matplotlib's TeX."""
     tex = re.sub(r"\b[A-Za-z]{2,}(?=\b|_)", lambda match: rf"\mathrm{{{match[0]}}}", equation)
     tex = re.sub(r"_([A-Z]+)", r"_{\1}", tex)
     for sign, command in (("←", r"\leftarrow"), ("′", "'"), (" * ", r"\cdot "), ("·", r"\cdot ")):

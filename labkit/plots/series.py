@@ -1,10 +1,10 @@
-"""Series: what all figures of series read and say of the caller's numbers.
+"""Series: reading and describing the caller's numbers for all figures of series.
 
 read_values, read_runs      numbers by name, checked; None, a run that diverged, becomes NaN
-mean_and_half               what is drawn of several seeds: their mean and its t interval
+mean_and_half               the mean of several seeds and its t interval, as drawn
 
-A `Difference` stands for its values, how far each run lies below the other arm's mean. They are no
-sample of differences, so what is drawn of them is the interval that judges.
+A `Difference` is drawn with its values: the other arm's mean minus each run. They are not a sample
+of differences, so the drawn interval is the one that decides the verdict.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ Rows = list[list[float]]  # one list of values per seed
 
 
 class Compared(list[float]):
-    """The values of a difference, with half the width of its interval."""
+    """The values of a difference, with the half-width of its interval."""
 
     def __init__(self, one: Difference) -> None:
         super().__init__(one.values)
@@ -30,7 +30,7 @@ class Compared(list[float]):
 
 
 def check_series(series: Mapping[str, Any], what: str) -> None:
-    """Refuse a figure with nothing in it, and name the series that is empty."""
+    """Refuse an empty figure, and name an empty series."""
     if not isinstance(series, Mapping):
         raise ValueError(
             f"{what} must be a dict from a name to its numbers, got {type(series).__name__}; "
@@ -47,7 +47,7 @@ def check_series(series: Mapping[str, Any], what: str) -> None:
 
 
 def read_values(values: Any) -> list[float]:
-    """Read one number or many as floats, or a difference; what was read so stays."""
+    """Convert one number, several numbers or a difference to floats."""
     if isinstance(values, Compared):
         return values
     if isinstance(values, Difference):
@@ -72,7 +72,7 @@ def read_runs(series: Mapping[str, Sequence[Any]], what: str) -> dict[str, Rows]
 
 
 def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Compute the mean and half the width of its t interval; one value has no interval (0)."""
+    """Return the mean and the half-width of its t interval, which is 0 for a single value."""
     if isinstance(values, Compared):
         return fmean(values), values.half
     kept = [v for v in values if isfinite(v)]
@@ -83,7 +83,7 @@ def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, 
 
 
 def say_seeds(counts: Iterable[int]) -> str:
-    """Return how many seeds: "one seed", "5 seeds", "3 to 5 seeds"."""
+    """Describe the number of seeds: "one seed", "5 seeds", "3 to 5 seeds"."""
     few, many = min(counts := list(counts)), max(counts)
     if many == 1:
         return "one seed"
@@ -91,7 +91,7 @@ def say_seeds(counts: Iterable[int]) -> str:
 
 
 def say_interval(groups: Iterable[Sequence[float]]) -> str:
-    """Return what interval a mean has: of a sample, of the difference of two, or one or other."""
+    """Describe the kind of interval: of a sample, of a difference, or of both."""
     kinds = {isinstance(values, Compared) for values in groups if len(values) > 1}
     if kinds == {True}:
         return "95 % interval of the difference"

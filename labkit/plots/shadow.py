@@ -1,7 +1,8 @@
-"""Shadow: a token as an arrow beside the line of equal channels, and what two norms make of it.
+"""Shadow: a token as an arrow next to the line of equal channels, and its image under two norms.
 
 Two lengths of a token matter, both as root mean squares: its shadow on the line, which is its mean,
-and how far it stands off the line, its standard deviation. By Pythagoras the arrow is its RMS.
+and its distance from the line, which is its standard deviation. By Pythagoras the arrow's length is
+its RMS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +33,8 @@ def shadow(
 ) -> Figure:
     """Draw a panel for each constant that is added to every channel of these tokens.
 
-    All tokens lie in one plane with **1**, as two do that differ from their mean by the same
-    vector and its opposite.
+    All tokens must lie in one plane with **1**, for example two tokens that differ from their mean
+    by a vector and its opposite.
     """
     flat = _find_places(tokens)
     top = max(abs(off) for _, off in flat.values()) + MARGIN
@@ -68,7 +69,7 @@ def shadow(
 
 
 def _lay_out(starts: list[float], top: float) -> tuple[Any, list[Any]]:
-    """Make one plane for all panels, side by side; on a phone a plane for each."""
+    """Make one pair of axes for all panels, side by side; on a phone one for each."""
     low, high = -top - 0.8, top + 0.5
     spans = [*pairwise(starts)] if is_narrow() else [(0.0, starts[-1])]
     wide = max(end - start for start, end in spans)
@@ -90,7 +91,7 @@ def _mark_tokens(
     moved: Mapping[str, Point],
     ends: Sequence[Mapping[str, Point]],
 ) -> None:
-    """Take each token, and what the norms make of it: along the line **1**, and off it."""
+    """Add each token and its images under the norms: along the line **1**, and off it."""
     places = {"before": list(moved.values())}
     places |= {norm: [of[norm] for of in ends] for norm in ends[0]}
     for norm, points in places.items():
@@ -119,7 +120,7 @@ def _find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
 def _write_angles(
     ax: Any, ends: Sequence[Mapping[str, Point]], below: tuple[float, float]
 ) -> dict[str, float]:
-    """Write how far apart, in degrees, each norm leaves the first token and the last."""
+    """Write the angle in degrees between the first and the last token after each norm."""
     apart = {}
     for norm, down in (("layer", -2), ("rms", -16)):
         first, last = (np.arctan2(*at[norm][::-1]) for at in (ends[0], ends[-1]))
@@ -139,7 +140,7 @@ def _draw_ground(ax: Any, origin: Point, right: float) -> None:
 
 
 def _draw_token(ax: Any, name: str, origin: Point, at: Point) -> dict[str, Point]:
-    """Draw one token, how LayerNorm drops its shadow, and where both norms put it."""
+    """Draw one token, LayerNorm's subtraction of its shadow, and its images under both norms."""
     ends = {"layer": np.array([0, np.sign(at[1])]), "rms": at / np.hypot(*at)}
     arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.3}
     ax.annotate("", origin + at, origin, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})

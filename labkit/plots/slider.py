@@ -1,8 +1,8 @@
-"""Sliders: one value to move, by pictures drawn before: no kernel and no trust is needed.
+"""Sliders: pictures for several values of a parameter, drawn in advance, without a kernel.
 
-A notebook gets them as a Vega-Lite specification, which JupyterLab draws even where it runs no
-script of a notebook; a site gets a page fragment with drawings in the page's own colours. What
-knows neither shows the picture that the slider starts with.
+A notebook gets them as a Vega-Lite specification, which JupyterLab draws even if it runs no script
+of a notebook; a site gets a page fragment with drawings in the page's own colours. Other programs
+show the picture at the initial value.
 """
 
 import csv
@@ -32,7 +32,7 @@ FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{drawing}\n</d
 class ClosedForm(NamedTuple):
     """A curve that the page computes for values from `low` to `high`, by its name in figures.js.
 
-    `given` are the constants that it needs. A test holds it against the drawn pictures.
+    `given` has the constants that it needs. A test compares it with the drawn pictures.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ClosedForm(NamedTuple):
 
 
 class Slider(Shown):
-    """Figures of which the reader chooses one to see; `start` stands where nothing moves."""
+    """Figures for the values of a slider; `start` is the one without interaction."""
 
     kind = "slider"
 
@@ -76,7 +76,7 @@ class Slider(Shown):
     def pages(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, the first picture and the alt text.
 
-        While the book is built its site gets a page fragment, too.
+        During a build of the book, the site also gets a page fragment.
         """
         pages = {
             VEGA_LITE: self.build_specification(),
@@ -90,7 +90,7 @@ class Slider(Shown):
         return pages
 
     def to_csv(self) -> str:
-        """List what all pictures show, the value of the slider first."""
+        """List the numbers of all pictures, with the slider's value first."""
         rows = []
         for key, figure in self.figures.items():
             if figure.marks is None:
@@ -130,7 +130,7 @@ class Slider(Shown):
         }
 
     def draw_page(self) -> str:
-        """Draw the pictures for a page, with a range input that moves through them."""
+        """Draw the pictures for a page, with a range input that selects one."""
         name = f"labkit-slider-{self.name}"
         keys = [self.start] if self.formula else list(self.figures)
         frames = [
@@ -167,9 +167,9 @@ def explore(
 ) -> Slider:
     """Show `draw(value)`, a Figure, with a slider for the value.
 
-    Every picture is drawn at once, at most 300 kB in all. `name` is unique on its page, `label`
-    names what moves. Numbers stand in order; the slider begins at `start`, else at the first.
-    With a `formula` a page computes what it draws, between these pictures, too.
+    All pictures are drawn at once, with at most 300 kB in total. `name` is unique on its page, and
+    `label` names the parameter. Numbers are in order; the slider begins at `start`, else at the
+    first. With a `formula` the page also computes the drawing for values in between.
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"there must be at least two values, all different, got {list(values)}")

@@ -17,7 +17,7 @@ CIRCLE = np.stack([np.cos(_AROUND), np.sin(_AROUND)], axis=1)
 
 
 def _build_view(turn: float, tilt: float) -> np.ndarray:
-    """Return three columns, seen from `tilt` degrees above: to the right, up, to the eye."""
+    """Return three columns, seen from `tilt` degrees above: right, up, towards the viewer."""
     turn, tilt = np.radians([turn, tilt])
     right = np.array([-np.sin(turn), np.cos(turn), 0])
     eye = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
@@ -38,7 +38,7 @@ def sphere_paths(
 ) -> Figure:
     """Draw paths of points (x, y, z) in and on the unit ball; `marks` are single named points.
 
-    What lies behind the ball's rim is drawn paler.
+    Parts on the far side of the ball are drawn paler.
     """
     table = {name: _read_points(path, repr(name)) for name, path in paths.items()}
     picture = make_canvas(height=4.3 if is_narrow() else 3.1)
@@ -79,7 +79,7 @@ def sphere_paths(
 
 
 def _mark_path(marks: Marks, name: str, ax: Any, path: np.ndarray, screen: np.ndarray) -> str:
-    """Take x, y and z of a path's points; a page reads all three at a point."""
+    """Add x, y and z of a path's points; a page reads all three at a point."""
     places = [(float(x), float(y)) for x, y in screen]
     steps = range(1, len(path) + 1)
     first, *_ = (
@@ -97,13 +97,13 @@ def _read_points(points: Any, name: str) -> np.ndarray:
 
 
 def _describe_lengths(vectors: np.ndarray) -> str:
-    """Return how long vectors are: "1 to 2.5"."""
+    """Describe the range of vectors' lengths: "1 to 2.5"."""
     lengths = np.linalg.norm(vectors, axis=1)
     return f"{format_number(lengths.min())} to {format_number(lengths.max())}"
 
 
 def _draw_globe(ax: Any) -> None:
-    """Draw the rim, the equator and two meridians, their far halves dotted."""
+    """Draw the rim, the equator and two meridians, with their far halves dotted."""
     ax.fill(*CIRCLE.T, facecolor=HAIR, alpha=0.4, linewidth=0, zorder=0)
     ax.plot(*CIRCLE.T, color=QUIET, linewidth=1, zorder=0)
     ring = np.pad(CIRCLE, ((0, 0), (0, 1)))

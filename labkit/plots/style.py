@@ -1,4 +1,4 @@
-"""Style: the settings that every picture is drawn with. Nothing happens at import."""
+"""Style: the settings of every picture. Nothing happens at import."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ PHONE = 3.6, 100  # inches and dots an inch: 360 pixels, on which text of 8.5 po
 
 @contextmanager
 def use_book_style(narrow: bool = False) -> Iterator[None]:
-    """Draw with the book's settings, whatever the reader's matplotlib is set to.
+    """Draw with the book's settings, whatever the reader's matplotlib settings are.
 
-    `narrow` is for a phone: all pictures are 360 pixels wide, their text as large as elsewhere.
+    `narrow` is for a phone: all pictures are 360 pixels wide, with text of the usual size.
     """
     settings = {
         "figure.figsize": (PHONE[0] if narrow else WIDTH, 3.6),
@@ -63,12 +63,12 @@ def use_book_style(narrow: bool = False) -> Iterator[None]:
 
 
 def is_narrow() -> bool:
-    """Check whether a phone's drawing is asked for."""
+    """Return whether the current drawing is for a phone."""
     return rcParams["figure.figsize"][0] < WIDTH
 
 
 def make_canvas(height: float = 3.6, width: float | None = None) -> Canvas:
-    """Make an empty picture that pyplot does not know, so that none stays open."""
+    """Make an empty picture without pyplot, so that none stays open."""
     size = (width or rcParams["figure.figsize"][0], height)
     picture = Canvas(figsize=size, dpi=DPI, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # type: ignore[union-attr]
@@ -77,7 +77,7 @@ def make_canvas(height: float = 3.6, width: float | None = None) -> Canvas:
 
 
 def label_axes(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
-    """Name the axes: the quantity stands above its axis, where it reads without turning."""
+    """Label the axes: the quantity is above its axis, where it reads without turning."""
     ax.set_xlabel(wrap(xlabel, 42))
     ylabel = wrap(ylabel, 42)
     room = "\n" * (1 + ylabel.count("\n"))
@@ -88,19 +88,19 @@ def label_axes(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> N
 
 
 def wrap(text: str, most: int) -> str:
-    """Break words into lines of at most `most` characters on a phone; elsewhere leave them."""
+    """Wrap words into lines of at most `most` characters on a phone; elsewhere leave them."""
     if not is_narrow():
         return text
     return "\n".join("\n".join(textwrap.wrap(line, most)) for line in text.split("\n"))
 
 
 def write_text(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: Any) -> None:
-    """Write words `aside` points from a place."""
+    """Write text `aside` points from a place."""
     ax.annotate(text, at, xytext=aside, textcoords="offset points", **{"fontsize": 9, **how})
 
 
 def name_rows(ax: Any, names: Iterable[str], keys: Sequence[str]) -> None:
-    """Put each name on a row of its own, the first on top; on a phone above its row."""
+    """Label each row with a name, the first on top; on a phone the name is above its row."""
     names = list(names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -116,7 +116,7 @@ def name_rows(ax: Any, names: Iterable[str], keys: Sequence[str]) -> None:
 
 
 def write_beside_row(ax: Any, row: int, text: str) -> None:
-    """Write words at the right end of a row; on a phone above it."""
+    """Write text at the right end of a row; on a phone, above it."""
     if is_narrow():
         at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "ha": "right"}
         write_text(ax, text, (1, row - 0.36), (0, 0), **at)
@@ -125,7 +125,7 @@ def write_beside_row(ax: Any, row: int, text: str) -> None:
 
 
 def measure_contrast(colour: Any, ground: Any = "white") -> float:
-    """Measure the contrast of two colours as WCAG does: 1 is none, 21 is black on white."""
+    """Return the contrast of two colours as WCAG defines it: 1 is none, 21 is black on white."""
     light, dark = sorted((_compute_luminance(colour), _compute_luminance(ground)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

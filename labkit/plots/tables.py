@@ -1,4 +1,4 @@
-"""Tables: rows of words and numbers, laid out alike in JupyterLab, on the site and in print."""
+"""Tables: rows of words and numbers with the same layout in JupyterLab, on the site and in print."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -44,7 +44,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _format_cell(value: Any, digits: int) -> str:
-    """Write 126,000 and 1.29·10⁻⁵, with a minus, and never as a program writes it."""
+    """Format 126,000 and 1.29·10⁻⁵, with a true minus and without programming notation."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Trips to memory: what each operation of a program reads, and what it writes back."""
+"""Trips to memory: the reads and writes of each operation in a program."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ def trips(
     caption: str,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw a row for each program: memory above, chip below, an arrow for each read and write.
+    """Draw a row per program: memory above, chip below, an arrow for each read and write.
 
-    An arrow is as thick as the bytes that it carries for each value of the tensor.
+    The thickness of an arrow is proportional to its bytes per value of the tensor.
     """
     if not programs or not all(programs.values()):
         raise ValueError(f"every program needs at least one operation; got {dict(programs)}")
@@ -52,7 +52,7 @@ def trips(
 
 
 def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: int) -> None:
-    """Draw one program, left to right as it runs."""
+    """Draw one program, from left to right in its order."""
     right, left = longest * STEP, -1.9 if is_narrow() else -1.2
     ax.set(
         xlim=(left, right + 0.4), ylim=(-0.9 if is_narrow() else -0.5, 2.0 if is_narrow() else 1.75)
@@ -78,7 +78,7 @@ def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: i
 
 
 def _draw_arrow(ax: Any, x: float, start: float, end: float, size: float) -> None:
-    """Draw what is carried, and write how many bytes it is."""
+    """Draw the arrow for one transfer, and write its number of bytes."""
     line = {
         "arrowstyle": "-|>",
         "color": INK,

@@ -1,4 +1,4 @@
-"""Turns: how far one sublayer turns a token, when a norm takes the length from skip plus branch."""
+"""Turns: the rotation of a token by one sublayer, when a norm rescales skip plus branch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def turns(
 ) -> Figure:
     """Draw a panel for each (α, s): α x lies along the axis, a branch of length s at right angles.
 
-    The norm brings the sum to length 1, so x has turned by arctan(s / α).
+    The norm scales the sum to length 1, so x turns by arctan(s / α).
     """
     if not sublayers or any(alpha <= 0 or s <= 0 for alpha, s in sublayers.values()):
         raise ValueError(
@@ -62,7 +62,7 @@ def turns(
 
 
 def _draw_sublayer(ax: Any, sublayer: tuple[float, float], colour: Any) -> None:
-    """Draw skip, branch and their sum, and where the norm puts it: on the circle of length 1."""
+    """Draw skip, branch and their sum, and the norm's output on the circle of length 1."""
     alpha, s = sublayer
     total = np.array(sublayer)
     ax.plot(np.cos(_ARC), np.sin(_ARC), color=QUIET, linewidth=0.9, linestyle=DOTS)

@@ -90,7 +90,7 @@ class Step(Steps):
         return use_autocast(self.config, self.stack.weights.device)
 
     def _stack_rows(self, parts: Sequence[Tensor]) -> Tensor:
-        """Stack one tensor per row, in pinned memory, so that copies to a GPU overlap computation."""
+        """Stack one tensor per row, in pinned memory, so that GPU copies overlap computation."""
         whole, device = torch.stack(list(parts)), self.stack.weights.device
         if device.type == "cuda" and whole.device.type == "cpu":
             whole = whole.pin_memory()
