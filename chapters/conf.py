@@ -20,6 +20,7 @@ extensions = [
     "myst_nb",
     "press.site.formulas",
     "sphinx.ext.autodoc",
+    "sphinx.ext.githubpages",  # .nojekyll: a host that would leave out _static does not
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_togglebutton",
@@ -212,7 +213,11 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "search_bar_text": "Search the book",
-    "footer_content_items": [],
+    "footer_content_items": ["extra-footer"],
+    "extra_footer": (
+        '<p>Text and figures: <a rel="license" href="https://creativecommons.org/licenses/by/4.0/">'
+        "CC BY 4.0</a>. Code: MIT licence.</p>"
+    ),
     "back_to_top_button": False,
     "toc_title": "On this page",
 }

@@ -21,7 +21,7 @@ PROVENANCE = {
     "threads": 1,
     "python": "3.11.2",
     "torch": "2.13.0",
-    "labkit": "0.1.0",
+    "labkit": "1.0.0",
     "commit": "0123456789abcdef",
     "seeds": [0, 1, 2, 3, 4],
     "cpu_seconds": 41.5,

@@ -127,22 +127,31 @@ def outline():
 
 def test_addresses_lead_to_the_chapter(tmp_path):
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.labkit.launch]\ncolab = ""\n'
-        'hub = "https://hub.example/tree/{chapter}.ipynb?a=1&b=2"\n'
-        'codespaces = "https://codespaces.example/x"\n'
+        '[project.urls]\nRepository = "https://github.com/some-one/norm.book.git"\n'
+        '[tool.labkit.launch]\nhub = "https://hub.example/tree/{chapter}.ipynb?a=1&b=2"\n'
     )
     links = launch.draw_links(launch.read_addresses(tmp_path), "04_qk_norm")
+    book = "some-one/norm.book"
     assert links == (
         "[the course's hub](<https://hub.example/tree/04_qk_norm.ipynb?a=1&b=2>), "
-        "[Codespaces](<https://codespaces.example/x>)"
+        f"[Colab](<https://colab.research.google.com/github/{book}/blob/HEAD"
+        "/chapters/04_qk_norm.ipynb>), "
+        f"[Binder](<https://mybinder.org/v2/gh/{book}/HEAD?labpath=chapters/04_qk_norm.ipynb>), "
+        f"[Codespaces](<https://codespaces.new/{book}>)"
     )
     assert links in format_facts(outline(), fake_book.FIRST, links)
     assert links in exercises.write_note("c", links)["source"]
 
 
+@pytest.mark.parametrize("address", ["", "https://code.example/some-one/book"])
+def test_a_repository_elsewhere_has_no_dead_link(tmp_path, address):
+    (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nRepository = "{address}"\n')
+    assert launch.read_addresses(tmp_path) == {}
+
+
 def test_an_address_of_no_known_place_is_refused(tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[tool.labkit.launch]\nbinder = "https://x"\n')
-    with pytest.raises(ValueError, match="hub, colab, codespaces; got binder"):
+    (tmp_path / "pyproject.toml").write_text('[tool.labkit.launch]\ncolab = "https://x"\n')
+    with pytest.raises(ValueError, match="has hub; got colab"):
         launch.read_addresses(tmp_path)
     assert launch.read_addresses(tmp_path / "nothing") == {}
 

@@ -309,6 +309,15 @@ def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters
     page.get_by_label("essential", exact=True).check()
 
 
+def test_every_page_names_both_licences_and_any_static_host_serves_it(site: Path, pages: list[str]):
+    """A host that runs Jekyll leaves out folders like _static; one in a subfolder has no root."""
+    assert (site / ".nojekyll").is_file()
+    for name in pages:
+        text = (site / name).read_text(encoding="utf-8")
+        assert text.count('rel="license"') == 1 and "MIT licence" in text, name
+        assert not re.findall(r'<(?:a|link|script|img)\s[^>]*?(?:href|src)="/[^"]*"', text), name
+
+
 def test_every_internal_link_arrives(site: Path, pages: list[str]):
     texts = {name: (site / name).read_text(encoding="utf-8") for name in pages}
     ids = {name: set(re.findall(r'\sid="([^"]+)"', text)) for name, text in texts.items()}
