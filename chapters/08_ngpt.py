@@ -10,7 +10,7 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream has length 1 after every sublayer, and the vectors of every matrix after every step.
+**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream after every sublayer and the vectors of every matrix after every step have length 1.
 nGPT has no norm layer or warm-up and is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
@@ -18,7 +18,7 @@ and how much of its advantage over a well-tuned GPT remains?
 
 - If every length is 1, a model has directions only. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
-- In models of our size a tuned GPT ends at a lower loss, and a GPT with QK-Norm at a still lower one.
+- In models of our size a tuned GPT has a lower final loss than nGPT, and a GPT with QK-Norm has a still lower one.
 
 </details>
 """
@@ -88,8 +88,7 @@ plots.explore(
     formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
-    caption="The stream is a vector h of length 1; a sublayer's output, brought to length 1, is b. nGPT moves h towards b by a share α of the way. Move the share. Along the chord (lerp) the stream "
-    "leaves the sphere; brought back to length 1 it is on the great circle from h to b, only not at the even pace of slerp. With a share of its own for each channel, as here, the path leaves the great circle.",
+    caption="The stream is a vector h of length 1; a sublayer's output, brought to length 1, is b. nGPT moves h towards b by a share α of the way. Change α with the slider. Along the chord (lerp) the stream leaves the sphere. Divided by its length, it is on the great circle from h to b again, although it does not move at the even pace of slerp. If each channel has its own share, as here, the path leaves the great circle.",
 )
 
 # %% [markdown]
@@ -104,10 +103,10 @@ $$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(
 The code calls it `unit`, to keep it apart from a norm layer.
 
 
-With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$ and the new stream $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
+With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
 
 In three dimensions the stream moves on the surface of a ball, as in the first figure. The shortest way is the great circle (*slerp*: turn by the share
-of the angle). With one share for all channels, nGPT's straight step (*lerp*), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, and then it may leave the circle.
+of the angle). With one share for all channels, nGPT's straight step (*lerp*), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, so its stream may leave the circle.
 
 How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
 $h + \alpha(b-h) = (1 - \alpha + \alpha\cos\theta)\,h + \alpha\sin\theta\,e$, so the angle is
@@ -124,8 +123,8 @@ turned = torch.atan2(1e-4 * angle.sin(), 1 - 1e-4 + 1e-4 * angle.cos())
 exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-4).claim(
     "08-lerp-turns-by-the-sine",
     "< 1e-3",
-    "For small shares lerp turns by sin θ where slerp turns by θ.",
-    found="For a share of 0.0001, lerp's angle over slerp's differs from sin θ / θ by {mean:.0e} at most.",
+    "For a small share α, lerp turns the stream by α sin θ, whereas slerp turns it by α θ.",
+    found="For a share of 0.0001, the ratio of lerp's angle to slerp's differs from sin θ / θ by at most {mean:.0e}.",
     source="this chapter's derivation; Loshchilov et al. 2025, arXiv 2410.01131, section 2.2",
     published="lerp is an approximation of slerp",
 )
@@ -134,7 +133,7 @@ exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-
 r"""
 From here on $\alpha$ has an entry for each channel, and $\odot$ multiplies entry by entry. Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. For a fixed $b$, the difference $h - b$ is the gradient of
 $\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it. The share is a
-learning rate. nGPT learns one for every channel, takes its absolute value, and calls it an *eigen learning rate*.
+learning rate. nGPT learns a share for every channel and uses its absolute value. The paper calls it an *eigen learning rate*.
 
 ## What unit length removes
 
@@ -142,12 +141,11 @@ Every matrix is cut into vectors as wide as the stream, and these get length 1. 
 `up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and these are the streams at the input. A matrix that *writes* (`out` and `down`) has unit
 columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
 
-*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? And what is it for the columns, if
-somebody normalizes the rows instead?
+*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? And what is that of its columns, if somebody normalizes the rows instead?
 
 <details><summary>Answer</summary>
 
-The squares of 256 unit columns sum to 256, over 64 rows: $\sqrt{256/64} = 2$. With unit rows the columns have $\sqrt{64/256} = \tfrac12$. So print the lengths
+The squares of 256 unit columns sum to 256. Over 64 rows the root mean square is $\sqrt{256/64} = 2$. With unit rows the columns have $\sqrt{64/256} = \tfrac12$. So print the lengths
 along axis 0: all must be 1.
 
 </details>
@@ -175,23 +173,23 @@ normalize_weights(model)
 exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
     "08-constants-are-forgotten",
     "< 1e-10",
-    "A constant factor on a matrix changes nothing in nGPT.",
-    found="After a constant factor on every matrix and one normalization, logits differ by at most {mean:.0e}.",
+    "In nGPT, multiplying a matrix by a constant does not change the logits.",
+    found="If every matrix is multiplied by a constant and then normalized, the logits change by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6 (no weight decay)",
 )
 
 # %% [markdown]
 r"""
-So weight decay has no effect here. In a GPT it has one. If a norm follows a matrix, as QK-Norm follows $W_q$ and
+So weight decay has no effect in nGPT, but it has one in a GPT. If a norm follows a matrix, as QK-Norm follows $W_q$ and
 $W_k$, the matrix first grows or shrinks to the length at which growth and decay balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
 On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast, and this may be the reason. Our comparison cannot test this first explanation, because our GPT has no weight decay. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
 
 ## Learned scales that restore it
 
-Cosines lie in $[-1, 1]$. That is too little in three places.
+Cosines lie in $[-1, 1]$. This range is too small in three places.
 
-**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are one vector, so with three different rows this output is out of reach. With a scale $s_z$ on the cosines, the loss
-of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale says how sure the model may be**, and nGPT learns one for each token.
+**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are the same vector, so with three different rows no output can have these cosines. With a scale $s_z$ on the cosines, the loss
+of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
 """
 
 # %%
@@ -203,8 +201,8 @@ off = max(abs(a - b) for a, b in zip(attained, floor.values(), strict=True))
 exact(off, tolerance=1e-12).claim(
     "08-scale-bounds-certainty",
     "< 1e-12",
-    "A scale of one keeps the loss above a bound, however well the cosines are chosen.",
-    found="Formula and loss of the best cosines agree up to {mean:.0e}; with s_z = 1 and 96 characters no loss is below {one:.2f} nats.",
+    "With a logit scale of 1 the loss stays above a bound, however well the cosines are chosen.",
+    found="The formula and the loss of the best cosines differ by at most {mean:.0e}. With a logit scale of 1 and 96 characters no loss is lower than {one:.2f} nats.",
     source="this chapter; Loshchilov et al. 2025, arXiv 2410.01131, section 2.1",
     beside={"one": floor[1.0]},
 )
@@ -219,8 +217,7 @@ Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$
 multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
 matter: the output is linear in $u$ and divided by its length.)
 
-**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ a step, however
-large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies in the forward pass:
+**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies in the forward pass:
 
 $$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
 
@@ -252,15 +249,14 @@ off = max(abs(row["a step of Adam on the value"] / row["predicted"] - 1) for row
 exact(off, tolerance=0.005).claim(
     "08-storage-sets-the-speed",
     "< 0.01",
-    "How a scale is stored sets the speed at which it learns.",
-    found="Adam's first step moves each kind of scale by η · initial / stored: off by {mean:.1e} of it at most.",
+    "The size at which a scale is stored determines how fast it learns.",
+    found="Adam's first step moves each kind of scale by η · initial value / stored size, with a relative error of at most {mean:.1e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.5",
 )
 
 # %% [markdown]
 r"""
-A scale can be stored in another way without changing the functions that a model can compute. Code that applies the scale to the queries alone must learn our $s_{qk}^2$. It can
-compute the same functions, while that scale is positive, but Adam moves it at another speed.
+A scale can be stored in a different way without changing the functions that a model can compute. Code that applies the scale only to the queries must learn our $s_{qk}^2$. As long as that scale is positive, such a model can compute the same functions, but Adam changes the scale at a different speed.
 
 ## Implementation: you write it
 
@@ -307,7 +303,7 @@ check_step(my_step)
 r"""
 <details><summary>Hint</summary>
 
-Two divisions by a length, one absolute value.
+You need two divisions by a length and one absolute value.
 
 </details>
 """
@@ -326,7 +322,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-Now the whole of it: a block with one head, and a step of training. We leave out positions, and use plain gradient descent instead of Adam.
+The next cell has the whole model: a block with one head, and a training step. We leave out positions, and use plain gradient descent instead of Adam.
 """
 
 
@@ -416,8 +412,8 @@ wanted /= wanted.norm(dim=-1, keepdim=True)
 exact((step(stream) - wanted).abs().max(), tolerance=1e-12).claim(
     "08-step-is-the-formula",
     "< 1e-12",
-    "labkit's step is the published formula.",
-    found="labkit's step and the formula, in double precision, differ by {mean:.0e} at most.",
+    "labkit's step of nGPT implements the published formula.",
+    found="In double precision, labkit's step of nGPT and the published formula differ by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, equations for h_A and h_M",
 )
 
@@ -437,15 +433,14 @@ and a warm-up over a tenth of the steps. Both models have six blocks. Our nGPT i
 | After a tenth of the steps, how much lower is nGPT's training loss than that of a GPT without warm-up? <!-- 08-first-lap-without-warm-up --> | −0.2 to 0.2 nats | <details><summary>show</summary>A GPT without warm-up has a higher training loss than nGPT, too.</details> |
 | nGPT trains without warm-up. How much higher is its final test loss than that of an nGPT with a warm-up? <!-- 08-no-warm-up-needed 08-gpt-needs-its-warm-up --> | −0.05 to 0.05 nats | <details><summary>show</summary>Without warm-up nGPT's final loss is no higher, and the GPT's is.</details> |
 | At the end, how much lower is nGPT's test loss than that of a tuned GPT? <!-- 08-ladder-against-gpt --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT has a lower test loss than a tuned GPT.</details> |
-| At the end, how much lower is nGPT's test loss than that of a tuned GPT with QK-Norm? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>nGPT ends at a higher loss than a tuned GPT with QK-Norm.</details> |
+| At the end, how much lower is nGPT's test loss than that of a tuned GPT with QK-Norm? <!-- 08-ladder-against-qk-norm --> | −0.1 to 0.1 nats | <details><summary>show</summary>At the end, nGPT has a higher test loss than a tuned GPT with QK-Norm.</details> |
 | In a model of six blocks, how much higher is the test loss with the published initial values (a share of 0.05 and $s_z = 1$) than with ours? <!-- 08-ladder-starting-values --> | −0.05 to 0.05 nats | <details><summary>show</summary>The published initial values, a share of 0.05 and $s_z = 1$, raise the loss of a model of six blocks.</details> |
 | How many times as long as the GPT's does a step of nGPT take? <!-- 08-a-step-costs-more --> | 0.5 to 3 times | <details><summary>show</summary>A step costs more.</details> |
 
 ## Measure
 
 The runs belong to the *ladder*, the experiment grid that the book's chapters share, with 20 characters of text per parameter. Size S has six blocks of width 32 and 3,200 steps. Size M has width 64 and 6,000 steps. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
-and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as
-published, and initial values of our choice: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
+and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as published. We chose its initial values: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has weight decay.
 
 ### Early training
@@ -476,7 +471,7 @@ plots.loss_curves(
     smooth=40,
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
-    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of one size, five seeds each, at the best learning rate of a preliminary search. "
+    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of the same size, five seeds each, at the best learning rates of a preliminary search. "
     "The step is on a logarithmic axis. nGPT's loss is higher for a few steps and then lower by more than the axis shows. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
@@ -536,7 +531,7 @@ end = sphere.measure("test.loss")
 (end - ramped.measure("test.loss")).claim(
     "08-no-warm-up-needed",
     "< 0.01",
-    "Without warm-up nGPT's final test loss is less than 0.01 nats higher.",
+    "Without warm-up nGPT's final test loss is less than 0.01 nats higher than with a warm-up.",
     found="The final test loss of nGPT without warm-up, minus that of nGPT with a warm-up, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6",
     published="no warm-up",
@@ -544,7 +539,7 @@ end = sphere.measure("test.loss")
 
 # %% [markdown]
 r"""
-The second explanation is right for these runs. They do not test the first. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+The second explanation is right for these runs, and they do not test the first. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
 the GPT, although all its lengths are still 1. So the sphere does not make this start fast.
 """
 
@@ -560,7 +555,7 @@ plots.loss_curves(
     logx=True,
     smooth=10,
     ylim=(2.0, 5.5),
-    caption="Training loss in the first tenth of the training, five seeds each. The losses of the two models without warm-up fall together, with the GPT's a little lower. The losses of the two models with warm-up "
+    caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of the training (five seeds each). The losses of the two models without warm-up fall together, with the GPT's a little lower. The losses of the two models with warm-up "
     "are higher until the warm-up is over. The warm-up separates the curves by more than the sphere does.",
     provenance=lab.provenance(*lap.values()),
 ).named("first-lap")
@@ -569,7 +564,7 @@ plots.loss_curves(
 (abrupt.measure("test.loss") - flat.measure("test.loss")).claim(
     "08-gpt-needs-its-warm-up",
     "> 0",
-    "The GPT ends at a higher loss without its warm-up.",
+    "Without its warm-up the GPT has a higher final test loss.",
     found="At the same learning rate, the final test loss of the GPT without warm-up, minus that of the GPT with it, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: 2,000 steps of warm-up for the GPT, none for nGPT",
 )
@@ -577,7 +572,7 @@ plots.loss_curves(
 # %% [markdown]
 r"""
 Does the sphere make a start without warm-up safer, then? The cards do not decide this. nGPT's final loss is about the same with and without a warm-up, though one seed decides whether the difference is within
-0.01 nats. Without its warm-up the GPT's mean loss is higher, by about as much as five seeds can just detect. It is still lower than nGPT's. (Each model keeps the learning rate that was tuned with its own schedule.)
+0.01 nats. Without its warm-up the GPT's mean loss is higher, by about the smallest difference that five seeds can detect. It is still lower than nGPT's. (Each model keeps the learning rate that was tuned with its own schedule.)
 
 ### Final loss
 """
@@ -596,7 +591,7 @@ plots.dots(
 ladder.improvement(climbed, "ngpt").claim(
     "08-ladder-against-gpt",
     "> 0",
-    "At the end, nGPT has a lower test loss than a tuned GPT.",
+    "After training, nGPT has a lower test loss than a tuned GPT.",
     found="At size {rung}, with tuned learning rates, the GPT's test loss minus nGPT's is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
     published="the same loss after 4 to 20 times fewer steps",
@@ -619,7 +614,7 @@ ladder.improvement(climbed, "ngpt", starts).claim(
     "08-ladder-starting-values",
     "> 0",
     "The published first values cost a model of six blocks.",
-    found="At size {rung} the test loss of nGPT with the published initial values, minus that with ours, is {mean:+.4f} nats.",
+    found="At size {rung} the test loss of nGPT with the published initial values, minus that with our initial values, is {mean:+.4f} nats.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
 )
 
@@ -630,23 +625,22 @@ plots.table(ladder.table(climbed), digits=4)
 r"""
 In this table *lead* is the loss of the GPT (`pre`) minus the method's loss. *Lost* is the method's loss averaged over two decades of learning rates, minus its best loss. *n* is the number of evaluation seeds. *Tuned* is the uncertainty, in nats, from the choice of the learning rate. W is size S with weight decay, where we trained no nGPT. nGPT's *tuned* is less than a tenth of its loss difference to the GPT, so a better learning rate would not have closed the gap.
 
-At the end the order is reversed. nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. At the larger size both differences are smaller: compare
+At the end of training the order is reversed: nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. At the larger size both differences are smaller: compare
 the two columns *lead*. Two sizes are not a trend. With the published initial values nGPT's loss is a little higher still. We tested this at size S only, and one seed decides whether the interval excludes zero. The share and $s_z$ both differ there, and
 we did not separate their effects.
 
-Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as on rung M, and a baseline without QK-Norm. The
+Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as at size M, and a baseline without QK-Norm. The
 paper's factor is not for short runs either: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
 the GPT has after 800,000, and a smaller factor is expected in shorter runs. In larger models, too, the factor shrinks when the baseline is stronger: an
 *approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
 ([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best rate moves with the width and the number of steps
 ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so if the learning rate is tuned only once, chance decides such a comparison. Here it is tuned for each size.
 
-Our runs are about small models only. At such a size compare with the strongest baseline, and do not judge a method by its early training.
+Our runs tell us about small models only. At this size, compare a method with the strongest baseline, and do not judge it by its early training.
 
 ### What a step costs
 
-On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in
-one process, and divides their processor times. (Two blocks of width 64.)
+On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in one process, and divides their processor times. (The models have two blocks of width 64.)
 """
 
 # %%
@@ -682,15 +676,15 @@ separates the two. On a GPU fused kernels remove some of this traffic (`labkit.f
 
 ### What it learns
 
-Is it really on the sphere? And how far does it go in a step?
+Is the trained model really on the sphere? And how far does its stream move per step?
 """
 
 # %%
 exact(max(sphere.values("weights.off")), tolerance=1e-6).claim(
     "08-lengths-stay-one",
     "< 1e-6",
-    "After training every length in nGPT's matrices is one.",
-    found="After training no length in nGPT's matrices differs from 1 by more than {mean:.0e}.",
+    "After training, the vectors of all nGPT matrices have length 1.",
+    found="After training, no vector of nGPT's matrices has a length that differs from 1 by more than {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2",
 )
 
@@ -702,7 +696,7 @@ plots.by_depth(
     },
     ylabel="share |α|, mean over channels",
     reference={"initial value": base.model.share},
-    caption="Learned shares of the way, by block.",
+    caption="Learned shares of attention and of the feed-forward sublayer, by block.",
     provenance=lab.provenance(sphere),
 ).named("learned-shares")
 
@@ -717,8 +711,8 @@ def measure_growth(record):
 sphere.measure(measure_growth).claim(
     "08-shares-grow-with-depth",
     "> 0",
-    "The learned shares of the feed-forward grow from the first block to the last.",
-    found="The feed-forward's share in the last block, minus that in the first, is {mean:+.2f}.",
+    "The learned share of the feed-forward sublayer is larger in the last block than in the first.",
+    found="The feed-forward sublayer's share in the last block, minus its share in the first block, is {mean:+.2f}.",
     source="this book",
 )
 
@@ -747,10 +741,9 @@ wrong = lab.run(Experiment(base, {"model.differs": faults, "seed": seeds})).by("
 harm = {fault: wrong[fault].measure("test.loss") - end for fault in faults}
 plots.dots(
     {fault: harm[fault].values for fault in ("no outer norm", "wrong axis")},
-    xlabel="test loss above the right nGPT (nats)",
+    xlabel="test loss minus the correct nGPT's (nats)",
     threshold={"right": 0.0},
-    caption="Test loss with each of two bugs minus that of the right nGPT, seed by seed. The third bug would be far outside the axis: "
-    "the next table has it.",
+    caption="Test loss of nGPT with each of two bugs minus that of the correct nGPT, seed by seed. The loss with the third bug is far outside this axis; it is in the next table.",
     provenance=lab.provenance(*wrong.values()),
 ).named("mistakes")
 
@@ -781,20 +774,19 @@ lead_of_qk = end - on_the_ladder("qk").measure("test.loss")
 harm["no outer norm"].claim(
     "08-loss-hides-the-outer-norm",
     f"in [-0.01, 0.01] of {lead_of_qk.mean}",
-    "The final loss does not show that the stream is not brought back to the sphere.",
-    found="The test loss of an nGPT whose stream is not brought back to the sphere, minus that of the right one, is {mean:+.4f} nats.",
+    "The final loss does not reveal the bug of an nGPT that never brings its stream back to the sphere.",
+    found="The test loss of an nGPT whose stream is not brought back to the sphere, minus that of the correct nGPT, is {mean:+.4f} nats.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
 The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of the
-unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure their seeds are on both sides of the right model. Five seeds cannot show that these bugs cost nothing. The card's criterion is that the missing norm changes the loss by less than
+unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure some of their losses are lower and some are higher than the correct model's. Five seeds cannot show that these bugs cost nothing. The card's criterion is that the missing norm changes the loss by less than
 0.01 nats either way, a quarter of nGPT's loss difference to the QK-Norm GPT, and even that verdict depends on one seed.
 
 A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
-a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the
-next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. Multiply the two for the missing norm: the product, the largest logit possible, is within a tenth of the right model's. Queries and keys
+a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply these two columns: the product, the largest possible logit, is within a tenth of the correct model's. Queries and keys
 are divided by their own lengths, so they do not change.
 
 The checker finds bugs inside a block without training. It reads the block and compares it with the equations. A *law* is one property that a block with these equations must have, and a single bug may break several:
@@ -822,10 +814,8 @@ An advantage depends on the baseline. Two facts about the GPT that was released 
 
 - At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   Its author says there that the paper's own code did not have it. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds show no cost (see the figure of final losses). In
-  chapter 05 twenty seeds show that Post-Norm ends at a slightly higher loss. The bug also narrows the range of learning rates that work: compare the entries *lost* of the two rows. For either model we trained one run per learning rate.
-- Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
-  bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
+  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds show no increase of the loss (see the figure of final losses). In chapter 05 twenty seeds show that Post-Norm's loss is slightly higher. The bug also narrows the range of learning rates that work: compare the entries *lost* of the two rows. For either model we trained one run per learning rate.
+- Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
 
 We did not test this. Still, when a method is far better than its baseline, read the baseline's code first.
 
@@ -838,7 +828,7 @@ We did not test this. Still, when a method is far better than its baseline, read
 
 ## Exercises
 
-**2 (by hand).** A stream $h = (1, 0)$, a branch whose direction is $b = (-\tfrac35, \tfrac45)$, shares of $\tfrac12$ for both channels. Where does the stream go?
+**2 (by hand).** A stream $h = (1, 0)$, a branch whose direction is $b = (-\tfrac35, \tfrac45)$, and shares of $\tfrac12$ for both channels. What is the stream after the step?
 """
 
 # %% tags=["exercise"]
@@ -853,7 +843,7 @@ check.answer(yours, truth.tolist(), name="2", hint="half-way along the chord, th
 r"""
 <details><summary>Hint</summary>
 
-With a share of one half the step ends at the chord's middle, $(h + b)/2$. Only its direction counts.
+With a share of one half the step leads to the middle of the chord, $(h + b)/2$. Only the direction of this vector counts.
 
 </details>
 <details><summary>Solution</summary>
@@ -862,7 +852,7 @@ $(h + b)/2 = (0.2, 0.4)$, of length $0.2\sqrt5$. The stream becomes $(1, 2)/\sqr
 
 </details>
 
-**3 (by hand).** A vocabulary of $V = 50{,}000$ tokens. How large must $s_z$ at least be before a loss of 0.01 nats is possible for a token?
+**3 (by hand).** A vocabulary has $V = 50{,}000$ tokens. What is the smallest $s_z$ with which a loss of 0.01 nats is possible for a token?
 """
 
 # %% tags=["exercise"]
@@ -891,14 +881,14 @@ $(V-1)\,e^{-2s} = e^{0.01} - 1 \approx 0.01005$, so $s = \tfrac12\log(49{,}999/0
 
 <details><summary>Hint</summary>
 
-(a) Square, and use $h\cdot b = \cos\theta$. (c) A great circle is the sphere's cut with a plane through 0.
+(a) Square, and use $h\cdot b = \cos\theta$. (c) A great circle is the intersection of the sphere with a plane through 0.
 
 </details>
 <details><summary>Solution</summary>
 
 (a) $\|(1-\alpha)h + \alpha b\|^2 = (1-\alpha)^2 + \alpha^2 + 2\alpha(1-\alpha)\cos\theta = 1 - 2\alpha(1-\alpha) + 2\alpha(1-\alpha)\cos\theta$.
 
-(b) $\alpha(1-\alpha)$ is largest at $\tfrac12$. There the sum is $(h+b)/2$, which bisects the angle of two vectors of one length; slerp turns by $\theta/2$, which is the same direction.
+(b) $\alpha(1-\alpha)$ is largest at $\tfrac12$. There the sum is $(h+b)/2$, which bisects the angle between two vectors of equal length; slerp turns by $\theta/2$, which gives the same direction.
 
 (c) Take $h = (1,0,0)$, $b = (0,1,1)/\sqrt2$ and shares $(\tfrac12, 1, 0)$: the sum is $(\tfrac12, 1/\sqrt2, 0)$, but every vector of the plane has equal
 second and third entries.
@@ -927,7 +917,7 @@ r"""
 - A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Without scale, weight decay has no effect. <!-- 08-constants-are-forgotten -->
 - $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
-- Two of three bugs cost less than runs of this size can detect (five seeds, one learning rate, and for one bug a single seed decides). Lengths and cosines show all three. Also check the handicaps of a baseline. <!-- 08-loss-hides-the-outer-norm -->
+- Two of three bugs raise the loss by less than runs of this size can detect (we used five seeds and one learning rate, and for one bug the verdict depends on a single seed). Lengths and cosines reveal all three. Also check the handicaps of a baseline. <!-- 08-loss-hides-the-outer-norm -->
 
 ## To carry away
 
