@@ -12,12 +12,12 @@ r"""
 
 **Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled a layer of BERT in training: softmax and
 layer norm did 0.17 % of the arithmetic in 25.5 % of the time. Part 7 of *Transformer Anatomy* ([errata](errata.md)) puts norms at 0.6
-per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and who decides?
+per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and why?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- A norm does little arithmetic and moves many bytes. A large norm waits for memory, a small one for the start of its kernel.
-- So the program decides, not the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm.
+- A norm does little arithmetic and moves many bytes. A large norm waits for memory, and a small norm waits for its kernel to start.
+- So the cost depends on the program more than on the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm.
 - In a whole training step at width 1,024, compiling the plain model saved more time than any library of norm kernels did without a compiler.
 - Single norms were timed on an H100 and training steps on an H200. Times of decoding are estimates.
 
@@ -76,7 +76,7 @@ programs = {
 
 # %%
 def draw_step(batch):
-    """Draw what norms take of a decoding step, by the program that computes them."""
+    """Draw the share of a decoding step that norms take, by the program that computes them."""
     wholes = {
         name: step(SIZES["8B"], h100, way="decode", batch=batch, context=4096, given=given)
         for name, given in programs.items()
@@ -93,8 +93,7 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="One formula, four programs: the share of a decoding step that norms take in a model of 8 billion parameters on one H100, "
-    "with the sums of stream and branch before them. An estimate, explained in the section *A whole model*.",
+    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. These are estimates; the section *A whole model* explains them.",
 )
 
 # %% [markdown]
@@ -103,19 +102,19 @@ r"""
 
 Both numbers are about a few lines of algebra. Most of the difference can come from the program. A GPU starts **kernels**, programs that run as one piece: one for each operation, or one for all.
 
-We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes as many. We leave out the gain, which many rows share. It squares, adds,
-scales and multiplies by the gain: four operations per value, $16{,}384$ in all, by chance as many as the bytes.
+We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes the same number. We leave out the gain, which many rows share. It squares, adds,
+scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which is by chance also the number of bytes.
 
 An H100's data sheet promises $3.35\cdot10^{12}$ bytes per second from memory and $67\cdot10^{12}$ operations in float32
 ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds of the whole chip,
-4.9 ns, and the arithmetic 0.24 ns. Memory takes twenty times as long. It takes ten times as long where no multiplication is paired with an addition, because the data sheet counts such a pair as two operations.
-That processors compute faster than memory supplies them is called the *memory wall*.
+4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. It takes ten times as long where no multiplication is paired with an addition, because the data sheet counts such a pair as two operations.
+Processors compute faster than memory supplies them with data: this is called the *memory wall*.
 
-The **arithmetic intensity**, the number of operations per byte, decides. Our row has $4/4 = 1$. A device has such a number, too, its **ridge**:
-$67/3.35 = 20$ operations could be done while one byte arrives. A program with fewer operations
+The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $4/4 = 1$. A device has such a number, too, its **ridge**:
+an H100 can do $67/3.35 = 20$ operations while one byte arrives. A program with fewer operations
 per byte waits for memory. Matrix products run in separate units, with $989\cdot10^{12}$ operations per second and a ridge at $989/3.35 = 295$. [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) drew this as a **roofline**:
 
-$$\text{operations a second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
+$$\text{operations per second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
 
 A product of $n$ tokens with a $d\times d$ matrix does $2nd^2$ operations and moves $2d^2 + 4nd$ bytes. For one token that is about
 one operation per byte: *in decoding*, one token at a time, *matrices wait for memory, too*.
@@ -133,20 +132,19 @@ plots.roof(
     {"bfloat16 matrix units": h100.matrix, "float32 outside them": h100.vector},
     {"RMSNorm; matrix, 1 token": of_matrix(1), "matrix, 64 tokens": of_matrix(64),
      "matrix, 4096 tokens": of_matrix(4096)},
-    caption="The roof of an H100, from its data sheet. The intensity of a norm is far below both ridges for any batch. That of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
+    caption="Roofline of an H100, from its data sheet. The intensity of a norm is far below both ridges for any batch. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
 ).named("roofline")  # fmt: skip
 
 # %% [markdown]
 r"""
 There are **four suspects** for the cost of a norm: its arithmetic, its passes over the row (LayerNorm makes
-two), its trips to memory, and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as *Transformer Anatomy* has it,
-or $7d$, with sum, subtraction, square, sum, scale, gain and shift: nobody waits for them. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above took the float32 rate.
+two), its trips to memory, and the start of a kernel. The roof has cleared the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$, but nobody waits for them. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
 
 ### One formula, eight kernels
 
 This is RMSNorm as `transformers` has it for Llama. Run *eagerly*, as PyTorch calls it, each operation by itself reads its inputs from memory and
 writes its result back. One kernel moves four bytes per value, two read and two written. How many do these lines
-move? Count before you look: float32 has four bytes, bfloat16 two.
+move? Count before you look: a float32 number has four bytes, and a bfloat16 number has two.
 """
 
 
@@ -175,8 +173,7 @@ plots.trips(
         ],
         "one kernel": [("RMSNorm", 2, 2)],
     },
-    caption="The lines above, counted while they run: the bytes per value that each operation reads from memory and writes back. "
-    "The root is taken once a row, which is next to nothing.",
+    caption="Bytes per value that each operation of the lines above reads from memory and writes back, counted while they run. The root is taken only once per row, so its bytes are negligible.",
 ).named("trips-to-memory")
 
 # %%
@@ -186,25 +183,24 @@ plots.dots(
         for way, count, least in (("forward", forward, 4), ("backward", backward, 6))
         for name, number in (("in steps", count.bytes / x.numel()), ("one kernel", least))
     },
-    xlabel="bytes moved for each value",
+    xlabel="bytes moved per value",
     counted=True,
-    caption="The sum over all operations, and the least that a kernel must move: forward it reads the row and writes it, backward "
-    "it reads two rows and writes one.",
+    caption="Bytes moved per value: the sum over all separate operations, and the minimum for one kernel. In the forward pass a kernel reads the row and writes it, and in the backward pass it reads two rows and writes one.",
 ).named("bytes-moved")
 
 # %%
 exact(forward.bytes / x.numel() / 4).claim(
     "09-eager-moves-nine-times-the-bytes",
     "in [8.9, 9.1]",
-    "The formula in steps moves nine times the bytes of one kernel.",
-    found="Forward, the formula in {operations:.0f} operations moves {moves:.0f} bytes a value, {mean:.2f} times those of one kernel.",
+    "Run operation by operation, RMSNorm moves nine times the bytes that a single kernel moves.",
+    found="In the forward pass, RMSNorm in {operations:.0f} separate operations moves {moves:.0f} bytes per value, {mean:.2f} times the bytes of one kernel.",
     source="the formula of transformers' LlamaRMSNorm, counted operation by operation",
     beside={"operations": forward.operations, "moves": forward.bytes / x.numel()},
 )
 
 # %% [markdown]
 r"""
-So a norm that computes next to nothing can move nine times the bytes it must. A **fused kernel** does
+So a norm that computes next to nothing can move nine times the bytes that it has to move. A **fused kernel** does
 all operations while the row is on the chip.
 
 ## Derivation: the backward pass
@@ -317,8 +313,8 @@ off = (
 exact(max(off), tolerance=1e-11).claim(
     "09-backward-as-derived",
     "< 1e-11",
-    "The derived backward passes are autograd's.",
-    found="The derived gradients of input and gain, in RMSNorm and LayerNorm, differ from autograd's by {mean:.0e} at most.",
+    "The derived backward passes give the same gradients as autograd.",
+    found="The derived gradients of the input and the gain, for RMSNorm and LayerNorm, differ from autograd's by at most {mean:.0e}.",
     source="the derivation above, against autograd through labkit's norms in float64",
 )
 
@@ -326,8 +322,7 @@ exact(max(off), tolerance=1e-11).claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-A kernel runs as many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. Three
-ways, with $s$ for the number of bytes per value:
+A kernel runs as many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
 
 | way | bytes per value | price |
 | --- | --- | --- |
@@ -358,7 +353,7 @@ r"""
 | `for start in range(…)` | rows above 32,768 values do not fit: all but the first 16,384 are read twice |
 
 LayerNorm takes the mean, subtracts it, and then takes the squares.
-Both passes read registers, not memory. Backward, both norms share one kernel, and a second, short one adds up the partial sums. Find the boxed formula in the listing.
+Both passes read registers, not memory. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -379,7 +374,7 @@ r"""
 
 ## Predict
 
-For each question, give a range in which you expect the answer to lie. A negative distance *below* means above.
+For each question, give a range in which you expect the answer to lie.
 
 | question | axis | ours |
 | --- | --- | --- |
@@ -387,8 +382,8 @@ For each question, give a range in which you expect the answer to lie. A negativ
 | 256 threads for our row: we predicted how many loads, stores, exchanges, roots and roundings each makes. How many of the five are right? <!-- 09-the-code-is-as-predicted --> | 0 to 5 numbers, whole | <details><summary>show</summary>With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings.</details> |
 | A thread has 255 registers at most. How many bytes does one that must hold 256 values spill? <!-- 09-a-row-too-long-for-its-warps-spills --> | 0 to 1000 bytes | <details><summary>show</summary>A thread that must hold 256 values spills.</details> |
 | With 8,192 rows added up in bfloat16, by how much of its norm is the gain's gradient off? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | 0.01 to 100 %, log | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
-| A large norm on a CPU, by turns fused and in steps: in what share of pairs do the steps take over $1.5$ times as long? <!-- 09-eager-is-slower-on-a-cpu-too 09-a-small-norm-costs-its-call --> | 0 to 100 % | <details><summary>show</summary>On a CPU a large norm is slower in steps; a small one costs its call.</details> |
-| Sandwich also normalizes each branch's output. Each at its own learning rate, how far below Pre-Norm's is its test loss? <!-- 09-sandwich-earns-its-bytes --> | −0.05 to 0.05 nats | <details><summary>show</summary>Twice the norms buy a lower loss.</details> |
+| A large norm runs on a CPU, alternately fused and in steps. In what share of pairs does the norm in steps take over $1.5$ times as long? <!-- 09-eager-is-slower-on-a-cpu-too 09-a-small-norm-costs-its-call --> | 0 to 100 % | <details><summary>show</summary>On a CPU a large norm is slower in steps; a small one costs its call.</details> |
+| Sandwich also normalizes each branch's output. With tuned learning rates, what is Pre-Norm's test loss minus Sandwich's? <!-- 09-sandwich-earns-its-bytes --> | −0.05 to 0.05 nats | <details><summary>show</summary>Twice the norms buy a lower loss.</details> |
 | At a rate that is too high, what share of runs diverges without norms, minus Pre-Norm's share? <!-- 09-norms-buy-a-higher-rate --> | −100 to 100 % | <details><summary>show</summary>At a rate that is too high, a model without norms diverges and Pre-Norm does not.</details> |
 | By the estimate, what share of decoding one sequence do norms in steps take, at $5\,\mu\mathrm s$ a kernel? <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent --> | 0 to 100 % | <details><summary>show</summary>By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent.</details> |
 | A training step on a GPU: we exchange a model's norms for the fastest kernels, without a compiler. How many times as long does the step take as that of the compiled plain model, at least? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | 0.5 to 2 times | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
@@ -398,7 +393,7 @@ For each question, give a range in which you expect the answer to lie. A negativ
 ### Bytes, in an interpreter
 
 Triton can interpret a kernel with NumPy, where each load and store is counted. The table has activations only: numbers read and written
-for each entry of the input. `dynamic_tanh` is chapter 07's, `ngpt_update` chapter 08's step. Backward, a float32 row of more than 8,192 values does not fit on the chip beside the gradients, so both inputs are read twice: 5 in place of 3. At 16,384 our LayerNorm also reads half of the row twice forward, by choice: a whole centred row would leave no room for a second program on the same multiprocessor, and on an H200 two programs were faster.
+for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice: 5 numbers are moved in place of 3. At 16,384 our LayerNorm also reads half of the row twice forward, by choice: a whole centred row would leave no room for a second program on the same multiprocessor, and on an H200 two programs were faster.
 """
 
 # %%
@@ -425,8 +420,8 @@ off = [max(one["errors"].values()) for one in facts["interpreted"] if one["dtype
 exact(max(off), tolerance=1e-5).claim(
     "09-kernels-equal-their-formulas",
     "< 1e-5",
-    "The kernels compute their formulas.",
-    found="Interpreted in float32, outputs and gradients of the kernels differ from float64 by {mean:.0e} of a tensor's size at most.",
+    "The fused kernels compute the formulas of their norms.",
+    found="Interpreted in float32, the kernels' outputs and gradients differ from those of the formulas in float64 by at most {mean:.0e} of a tensor's size.",
     source="the formulas in float64 (normkernels.formulas)",
 )
 off = [
@@ -437,8 +432,8 @@ off = [
 exact(max(off), tolerance=1e-9).claim(
     "09-a-norm-moves-two-and-three-values",
     "< 1e-9",
-    "A fused norm moves two activations a value forward and three backward.",
-    found="Counted byte by byte, forward moves 2 and backward 3 activations for each value; the largest deviation is {mean:.0f}.",
+    "A fused norm moves two activations per value forward and three backward.",
+    found="Counted byte by byte, a fused norm moves 2 activations per value forward and 3 backward; the largest deviation from these counts is {mean:.0f}.",
     source="the kernels' formulas of traffic",
 )
 # %%
@@ -450,8 +445,8 @@ times = [
 exact(max(times)).claim(
     "09-two-passes-cost-no-traffic",
     "in [1, 1]",
-    "LayerNorm's two passes cost no traffic where its kernel keeps as much of a row on the chip as RMSNorm's.",
-    found="At widths 4,096 and 65,536 LayerNorm's kernel, with mean and variance in two passes, moves {mean:.3f} times the activations of RMSNorm's.",
+    "LayerNorm's second pass costs no memory traffic at widths where its kernel keeps as much of a row on the chip as RMSNorm's kernel does.",
+    found="At widths 4,096 and 65,536 LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times the activations that RMSNorm's kernel moves.",
     source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
 )
@@ -460,12 +455,12 @@ exact(max(times)).claim(
 r"""
 The second suspect is cleared: passes over a row on the chip read nothing from memory. "LayerNorm needs three passes over memory, BatchNorm
 one" is true of unfused code only.
-`add_rms_norm`, with the sum of stream and branch inside, moves 4 forward and 4 backward, whereas two kernels move 5 and 6.
+`add_rms_norm`, which includes the sum of stream and branch, moves 4 activations per value forward and 4 backward, whereas two kernels move 5 and 6.
 
 ### Instructions, without a GPU
 
-A kernel can be *compiled* for a GPU that is not there: the H100, sm_90 to compilers. Our row gets 256 threads of 16 values each. A thread loads them in
-$16\cdot2/16 = 2$ instructions of 16 bytes, the gain in 2 more, and stores in 2. The sum takes $\log_2 32 = 5$ exchanges
+A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row gets 256 threads of 16 values each. A thread loads them in
+$16\cdot2/16 = 2$ instructions of 16 bytes, loads the gain in 2 more, and stores its results in 2. The sum takes $\log_2 32 = 5$ exchanges
 in a warp and $\log_2 8 = 3$ over 8 warps. Values are rounded two at a time.
 """
 
@@ -493,8 +488,8 @@ plots.table(
 exact(sum(listed.get(name, 0) == count for name, (_, count) in predicted.items())).claim(
     "09-the-code-is-as-predicted",
     "in [5, 5]",
-    "The compiled code has the instructions that we predicted.",
-    found="Of five predicted counts of instructions for an H100, {mean:.0f} are in the compiled code.",
+    "The compiled code contains the instructions that we predicted.",
+    found="Of the five counts of instructions that we predicted for an H100, {mean:.0f} agree with the compiled code.",
     source="16 values a thread, compiled for sm_90 (data/kernels.json)",
 )
 
@@ -503,16 +498,16 @@ forced = {one["warps"]: one for one in facts["compiled"] if one["forced"]}
 exact(forced[1]["stack"]).claim(
     "09-a-row-too-long-for-its-warps-spills",
     "> 0",
-    "A row too long for its warps spills registers.",
-    found="With one warp for 8,192 values, 256 a thread, a thread spills {mean:.0f} bytes; with two warps {two:.0f}.",
+    "A kernel with too few warps for the length of its rows spills registers.",
+    found="With one warp for 8,192 values, which is 256 values per thread, each thread spills {mean:.0f} bytes. With two warps it spills {two:.0f} bytes.",
     source="machine code for sm_90 (data/kernels.json)",
     beside={"two": forced[2]["stack"]},
 )
 exact(max(one["stack"] for one in facts["compiled"] if not one["forced"])).claim(
     "09-nothing-spills-as-configured",
     "in [0, 0]",
-    "As configured, no kernel spills a register.",
-    found="As configured, the kernels spill {mean:.0f} bytes, forward and backward, up to rows of 65,536 values.",
+    "With the number of warps that we configured, no kernel spills a register.",
+    found="With the number of warps that we configured, the kernels spill {mean:.0f} bytes, forward and backward, for rows of up to 65,536 values.",
     source="machine code for sm_90 (data/kernels.json)",
 )
 
@@ -521,7 +516,7 @@ r"""
 ### The sum over rows
 
 Why not keep the gain's gradient in bfloat16? A public kernel once did so within each block of rows
-([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. The extreme: 8,192 rows of random terms, added one after another.
+([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. The next cell takes this to the extreme: it adds 8,192 rows of random terms, one after another.
 """
 
 
@@ -547,8 +542,8 @@ halves, singles = zip(*map(lost, lab.seeds(5)), strict=True)
 computed(halves).claim(
     "09-gain-gradients-are-lost-in-bfloat16",
     "> 0.05",
-    "A gain's gradient that is added up in bfloat16 is off by more than a twentieth.",
-    found="Added up in bfloat16, the gain's gradient is off by {mean:.2f} of its norm; in float32 by {single:.0e}.",
+    "A gain's gradient that is added up in bfloat16 has a relative error of more than a twentieth.",
+    found="If the gain's gradient is added up in bfloat16, its relative error is {mean:.2f}. If it is added up in float32, the error is {single:.0e}.",
     source="a bug of a public kernel taken to its end: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
     beside={"single": fmean(singles)},
 )
@@ -557,8 +552,7 @@ computed(halves).claim(
 r"""
 ### Bandwidth and launch overhead on a CPU
 
-PyTorch's fused layer norm and the formula in steps run by turns. If trips to memory decide, fusing pays where a tensor is larger than the caches. If the start decides, a *small* norm
-costs its call.
+PyTorch's fused layer norm and the formula in steps run in turns. If trips to memory determine the time, fusing pays where a tensor is larger than the caches. If the start of a kernel determines it, a *small* norm takes the time of its call.
 """
 
 
@@ -583,8 +577,8 @@ slower = proportion([steps > 1.5 * one for one, steps in large])
 computed(slower, unit="turns", tolerance=0.45).claim(
     "09-eager-is-slower-on-a-cpu-too",
     "> 0.5",
-    "On a CPU, too, the formula in steps is slower than the fused norm.",
-    found="On a tensor of {mebibytes:.0f} MiB the steps take more than 1.5 times as long as the fused norm in {k} of {n} pairs.",
+    "On a CPU, too, an unfused norm is slower than the fused norm.",
+    found="On a tensor of {mebibytes:.0f} MiB the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
     source="the memory wall, on a CPU; turns of one process are the sample",
     beside={"mebibytes": sizes.timed_rows * 4096 * 4 / 2**20},
 )
@@ -592,14 +586,14 @@ cheap = proportion([long < 4 * short for long, short in small])
 computed(cheap, unit="turns", tolerance=0.45).claim(
     "09-a-small-norm-costs-its-call",
     "> 0.5",
-    "A small norm costs its call: sixteen times the bytes take far less than sixteen times as long.",
-    found="A row of 1,024 values, 16 times the bytes of one of 64, takes less than 4 times as long in {k} of {n} turns.",
+    "The time of a small norm is that of its call: sixteen times the bytes take far less than sixteen times as long.",
+    found="A row of 1,024 values has 16 times the bytes of a row of 64 values, but takes less than 4 times as long in {k} of {n} pairs of timings.",
     source="the cost of starting a kernel, on a CPU; turns of one process are the sample",
 )
 
 # %% [markdown]
 r"""
-Both suspects are real: memory for large tensors, the start for small ones.
+Both suspects are real: large tensors wait for memory, and small tensors wait for kernels to start.
 
 ### Does more normalization lower the loss?
 
@@ -617,15 +611,15 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
     "09-sandwich-earns-its-bytes",
     "> 0",
     "Twice the norms, each recipe at its own rate, buy a lower loss.",
-    found="On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's. Pre-Norm's loss minus Sandwich's is {mean:+.4f} nats.",
+    found="At size {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's norms. Pre-Norm's test loss minus Sandwich's is {mean:+.4f} nats.",
     source="this book: what costs more should buy more",
     beside={"times": bytes_of["sandwich"] / bytes_of["pre"]},
 )
 
 # %% [markdown]
 r"""
-[Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). On S the losses of models without norms are little higher than Pre-Norm's
-([chapter 10](10_choosing_a_norm.ipynb)). Pre-Norm's norms buy a higher learning rate:
+[Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S the losses of models without norms are little higher than Pre-Norm's
+([chapter 10](10_choosing_a_norm.ipynb)). Pre-Norm's norms allow a higher learning rate:
 """
 
 # %%
@@ -643,8 +637,8 @@ gone = {arm: runs.count(lambda run: run.diverged_at is not None) for arm, runs i
 (gone["none"] - gone["pre"]).claim(
     "09-norms-buy-a-higher-rate",
     "> 0",
-    "At a high rate the network without norms diverges and Pre-Norm does not.",
-    found=f"At rate {high:g}, about three times Pre-Norm's best, {{k}} of {{n}} runs diverge without norms, {{other_k}} of {{other_n}} with Pre-Norm.",
+    "At a high learning rate the network without norms diverges and Pre-Norm does not.",
+    found=f"At learning rate {high:g}, about three times Pre-Norm's best, {{k}} of {{n}} runs without norms diverge, and {{other_k}} of {{other_n}} runs with Pre-Norm do.",
     source="the other reason to normalize: stable at higher rates (chapters 00 and 02)",
 )
 
@@ -657,10 +651,10 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its norm. In the same process ran PyTorch's operators, the formula fused by PyTorch's
-compiler (`torch.compile`), the formula in steps, and Liger-Kernel's Triton kernels.
+On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its norm. PyTorch's operators, the formula fused by PyTorch's
+compiler (`torch.compile`), the formula in steps, and Liger-Kernel's Triton kernels ran in the same process.
 
-If bytes decide, a fused norm takes as long as a kernel that moves as many bytes and only turns each bit. That kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
+If bytes decide, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit. The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
 """
 
 # %%
@@ -680,7 +674,7 @@ copied = [
 ]
 print(
     f"torch {made['torch']}, Triton {made['triton']}, Liger {made['peers']['liger']}; our kernels of commit {h100_bench['slices'][-1]['commit']}.",
-    f"The kernel that turns bits reaches {min(copied):.0%} to {max(copied):.0%} of the data sheet's 3.35 TB/s.",
+    f"The kernel that flips bits reaches {min(copied):.0%} to {max(copied):.0%} of the data sheet's 3.35 TB/s.",
     sep="\n",
 )  # fmt: skip
 
@@ -724,8 +718,8 @@ as_copy = {at: compare_times(times["copy"], times["normkernels"]) for at, times 
 take_ratio(min(as_copy.values())).claim(
     "09-a-fused-norm-takes-as-long-as-copying",
     "> 0.9",
-    "Forward, on an H100, our large norms take about as long as moving their bytes.",
-    found="Forward, on an H100, our three kernels reach {mean:.0%} to {most:.0%} of the speed of a kernel that only turns bits.",
+    "On an H100, the forward passes of our norms take about as long as moving their bytes, if tensors are large.",
+    found="On an H100, our forward kernels for RMSNorm, LayerNorm and RMSNorm with a sum reach {mean:.0%} to {most:.0%} of the speed of a kernel that only flips bits.",
     source="the memory wall; times recorded on an H100 (data/bench)",
     beside={"most": max(as_copy.values())[0]},
 )
@@ -742,8 +736,8 @@ longer = {
 take_ratio(min(steps_cost.values())).claim(
     "09-in-steps-a-norm-is-slower-on-a-gpu",
     "> 1",
-    "On an H100 steps multiply a norm's time at least as much as its bytes.",
-    found="In steps RMSNorm takes at least {rms:.1f} and LayerNorm {layer:.1f} times as long as in one kernel; they move {rms_bytes:.1f} and {layer_bytes:.1f} times the bytes.",
+    "On an H100, running a norm operation by operation multiplies its time by at least as much as its bytes.",
+    found="Run operation by operation, RMSNorm takes at least {rms:.1f} times as long as in one kernel and moves {rms_bytes:.1f} times the bytes. LayerNorm takes at least {layer:.1f} times as long and moves {layer_bytes:.1f} times the bytes.",
     source="the bytes counted above; times recorded on an H100 (data/bench)",
     beside={
         "rms": longer["rms_norm"],
@@ -762,8 +756,8 @@ others = [
 take_ratio(max(compiled.values())).claim(
     "09-the-compiler-is-as-fast-forward",
     "< 1.15",
-    "Forward, on an H100, our three norms gain little over the compiler's.",
-    found="Forward the compiler's kernels take {least:.2f} to {mean:.2f} times as long as our three, over all eleven kernels {lowest:.2f} to {highest:.2f} times.",
+    "On an H100, the forward passes of our norms are hardly faster than those of PyTorch's compiler.",
+    found="In the forward pass, the compiler's kernels take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven kernels the range is {lowest:.2f} to {highest:.2f} times.",
     source="what QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
     beside={"least": min(compiled.values())[0], "lowest": min(others), "highest": max(others)},
 )
@@ -775,15 +769,15 @@ rivals = {
 take_ratio(min(rivals.values())).claim(
     "09-backward-our-kernels-are-ahead",
     "> 1",
-    "Backward, on an H100, our norms are ahead of PyTorch, its compiler and Liger's Triton kernels.",
-    found="Backward the best of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our three kernels.",
+    "On an H100, the backward passes of our norms are faster than those of PyTorch, its compiler and Liger's Triton kernels.",
+    found="In the backward pass, the fastest of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our kernels for RMSNorm, LayerNorm and RMSNorm with a sum.",
     source="the walk over all rows; times recorded on an H100 (data/bench)",
     beside={"most": max(rivals.values())[0]},
 )
 
 # %% [markdown]
 r"""
-Forward our times agree with counted bytes, and PyTorch's are longer. The formula timed here casts its input twice, once for the square and once for the product. It therefore moves more than the nine times of Llama's formula, which casts once. The intervals come from two runs on one GPU and show only how its replays vary.
+In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. The formula timed here casts its input twice, once for the square and once for the product. It therefore moves more than the nine times of Llama's formula, which casts once. The intervals come from two runs on one GPU and show only how its replays vary.
 QuACK, rows above 8,192 values, float32 and small tensors were not timed.
 
 Without a CUDA graph the GPU waits wherever the host takes longer:
@@ -806,10 +800,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-Our kernels, the compiler's and Liger's wait for the host, whereas PyTorch's and the steps do not. Host times are rough.
+Our kernels, the compiler's and Liger's wait for the host, whereas PyTorch's operators and the formula in steps do not. Host times are rough.
 
 QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
-Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), have figures for an H100. Do bytes by our count, over their times, give the printed shares of $3.35$ TB/s?
+Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish figures for an H100. Do the bytes that we count, divided by the published times, give the printed shares of $3.35$ TB/s?
 """
 
 # %%
@@ -834,7 +828,7 @@ exact(max(off)).claim(
     "09-published-shares-follow-from-bytes",
     "< 1",
     "The published shares of bandwidth follow from our count of bytes.",
-    found="For {many} published kernels, bytes by our count over the printed time give the printed share within {mean:.1f} points.",
+    found="For {many} published kernels, the bytes that we count, divided by the printed time, give the printed share of the bandwidth to within {mean:.1f} percentage points.",
     source="Liger-Kernel's and PyTorch's figures for an H100",
     published="19 % to 85 % of 3.35 TB/s",
     beside={"many": len(off)},
@@ -842,11 +836,11 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-PyTorch's backward pass has a separate kernel for the gain's gradient, which reads everything again. This explains a factor of $5/3$ between it and a good kernel, and both tables show a larger one.
+PyTorch's backward pass has a separate kernel for the gain's gradient, which reads everything again. This explains a factor of $5/3$ between it and a good kernel, and both tables show a larger factor.
 
 ## A whole model
 
-In *decoding* a model makes one token per step. Reading a prompt at once is *prefill*. The first figure is computed from a list of the kernels in one step of a Llama-like model. Each takes the longest of three
+In *decoding* a model makes one token per step. Reading a prompt at once is *prefill*. The first figure is computed from a list of the kernels in one step of a Llama-like model. Each kernel takes the longest of three
 times: bytes over bandwidth, operations over peak, and the shortest time of any kernel.
 """
 
@@ -856,16 +850,16 @@ show(kernel_time, Assumptions)
 # %% [markdown]
 r"""
 The shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
-and $5\,\mu\mathrm s$ where Python starts it, which is low compared with the table of host times. And $0.9$ of the bandwidth is a little more than the kernel that turns bits reached.
+and $5\,\mu\mathrm s$ where Python starts it, which is low compared with the table of host times. And $0.9$ of the bandwidth is a little more than the kernel that flips bits reached.
 
-For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65. In steps each is eight operations, with a sum before it:
-$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of all. In one kernel with the sum they are $65\cdot2 = 130\,\mu\mathrm s$, under three per cent.
+For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65 norms. In steps, each norm is eight operations, with a sum before it. Together they take
+$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
 
 *By hand.* How short would one norm have to be for all 65 to take 0.6 per cent of 4.5 ms? Could a kernel be that short?
 
 <details><summary>Answer</summary>
 
-$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, over 65 norms $0.42\,\mu\mathrm s$. No: a start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has as many kernels, so the share comes near: see the next table.
+$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, which is $0.42\,\mu\mathrm s$ for each of 65 norms. No kernel is that short: its start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has the same number of kernels, so the share comes near 0.6 per cent: see the next table.
 
 </details>
 """
@@ -878,8 +872,8 @@ decoding = {
 exact(decoding["in steps, started one by one"]).claim(
     "09-eager-norms-take-a-quarter-of-decoding",
     "> 0.25",
-    "At 5 µs a kernel and one sequence, eager norms take more than a quarter of a decoding step.",
-    found="Under these assumptions eager norms and sums take {mean:.0%} of a decoding step of an 8B model; in a graph {graph:.0%}.",
+    "If one sequence is decoded and a kernel takes at least 5 µs, eager norms take more than a quarter of a decoding step.",
+    found="By the estimate for one sequence and kernels of at least 5 µs, eager norms and sums take {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take {graph:.0%}.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
     beside={"graph": decoding["in steps, in one graph"]},
 )
@@ -887,14 +881,14 @@ exact(decoding["one kernel, with the sum"]).claim(
     "09-fused-norms-take-a-few-per-cent",
     "< 0.05",
     "Fused and in a CUDA graph, norms take a few per cent of a decoding step.",
-    found="Fused and in a CUDA graph they take {mean:.1%}.",
+    found="By the estimate, fused norms in a CUDA graph take {mean:.1%} of a decoding step.",
     source="the estimate above: 65 norms of one kernel, 2 µs each",
     published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (Transformer Anatomy, part 7, for a 70B model)",
 )
 
 # %% [markdown]
 r"""
-Different programs, different shares. And training? With $2\,\mu\mathrm s$ at least:
+Different programs give different shares. The next table adds training, with at least $2\,\mu\mathrm s$ per kernel:
 """
 
 # %%
@@ -910,19 +904,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-Decoding one sequence, norms wait for kernels to start: a graph helps. Prompts and training wait for bytes: only fusing helps. In training, unfused norms take about half of the quarter of the time that was measured for BERT. That quarter
-has the softmax in it, and BERT is narrower: a matrix grows with $d^2$, a norm with $d$. With many
-sequences, keys and values take the time: move the first figure's slider. Shelf D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about half of the quarter of the time that was measured for BERT. That quarter
+includes the softmax, and BERT is narrower: the cost of a matrix grows with $d^2$, and that of a norm grows with $d$. With many
+sequences, keys and values take the time: move the first figure's slider. Appendix D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
 ## What a norm buys in a whole step
 
 If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*). So $s$ bounds the gain from any norm kernel.
 
-*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, a norm in steps moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. Which share of the time that norms and weights need is that of the norms, for $d = 1024$ and $d = 4096$?
+*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, a norm in steps moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. What share of the time that norms and weights need do the norms take, for $d = 1024$ and $d = 4096$?
 
 <details><summary>Answer</summary>
 
-Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller:
+Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller:
 
 </details>
 """
@@ -955,7 +949,7 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are, or put in by `fuse`, with sums and rotations as well. *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each took six turns, in random order, of four timed steps. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are, or put in by `fuse`, with sums and rotations as well. *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant took six turns, in random order, of four timed steps. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -986,7 +980,7 @@ tabulate(llamas)
 
 # %% [markdown]
 r"""
-The other models, too:
+The next table has the other models:
 """
 
 # %% tags=["hide-output"]
@@ -1019,8 +1013,8 @@ opaque = [
 computed(proportion([ratio > 1 for ratio in opaque]), unit="pairs of model and library").claim(
     "09-norm-kernels-save-nothing-under-compile",
     "> 0.5",
-    "On an H200, at width 1,024, a library's norm kernels mostly make a compiled training step longer.",
-    found="Compiled with a library's norm kernels, a step takes {least:.2f} to {most:.2f} times as long as compiled with the norms as shipped, and longer in {k} of {n} pairs of model and library.",
+    "On an H200, at width 1,024, a library's norm kernels usually make a compiled training step longer.",
+    found="Compiled with a library's norm kernels, a step takes {least:.2f} to {most:.2f} times as long as compiled with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"least": min(opaque), "most": max(opaque)},
 )
@@ -1034,7 +1028,7 @@ take_ratio(min(wide), turns).claim(
     "09-sums-and-rotations-pay-at-4096",
     "> 1.05",
     "On an H200, at width 4,096, norms fused with sums and rotations make an eager training step shorter than nn.RMSNorm does.",
-    found="At width 4,096 the eager step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as with our kernels by fuse, in {models} models.",
+    found="At width 4,096 the eager training step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as the step with norms, sums and rotations fused by our kernels, in {models} models.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(wide)[0], "models": len(wide)},
 )
@@ -1047,7 +1041,7 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
     "09-compiling-saves-more-than-free-norms",
     "> 0",
     "On an H200, compiling Llama saves a larger share of a training step than norms take by the estimate.",
-    found="At width 1,024 compiling saves {saved:.0%} of a step, and norms in steps take {share:.0%} of it by the estimate.",
+    found="At width 1,024 compiling saves {saved:.0%} of Llama's training step, and unfused norms take {share:.0%} of the step by the estimate.",
     source="Amdahl's law and the bytes counted above; training steps recorded on an H200 (data/bench/steps.json)",
     beside={"saved": saved, "share": share},
 )
@@ -1078,8 +1072,8 @@ plots.table(rows)
 exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
     "in [60, 62]",
-    "The table's 96 KiB in 0.52 µs are 61 % of the bandwidth.",
-    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s; the highest of the four rows is {most:.1f} %.",
+    "The published 96 KiB in 0.52 µs are 61 % of an H100's bandwidth.",
+    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s; the highest share among the four rows of the published table is {most:.1f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     beside={"most": max(row["% of 3,350"] for row in rows)},
@@ -1087,8 +1081,8 @@ exact(rows[0]["% of 3,350"]).claim(
 
 # %% [markdown]
 r"""
-The times are no better: they are shorter than a kernel takes to start. And 96 KiB supposes float32 parameters. In bfloat16 it is 64 KiB for a layer norm and 48 for an RMSNorm. The same text divides a decoding step of a 70B model on four
-GPUs into parts. But for one sequence each weight is read once a token, and that has a floor, set by the bandwidth:
+The printed times are no better: they are shorter than the time that a kernel takes to start. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB. The same text divides a decoding step of a 70B model on four
+GPUs into parts. But for one sequence each weight is read once per token, and the bandwidth sets a lower bound on the time that this takes:
 """
 
 # %%
@@ -1110,16 +1104,16 @@ plots.table(
 exact(floor["feed-forward"] / budget["feed-forward"]).claim(
     "09-the-feed-forward-is-below-its-floor",
     "<= 1",
-    "The printed time of the feed-forward suffices to read its weights.",
-    found="Reading the feed-forward's weights takes {mean:.2f} times the printed time at least.",
+    "The printed time of the feed-forward layers is long enough to read their weights.",
+    found="Reading the weights of the feed-forward layers takes at least {mean:.2f} times the printed time.",
     source="the decoding budget of Transformer Anatomy, part 7: 70B, four H100s",
     published="5,100 µs",
 )
 exact(100e9 * 22.4e-6 / 86_400).claim(
     "09-twenty-six-gpus",
     "in [0.5, 1.5]",
-    "The saving of the example is about one GPU that runs all day.",
-    found="2.24 million GPU-seconds a day are {mean:.1f} GPUs that run all day.",
+    "The published example's saving equals about one GPU that runs all day.",
+    found="2.24 million GPU-seconds per day are {mean:.1f} GPUs that run all day.",
     source="100 billion tokens a day, 22.4 µs saved for each; Transformer Anatomy, part 7",
     published="'roughly 26 GPU-days, or about one H100 continuously'",
 )
@@ -1127,7 +1121,7 @@ exact(100e9 * 22.4e-6 / 86_400).claim(
 # %% [markdown]
 r"""
 *Transformer Anatomy*
-counts $22.4\,\mu\mathrm s$ a token saved by RMSNorm in place of LayerNorm. In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
+says that RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token. In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
 $161\cdot16\,\mu\mathrm s \approx 2.6$ ms, and 6.4 ms where they are started one by one, at $5\,\mu\mathrm s$. **First fuse,
 then choose the formula.**
 
@@ -1140,7 +1134,7 @@ Kernels have typical bugs: $r$ taken for a constant in the derivation, the last 
 - $\hat x$ computed back from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong;
 - padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
 
-Which of these six does a check notice? A seventh was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
+Which of these six bugs does a check find? A seventh bug was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
 """
 
 
@@ -1202,8 +1196,8 @@ lost_of_x, lost_of_gain = (int((~each.isfinite()).sum()) for each in came)
 exact(lost_of_gain).claim(
     "09-a-gain-of-zero-cannot-be-divided-by",
     "> 0",
-    "A gain of zero cannot be divided by: recomputing from the output loses gradients.",
-    found="With one gain of 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} of x are not numbers.",
+    "If a gain is zero, recomputing the normalized input from the output loses gradients.",
+    found="If one of four gains is 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} gradients of x are not numbers.",
     source="NVIDIA/apex#1715: x̂ recomputed from y and the gain",
     beside={"of_x": lost_of_x, "n_of_x": x.numel()},
 )
@@ -1220,8 +1214,7 @@ r"""
 
 ## Exercises
 
-**2 (by hand, 5 minutes).** A kernel of Liger-Kernel adds a residual and normalizes: 2,048 rows of 8,192 values in float32, $94.6\,\mu\mathrm s$ on an H100 by a pull request of that
-project. How many bytes must move, and which share of $3.35$ TB/s is that?
+**2 (by hand, 5 minutes).** A kernel of Liger-Kernel adds a residual and normalizes: 2,048 rows of 8,192 values in float32. According to a pull request of that project, it takes $94.6\,\mu\mathrm s$ on an H100. How many bytes must it move, and what share of $3.35$ TB/s is that?
 """
 
 # %% tags=["exercise"]
@@ -1246,7 +1239,7 @@ $4\cdot4\cdot2048\cdot8192 = 268{,}435{,}456$ bytes. Over $94.6\,\mu\mathrm s$ t
 </details>
 
 **3 (a proof, 15 minutes).** LayerNorm's kernel subtracts a number $m$ *near* the mean: $c = x - m$, $\delta = \overline c$. (a) Prove $\mathrm{var}(x) = \overline{c^2} - \delta^2$ for *any* $m$.
-(b) With long rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) Why does (b) say that the subtraction in (a) is safe, where $\overline{x^2} - \bar x^2$ is not?
+(b) With long rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) Why does (b) imply that the subtraction in (a) is safe, whereas $\overline{x^2} - \bar x^2$ is not?
 
 <details><summary>Hint</summary>
 
@@ -1260,13 +1253,13 @@ For (b), let $a$ be the mean of the quarter and $b$ that of the rest. What is th
 (b) $\bar x = \tfrac14a + \tfrac34b$ and $m = a$, so $\delta = \bar x - a = \tfrac34(b - a)$. The variance is at least that between the groups:
 $\mathrm{var}(x) \ge \tfrac14(a - \bar x)^2 + \tfrac34(b - \bar x)^2 = \tfrac14\cdot\tfrac9{16}(b-a)^2 + \tfrac34\cdot\tfrac1{16}(b-a)^2 = \tfrac3{16}(b-a)^2 = \tfrac13\delta^2$.
 
-(c) $\overline{c^2} = \mathrm{var} + \delta^2 \le 4\,\mathrm{var}$: the difference is at least a quarter of what it is taken from, so two bits are lost at most.
-In $\overline{x^2} - \bar x^2$ the ratio is $\mathrm{var}/(\mathrm{var} + \bar x^2)$, which is arbitrarily small.
+(c) $\overline{c^2} = \mathrm{var} + \delta^2 \le 4\,\mathrm{var}$: the difference is at least a quarter of the number from which $\delta^2$ is subtracted, so at most two bits are lost.
+In $\overline{x^2} - \bar x^2$ the ratio is $\mathrm{var}/(\mathrm{var} + \bar x^2)$, which can be arbitrarily small.
 
 </details>
 
-**4 (open).** A colleague wants DyT for RMSNorm "because it needs no statistics". Predict from bytes what that saves in a fused kernel, and look at
-`dynamic_tanh` in the table of counts. Then move the estimate, in seconds: your model, device and assumptions. Which result would change your mind?
+**4 (open).** A colleague wants to replace RMSNorm by DyT "because it needs no statistics". Predict from bytes how much that saves in a fused kernel, and look at
+`dynamic_tanh` in the table of counts. Then compute the estimate, in seconds, for your own model, device and assumptions. Which result would change your mind?
 """
 
 # %% tags=["exercise"]
@@ -1284,8 +1277,8 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 
 ## How we know
 
-Our LayerNorm kernel had a bug, too. Triton divides a row's sum by $d$ by multiplying with the reciprocal, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted another mean than the forward pass.
-Two laws failed for it on the H100, and none in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug cannot act. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
+Our LayerNorm kernel had a bug, too. Triton divides a row's sum by $d$ by multiplying by the reciprocal, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted a different mean from that of the forward pass.
+Two laws failed for this kernel on the H100, and none failed in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug cannot act. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
 """
 
 
@@ -1315,8 +1308,8 @@ odd, even = lose_by_joining(41), lose_by_joining(64)
 exact(odd[1]).claim(
     "09-the-mean-that-is-kept-must-be-the-one-subtracted",
     "> 1e-5",
-    "A mean subtracted before it is rounded, and kept after, makes the gain's gradient less exact, and y not.",
-    found="At width 41 the gain's gradient is off by {mean:.0e} of its norm, y by {forward:.0e}; at width 64 both by {even:.0e} at most.",
+    "If the mean is subtracted before it is rounded but stored after it, the gain's gradient becomes less exact and the output does not.",
+    found="At width 41 the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64 both errors are at most {even:.0e}.",
     source="a model of our LayerNorm kernel in float64 on a CPU, after a law that failed on an H100 (data/bench/hours)",
     beside={"forward": odd[0], "even": max(even)},
 )
@@ -1325,11 +1318,11 @@ exact(odd[1]).claim(
 r"""
 ## What you now know
 
-- **What does a norm cost?** A large norm costs at least the time of moving its bytes, measured on one H100. A small one costs the start of a kernel, measured on the CPU only. Its arithmetic is as good as free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
-- **A quarter, or half a per cent?** By the estimate, norms take more than a quarter of decoding one sequence in steps that are started one by one, and a few per cent in one kernel. In training they take about half of BERT's quarter, in steps. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
-- **Who decides it?** The program decides, by its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves the bytes of RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
-- **What does a norm kernel buy?** In a training step, at most the share that norms take. It cannot buy the host's time for all other operations, nor the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model bought more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
-- Backward, the hard part is the gain's gradient, which crosses rows and costs registers. <!-- derived -->
+- **What does a norm cost?** A large norm costs at least the time of moving its bytes, measured on one H100. A small one costs the start of a kernel, measured on the CPU only. Its arithmetic is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
+- **A quarter, or half a per cent?** By the estimate, norms take more than a quarter of decoding one sequence in steps that are started one by one, and a few per cent in one kernel. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
+- **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
+- The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
 - At our size we detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb). <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
