@@ -247,6 +247,42 @@ def test_that_float64_is_lost_is_a_note_and_no_fault(name):
     assert any("float64 comes out right to seven digits" in note for note in report.notes)
 
 
+class BatchNormFp32(nn.BatchNorm1d):
+    """Its x is converted to float32 and its parameters are not, so that float64 raises."""
+
+    def forward(self, input):
+        return super().forward(input.float()).to(input.dtype)
+
+
+def test_a_module_that_takes_no_float64_is_checked_in_float32():
+    report = check.batch_norm(BatchNormFp32)
+    assert report.ok, report
+    assert any(note.startswith("a float64 module raises RuntimeError") for note in report.notes)
+    assert not check.batch_norm(type("Twice32", (BatchNormFp32, Twice), {})).ok
+
+
+class TwoOrThreeAxes(Gain):
+    """Takes rows or a batch of sequences, as Falcon H1's norm does."""
+
+    def forward(self, x):
+        sequences, length, dim = x.shape if x.ndim == 3 else (len(x), 1, x.shape[1])
+        y = rms(x.view(sequences, length, dim), self.eps) * self.weight
+        return y.view(x.shape).to(x.dtype)
+
+
+class RowsOnly(TwoOrThreeAxes):
+    def forward(self, x):
+        rows, _ = x.shape
+        return super().forward(x).view(rows, -1)
+
+
+def test_a_norm_of_two_and_three_axes_is_right_and_one_of_rows_alone_is_not():
+    report = check.rms_norm(TwoOrThreeAxes)
+    assert report.ok, report
+    assert "x of 1 or 4 axes raises; it was checked on 2 and 3 axes" in report.notes
+    assert "shapes" in {law.name for law in check.rms_norm(RowsOnly).failed}
+
+
 def test_llamas_norm_is_said_to_hand_float32_on():
     assert any("comes back float32" in note for note in check.rms_llama(CastTooEarly).notes)
 

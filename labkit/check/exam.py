@@ -43,6 +43,10 @@ class Exam:
         self.searched = False  # a cause was looked for, since somebody last set this
         self.unexplained: list[str] = []  # names of laws for which none was found
         self.notes: list[str] = []  # what breaks no law, and is said
+        refused = sorted({len(s) for s in shapes if s not in self.shapes})
+        if refused and norm.formula.features == -1:
+            said = " or ".join(map(str, refused))
+            self.notes.append(f"x of {said} axes raises; it was checked on 2 and 3 axes")
         self._state: str | None = None  # what describe_statistics said, once it was asked
         self._axis: str | None = None  # what _find_axis said, once it was asked
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then

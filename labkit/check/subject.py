@@ -104,6 +104,7 @@ class Function:
     groups: int | None = None
     momentum: float | None = 0.1
     is_module = is_class = False
+    raises_in_float64 = ""
     unknown: tuple[str, ...] = ()  # parameters whose part is not known
 
     def __init__(self, fn: Callable[..., Any], norm: Norm, given: Mapping[str, float]):
@@ -225,6 +226,7 @@ class Module:
     is_module, is_class = True, False
     dim: int | None = None  # None: any
     groups: int | None = None
+    raises_in_float64 = ""  # what it raises there; it is then run in float32
 
     def __init__(self, given: nn.Module | type[nn.Module], norm: Norm, named: Mapping[str, float]):
         self.norm, self.handed, self.given = norm, given, named
@@ -255,11 +257,17 @@ class Module:
                 f"its forward takes more than x ({', '.join(more)}) and raises on x alone: check a "
                 "class of your own whose forward(x) calls it with them"
             )
+        plain = norm.shapes(dim)[0]
+        if self._runs_on(plain, dim):
+            self.raises_in_float64 = self._find_error(plain, dim, torch.float64)
 
     def takes(self, shape: Shape, dim: int) -> bool:
-        """Accept shapes that do not raise; torch's instance norms read some shapes as unbatched."""
+        """Accept shapes that do not raise; torch's instance norms read some shapes as unbatched.
+
+        A norm of the last axis must take two and three axes, as every model has them.
+        """
         if self.norm.formula.features == -1:
-            return True
+            return len(shape) in (2, 3) or self._runs_on(shape, dim)
         for kind, axes in _AXES.items():
             if isinstance(self.handed, kind) or self.handed is kind:
                 return len(shape) == axes
@@ -290,6 +298,8 @@ class Module:
         # A copy each time: no law sees what another one left behind.
         module = self._make_module(dim, given) if self.is_class else copy.deepcopy(self.handed)
         assert isinstance(module, nn.Module)
+        if dtype == torch.float64 and self.raises_in_float64:
+            dtype = torch.float32
         return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
 
     def _make_sample(self, kind: type[nn.Module]) -> nn.Module:
@@ -330,12 +340,15 @@ class Module:
         return missing
 
     def _runs_on(self, shape: Shape, dim: int) -> bool:
+        return not self._find_error(shape, dim, torch.float32)
+
+    def _find_error(self, shape: Shape, dim: int, dtype: torch.dtype) -> str:
         try:
-            x = torch.arange(torch.Size(shape).numel()).reshape(shape).float()
-            self.open(dim, x.dtype, {"num_groups": self.groups or 2})(x)
-        except Exception:
-            return False
-        return True
+            x = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
+            self.open(dim, dtype, {"num_groups": self.groups or 2})(x)
+        except Exception as error:
+            return told(error)
+        return ""
 
     def _has_channels_last(self, sample: nn.Module) -> bool:
         own = getattr(sample, "channel_axis", None)
@@ -382,6 +395,9 @@ class ModuleRunner:
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Run the module in training or evaluation, with the channel axis where it expects it."""
         self.module.train(training)
+        if x.dtype == torch.float64 and self.subject.raises_in_float64:
+            y = self(x.float(), training, mask)
+            return y.double() if isinstance(y, Tensor) else y
         more = {} if mask is None else {"mask": mask}
         if self.subject.channels_last:
             y = self.module(x.movedim(1, -1), **more)
