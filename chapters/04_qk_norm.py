@@ -40,6 +40,7 @@ from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_an
 from labkit.context import Context
 from labkit.corpora.text import decode_tokens
 from labkit.experiments import Experiment, Lab, exact, ladder
+from labkit.leaderboard.voices import compare_texts
 from labkit.model import Block
 from labkit.norms import l2_norm, rms_norm
 from labkit.probes.attention import sharpness
@@ -526,6 +527,21 @@ plots.loss_curves(
     "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
+
+# %% [markdown]
+r"""
+The same losses as text: Pre-Norm at its best learning rate and at ten times that rate continues one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
+"""
+
+# %%
+compare_texts(
+    lab,
+    rung,
+    {
+        "Pre-Norm at 0.01": ("pre", 0.01),
+        "Pre-Norm at 0.1": ("pre", 0.1),
+    },
+)
 
 # %%
 test = {arm: part.measure("test.loss") for arm, part in of_arm.items()}

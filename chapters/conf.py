@@ -133,6 +133,13 @@ def load_explorer(app, pagename, templatename, context, doctree) -> None:
         app.add_js_file("explorer.js", loading_method="defer")
 
 
+# -- the cover ------------------------------------------------------------------------------------
+def load_cover(app, pagename, templatename, context, doctree) -> None:
+    if 'class="labkit-voices"' in context.get("body", ""):
+        app.add_css_file("cover.css")
+        app.add_js_file("voices.js", loading_method="defer")
+
+
 # -- exercises: only pages that check one load what it needs --------------------------------------
 def load_answers(app, pagename, templatename, context, doctree) -> None:
     if "data-exercise=" in context.get("body", ""):
@@ -185,6 +192,7 @@ def setup(app) -> None:
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
+    app.connect("html-page-context", load_cover)
     app.connect("html-page-context", load_explorer)
     app.connect("html-page-context", load_answers)
     app.connect("autodoc-process-docstring", plain_docstring)

@@ -163,17 +163,6 @@ def test_the_site_has_each_file_as_a_script():
     ]
 
 
-def test_the_cover_s_picture_is_of_the_data_that_are_there():
-    import hashlib
-
-    digest = hashlib.sha256((FOLDER / "S.json").read_bytes()).hexdigest()[:16]
-    picture = (FOLDER / explorer.COVER).read_text(encoding="utf-8")
-    assert picture.startswith(f"<!-- {digest} -->\n<div class=")
-    assert picture.count("<svg ") == 2, "a phone has its own"
-    assert 'aria-label="Pre-Norm: norms before each sublayer' in picture
-    assert 'data-explorer="r=pre&amp;a=post&amp;lr=0.0316"' in explorer.read_cover(ROOT)
-
-
 # -- in a chapter -----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def small():

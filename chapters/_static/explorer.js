@@ -1,8 +1,8 @@
 // The block explorer: click norms into a block, and see what every recorded recipe did.
 //
 // A figure with data-explorer="r=post&a=pre" becomes an explorer; the address may say so too: r names a
-// recipe, at= slots (at=q,k), a the recipe held as A, rung a rung, lr a learning rate. Data come
-// from blocks/index.js and a file a rung, made by `labkit book tables`. Every mean, interval and
+// recipe, a the recipe held as A, rung a rung, lr a learning rate. Data come from
+// blocks/index.js and a file a rung, made by `labkit book tables`. Every mean, interval and
 // difference is theirs: this script draws, and computes no statistic. It is no module, and the data
 // are scripts: so it runs on a page that was opened from a folder, too.
 
@@ -121,8 +121,7 @@
       const box = document.createElement("div");
       box.className = "labkit-explorer";
       box.innerHTML = `<div class="panes"><div class="tools">
-        <label>recipe <select name="recipe"><option value="">a block of your own</option>
-          <optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
+        <label>recipe <select name="recipe"><optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
         <label>rung <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
         <button type="button" name="hold" aria-pressed="false">hold as A</button>
         <button type="button" name="draw" aria-pressed="false">draw it first</button></div>
@@ -139,7 +138,7 @@
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
       this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}
-        <p class="hint"></p><p class="words"></p>`;
+        <p class="hint">Click a place: you get the nearest block that we trained with a norm there, or without it.</p><p class="words"></p>`;
       this.listen();
       this.widths = new Map();
       new ResizeObserver(() => {
@@ -165,11 +164,7 @@
         event.preventDefault();
       });
       this.box.addEventListener("change", ({ target }) => {
-        if (target.name === "recipe" && target.value) this.choose(target.value);
-        else if (target.name === "recipe") {
-          [this.free, this.moved] = [true, null];
-          this.show();
-        }
+        if (target.name === "recipe") this.choose(target.value);
         else if (target.name === "rung") this.climb(target.value).catch(() => { target.value = this.rung; });
         else if (target.name === "depth") this.draw();
       });
@@ -195,14 +190,13 @@
     }
 
     // A click on a slot leads to the nearest trained block that differs in this slot, so that every
-    // click is answered. Whoever builds a block of their own changes one slot at a time.
+    // click is answered.
     toggle(slot) {
-      const to = this.free ? null : this.findNearest(slot);
-      if (!this.free && !to) return;
-      this.moved = to && { slot, before: this.slots };
-      if (to) this.slots = new Set(this.recipes[to].slots);
-      else if (!this.slots.delete(slot)) this.slots.add(slot);
-      this.recipe = to ?? this.match();
+      const to = this.findNearest(slot);
+      if (!to) return;
+      this.moved = { slot, before: this.slots };
+      this.slots = new Set(this.recipes[to].slots);
+      this.recipe = to;
       this.show();
     }
 
@@ -218,13 +212,8 @@
         .sort((a, b) => this.countMoves(a) - this.countMoves(b))[0] ?? null;
     }
 
-    match() {
-      const same = (r) => r.alone && r.slots.length === this.slots.size && r.slots.every((s) => this.slots.has(s));
-      return Object.keys(this.recipes).find((name) => same(this.recipes[name])) ?? null;
-    }
-
     choose(name) {
-      [this.recipe, this.free, this.moved] = [name, false, null];
+      [this.recipe, this.moved] = [name, null];
       this.slots = new Set(this.recipes[name].slots);
       this.show();
     }
@@ -297,7 +286,7 @@
     }
 
     // -- what is shown ---------------------------------------------------------------------------
-    get now() { return this.recipe && this.data.recipes[this.recipe]; }
+    get now() { return this.data.recipes[this.recipe]; }
     get then() { return this.held && this.held !== this.recipe ? this.data.recipes[this.held] : null; }
 
     // Show another block: what the reader drew of the last one goes.
@@ -324,20 +313,20 @@
 
     // Put norms into the block's slots, its name above it and its equations below.
     dress() {
-      const row = this.recipe && this.recipes[this.recipe];
+      const row = this.recipes[this.recipe];
       const block = this.part(".b");
       block.style.setProperty("--norm", this.colour(this.recipe));
       for (const mark of block.querySelectorAll(".slot")) {
         const on = this.slots.has(mark.dataset.slot);
-        mark.setAttribute("aria-disabled", !this.free && !this.findNearest(mark.dataset.slot));
+        mark.setAttribute("aria-disabled", !this.findNearest(mark.dataset.slot));
         if (mark.getAttribute("aria-checked") === String(on)) continue;
         mark.dataset.on = on;
         mark.setAttribute("aria-checked", on);
         const off = SLOTS[mark.dataset.slot][3];
         if (off === "+") mark.querySelector("text").textContent = on ? "norm" : off;
       }
-      block.querySelector(".name").textContent = row ? row.name : "a block of your own";
-      block.querySelector(".words").innerHTML = row ? this.describe(row) : "";
+      block.querySelector(".name").textContent = row.name;
+      block.querySelector(".words").innerHTML = this.describe(row);
       const a = this.part(".a"), other = this.held && this.recipes[this.held];
       a.hidden = !other || this.held === this.recipe;
       this.part(".panes").classList.toggle("two", !a.hidden);
@@ -348,10 +337,7 @@
           <p class="words">${this.describe(other)}</p>`;
         a.querySelector("svg").setAttribute("aria-label", `Block A, ${other.name}: norms on ${other.slots.map((s) => this.index.slots[s]).join("; ") || "nothing"}`);
       }
-      block.querySelector(".hint").textContent = this.free
-        ? "Click a place to put a norm there, or to take it away."
-        : "Click a place: you get the nearest block that we trained with a norm there, or without it.";
-      this.field("recipe").value = (!this.free && this.recipe) || "";
+      this.field("recipe").value = this.recipe;
       this.field("rung").value = this.rung;
       const hold = this.field("hold");
       hold.setAttribute("aria-pressed", Boolean(this.held));
@@ -616,30 +602,16 @@
     }
 
     sayNothing() {
-      const row = this.recipe && this.recipes[this.recipe];
-      const elsewhere = row ? Object.keys(this.index.rungs).filter((rung) => rung !== this.rung) : [];
-      const what = row ? `<b>${escape(row.name)}</b> on rung ${this.rung}` : "this block";
-      const near = Object.keys(this.data.recipes).filter((name) => name !== this.recipe)
-        .map((name) => [name, this.countMoves(name) + (this.recipes[name].alone ? 0 : 0.5)])
-        .sort((a, b) => a[1] - b[1]).slice(0, 3);
-      const list = near.map(([name, distance]) => {
-        const count = Math.floor(distance), also = this.recipes[name].also;
-        const slots = count ? `${count} slot${count > 1 ? "s" : ""} away` : "the same slots";
-        return `<button type="button" data-to="${escape(name)}">${escape(this.recipes[name].name)}</button> (${slots}${also.length ? `, and ${escape(also[0])}` : ""})`;
-      });
-      const entry = row ? this.recipe : `at:${Object.keys(this.index.slots).filter((s) => this.slots.has(s)).join(",")}`;
       const cost = this.data.minutes ? `, some ${this.data.minutes} minutes of one core` : "";
-      const look = row && elsewhere.length ? `<p>Another rung may have it.</p>` : "";
-      return `<p>Nobody has recorded ${what}.</p>${look}<p>Nearest: ${list.join(", ")}.</p>
-        <p>This trains it${cost}; with <code>--look</code> for a first minute alone:<br><code class="command">labkit leaderboard ${this.index.over} '${escape(entry)}' --rung ${this.rung}</code></p>`;
+      return `<p>Nobody has recorded <b>${escape(this.recipes[this.recipe].name)}</b> on rung ${this.rung}. Another rung may have it.</p>
+        <p>This trains it${cost}; with <code>--look</code> for a first minute alone:<br><code class="command">labkit leaderboard ${this.index.over} '${escape(this.recipe)}' --rung ${this.rung}</code></p>`;
     }
 
     // The address says what is shown, so that it can be sent to somebody.
     keep() {
       if (!this.touched) return;
       const wanted = new URLSearchParams();
-      if (this.recipe) wanted.set("r", this.recipe);
-      else wanted.set("at", [...this.slots].join(","));
+      wanted.set("r", this.recipe);
       if (this.held) wanted.set("a", this.held);
       if (this.rung !== Object.keys(this.index.rungs)[0]) wanted.set("rung", this.rung);
       if (this.rate) wanted.set("lr", this.rate);
@@ -650,21 +622,15 @@
 
     async open(preset) {
       const wanted = new URLSearchParams(preset), asked = new URLSearchParams(location.search);
-      if (asked.has("r") || asked.has("at")) for (const name of ["r", "at", "a", "rung", "lr"]) {
+      if (asked.has("r")) for (const name of ["r", "a", "rung", "lr"]) {
         wanted.delete(name);
         if (asked.has(name)) wanted.set(name, asked.get(name));
       }
       if (wanted.get("rung") in this.index.rungs) this.rung = wanted.get("rung");
       if (this.recipes[wanted.get("a")]) this.held = wanted.get("a");
       if (wanted.has("lr")) this.rate = Number(wanted.get("lr")) || null;
-      const name = this.recipes[wanted.get("r")] ? wanted.get("r") : null;
-      const slots = (wanted.get("at") ?? "").split(",").filter((slot) => slot in this.index.slots);
-      this.slots = new Set(name ? this.recipes[name].slots : slots);
-      this.recipe = name ?? this.match();
-      this.free = !this.recipe;
-      this.box.addEventListener("click", ({ target }) => {
-        if (target.dataset.to) this.choose(target.dataset.to);
-      });
+      this.recipe = this.recipes[wanted.get("r")] ? wanted.get("r") : this.index.over;
+      this.slots = new Set(this.recipes[this.recipe].slots);
       for (const kind of ["click", "input", "change", "keydown"])
         this.box.addEventListener(kind, () => { this.touched = true; }, true);
       await this.climb(this.rung);

@@ -8,6 +8,7 @@ standings.py  from runs to ranks, intervals and letters
 starter.py    a template for your own norm
 explorer.py   the ladder's records of each recipe, as the block explorer's data
 show_explorer.py   the block explorer in a chapter
+voices.py     what models write at some of the losses; the map of recipes and rates
 
 The command is `labkit leaderboard`; chapter 10 explains it.
 """

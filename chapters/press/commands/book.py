@@ -153,7 +153,7 @@ def write_constraints() -> None:
 
 @app.command("tables")
 def write_tables() -> None:
-    """Write the tables of norms and recipes, the block explorer, README's picture, START.ipynb."""
+    """Write tables, the data of the explorer and the cover, README's picture, START.ipynb."""
     from press.site.written import write_all
 
     print(f"tables: {', '.join(write_all(find_root(), check=False)) or 'nothing'} written")

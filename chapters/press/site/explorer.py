@@ -2,7 +2,6 @@
 
     index.json     the slots, every recipe, and which rungs there are
     S.json, …      what a rung or direction recorded (labkit.leaderboard.explorer)
-    cover.svg      the cover's picture, where no script runs; it names the data that it was drawn of
 
 A line holds one recipe, so that a difference can be read. On the site each JSON is a script: a page
 that was opened from a folder may load a script, and no JSON.
@@ -10,7 +9,6 @@ that was opened from a folder may load a script, and no JSON.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -19,61 +17,31 @@ from typing import TYPE_CHECKING
 
 from labkit.system.files import write_whole
 from press.book.facts import Json
-from press.book.files import Red
+from press.site import cover
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
     from labkit.experiments.ladder.rates import Read
-    from labkit.plots import Figure
     from labkit.training import Record
 
 FOLDER = Path("chapters") / "_static" / "blocks"
 CALL = "labkitBlocks"  # the function of explorer.js that takes a file
-RUNG, SHOWN = "S", "pre"  # what the cover's picture shows
-BEGIN = "r=pre&amp;a=post&amp;lr=0.0316"  # what the explorer on the cover begins with
-COVER = "cover.svg"
-FIGURE = """<figure class="labkit-figure" data-explorer="{begin}">
-{picture}
-</figure>"""
+RUNG = "S"  # of the cover's map
 
 
 def write_files(root: Path, *, check: bool = False) -> list[str]:
-    """Bring data and picture up to date with the records; name what was not. `check` only looks."""
+    """Bring the data up to date with the records, the cover's, too; name what was not.
+
+    `check` only looks.
+    """
+    from labkit.leaderboard.voices import describe_map, describe_voices  # needs torch
+
     made = build_files(root)
+    described = describe_voices(read_recorded(root)) | describe_map(
+        json.loads(made[f"{RUNG}.json"])
+    )
     stale = write_data(root, made, check=check)
-    picture = root / FOLDER / COVER
-    data = made.get(f"{RUNG}.json", "")
-    sign = f"<!-- {hashlib.sha256(data.encode()).hexdigest()[:16]} -->\n"
-    if picture.is_file() and picture.read_text(encoding="utf-8").startswith(sign):
-        return stale
-    if not check:
-        write_whole(picture, sign + draw_cover(json.loads(data)).draw_page())
-    return [*stale, "the block explorer's picture"]
-
-
-def draw_cover(rung: Json) -> Figure:
-    """Draw the block and the losses with which the cover begins, out of a rung's data."""
-    from labkit.plots.explorer import block_explorer
-
-    losses = {
-        recipe: {rate: [*of, *([None] * len(ends))] for rate, _, of, ends in row["tried"]}
-        for recipe, row in rung["recipes"].items()
-    }
-    shown = {SHOWN: losses[SHOWN]}
-    drawn = block_explorer(shown, losses, reference=rung["lines"], caption="Where no script runs.")
-    drawn.marks = None  # a script puts the explorer in its place
-    return drawn
-
-
-def read_cover(root: Path) -> str:
-    """Read the cover's picture, in the figure that explorer.js makes an explorer of."""
-    path = root / FOLDER / COVER
-    if not path.is_file():
-        raise Red(
-            f"the cover needs {FOLDER / COVER}, which is missing; write it with `labkit book "
-            "tables`"
-        )
-    return FIGURE.format(begin=BEGIN, picture=path.read_text(encoding="utf-8").strip())
+    return stale + cover.write_file(root, described, check=check)
 
 
 def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> list[str]:

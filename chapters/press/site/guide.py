@@ -2,7 +2,9 @@
 
 A comment is replaced by what it names:
 
-    <!-- explorer -->         the cover: the block explorer, and a picture where no script runs
+    <!-- voices -->           the cover: models that finish a sentence
+    <!-- models -->           the cover: how large they are and what they read
+    <!-- map -->              the cover: the loss of every recipe at every learning rate
     <!-- claims -->           the cover: every claim as a mark, a row a chapter
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
@@ -19,7 +21,7 @@ from pathlib import Path
 
 from press.book.facts import format_table
 from press.book.forecasts import HELD
-from press.site import all_predictions, coverage, explorer, wordlists
+from press.site import all_predictions, cover, coverage, wordlists
 from press.site.claim_cards import draw_cover, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
@@ -29,7 +31,7 @@ GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "r
          "package.md", "house.md", "tables.md", "placements.md", "course.md", "server.md",
          "notation.md", "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (explorer|claims|sizes|lesson|predictions|forecasts|glossary|notation|errata"
+    r"<!-- (voices|models|map|claims|sizes|lesson|predictions|forecasts|glossary|notation|errata"
     r"|coverage)"
     r"((?: \d+)*) -->"
 )
@@ -42,7 +44,9 @@ def fill_page(text: str, root: Path, book: Book) -> str:
     """Fill a typed page, and make its references links."""
 
     fill = {
-        "explorer": lambda: wrap_html(explorer.read_cover(root)),
+        "voices": lambda: wrap_html(cover.draw_voices(root)),
+        "models": lambda: cover.describe_models(root),
+        "map": lambda: wrap_html(cover.draw_map(root)),
         "claims": lambda: draw_cover(book),
         "sizes": lambda: format_sizes(book),
         "lesson": lambda *numbers: format_lesson(numbers, book),

@@ -2,8 +2,9 @@
 
 The tables of norms, recipes and symptoms stand in chapters/tables.md, between `<!-- norms -->` and
 `<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
-torch. The block explorer's data and README's picture come from the records; the picture holds its
-own alternative text, with the numbers in it, and that text is what is compared.
+torch. The data of the block explorer and of the cover, and README's picture, come from the records;
+the picture holds its own alternative text, with the numbers in it, and that text is what is
+compared.
 chapters/START.ipynb is what a reader opens first.
 """
 

@@ -1,0 +1,188 @@
+"""The cover: models that finish a sentence, and a map of every recipe and learning rate.
+
+data/cover.json has their texts and losses; `labkit book tables` writes it from the records. The
+page has all of it in its HTML. voices.js moves the training step, and keeps the answers and the map
+for after the reader's bet; where no script runs, the answers and the map are in sight.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from labkit.system.files import write_whole
+from press.book.facts import Json
+from press.book.files import read_json
+
+PATH = Path("data") / "cover.json"
+# What the models are called in the bet, and what the reader is told afterwards.
+CHOICES = {
+    "best": "Pre-Norm at its best learning rate",
+    "too fast": "Pre-Norm at too high a learning rate",
+    "no norms": "no norms at all",
+    "stuck": "a model stuck on letter frequencies",
+}
+TOLD = {
+    "best": "A norm before each layer, and none on the stream.",
+    "too fast": "Nothing diverges, but attention’s logits grow until each character looks at only "
+    "one other ([04_qk_norm chapter 04]).",
+    "no norms": "At a careful learning rate it does nearly as well as Pre-Norm. At higher rates it "
+    "diverges: see its row in the map ([10_choosing_a_norm chapter 10]).",
+    "stuck": "This is Post-Norm at a rate that Pre-Norm still learns at. The model knows how often "
+    "each character occurs, and forgot the rest ([02_pre_and_post_norm chapter 02]).",
+}
+LOST = 0.1  # nats above which a loss is as good as that of letter frequencies
+MARKS = {
+    "stream": '<span role="img" aria-label="norm on the stream">◆</span>',
+    "held": '<span role="img" aria-label="logits bounded">●</span>',
+}
+CELL = '<td class="{kind}" style="--depth: {depth:.0f}%">{text}</td>'
+
+
+def write_file(root: Path, described: Json, *, check: bool = False) -> list[str]:
+    """Bring the cover's data up to date; name them where they were not. `check` only looks."""
+    text = format_data(described)
+    path = root / PATH
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return []
+    if not check:
+        write_whole(path, text)
+    return ["the cover's texts and map"]
+
+
+def format_data(described: Json) -> str:
+    """Write the data as JSON, a voice and a recipe a line, so that a difference can be read."""
+    lines = []
+    for name, value in described.items():
+        if name in ("voices", "recipes"):
+            rows = ",\n".join(f"  {_write(key)}: {_write(row)}" for key, row in value.items())
+            lines.append(f" {_write(name)}: {{\n{rows}\n }}")
+        else:
+            lines.append(f" {_write(name)}: {_write(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _write(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_data(root: Path) -> Json:
+    """Read the cover's data; Red where they are missing."""
+    return read_json(root / PATH, "write it with `labkit book tables`")
+
+
+def draw_voices(root: Path) -> str:
+    """Draw the texts, a choice below each, the slider of training steps and the answer."""
+    data = read_data(root)
+    steps = data["steps"]
+    options = "".join(f'<option value="{name}">{text}</option>' for name, text in CHOICES.items())
+    voices = "".join(
+        draw_voice(number, name, voice, data["beginning"], options)
+        for number, (name, voice) in enumerate(data["voices"].items(), 1)
+    )
+    return f"""<div class="labkit-voices" data-steps="{_quote(steps)}">
+<div class="step"><label for="labkit-step">training step</label>
+<input id="labkit-step" type="range" min="0" max="{len(steps) - 1}" value="{len(steps) - 1}">
+<output for="labkit-step">{steps[-1]:,}</output></div>
+<ol>{voices}</ol>
+<button type="button">Show which is which</button>
+<p class="score" role="status"></p>
+</div>"""
+
+
+def draw_voice(number: int, name: str, voice: Json, beginning: str, options: str) -> str:
+    """Draw one model's text, the reader's choice, and what the model is."""
+    told = link_words(TOLD[name])
+    return f"""<li data-is="{name}" data-said="{_quote(voice["said"])}">
+<blockquote>{beginning}<span>{html.escape(voice["said"][-1])}</span> …</blockquote>
+<label>Text {number} is <select><option value="">…</option>{options}</select></label>
+<p class="told"><b>{html.escape(voice["recipe"])}, learning rate {voice["rate"]}: a loss of
+{voice["loss"]:.2f} nats.</b> {told}</p></li>"""
+
+
+def link_words(text: str) -> str:
+    """Make links of "[page words]"."""
+    parts = html.escape(text).replace("]", "[").split("[")
+    links = [part.partition(" ") for part in parts[1::2]]
+    made = [f'<a href="{page}.html">{words}</a>' for page, _, words in links]
+    return "".join(a + b for a, b in zip(parts[::2], [*made, ""], strict=True))
+
+
+def _quote(value: object) -> str:
+    return html.escape(_write(value))
+
+
+def describe_models(root: Path) -> str:
+    """Say in one sentence how large the models are and what they read."""
+    data = read_data(root)
+    return (
+        f"Each is a transformer of {data['parameters']:,} parameters, {data['blocks']} blocks of "
+        f"width {data['width']}. It read {data['read'] / 1e6:.1f} million characters of the "
+        f"addresses that presidents gave from 1790 on, in {data['steps'][-1]:,} steps of training."
+    )
+
+
+# -- the map ----------------------------------------------------------------------------------
+def draw_map(root: Path) -> str:
+    """Draw the losses of every recipe at every rate as a table, with the sentence above it."""
+    data = read_data(root)
+    rates = [str(rate) for rate in data["rates"]]
+    head = "".join(f'<th scope="col">{rate}</th>' for rate in rates)
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(row["name"])} '
+        f"{''.join(mark for what, mark in MARKS.items() if row[what])}</th>"
+        f"{''.join(draw_cell(row['losses'], rate, data['lines']) for rate in rates)}</tr>"
+        for row in data["recipes"].values()
+    )
+    return f"""<div class="labkit-map"><p>{say_map(data)}</p>
+<table><caption>Validation loss in nats by recipe and learning rate. {MARKS["stream"]} A norm is on
+the residual stream. {MARKS["held"]} Attention’s logits are bounded. A stroke: not tried. A cross:
+diverged.</caption><thead><tr><th scope="col">recipe</th>{head}</tr></thead>
+<tbody>{rows}</tbody></table></div>"""
+
+
+def draw_cell(losses: Mapping[str, float | None], rate: str, lines: Mapping[str, float]) -> str:
+    """Draw a loss, the deeper coloured the lower it is."""
+    if rate not in losses:
+        return CELL.format(kind="untried", depth=0, text="–")
+    if (loss := losses[rate]) is None:
+        return CELL.format(
+            kind="lost", depth=40, text='<span role="img" aria-label="diverged">×</span>'
+        )
+    kind = judge_loss(loss, lines)
+    depth = {"lost": 40, "mumbles": 30, "speaks": 45 - 60 * (loss - 1.35)}[kind]
+    return CELL.format(kind=kind, depth=max(depth, 12), text=f"{loss:.2f}")
+
+
+def judge_loss(loss: float | None, lines: Mapping[str, float]) -> str:
+    """Say whether a model speaks (beats trigram counts), mumbles, or is lost."""
+    if loss is None or loss > lines["letter frequencies"] - LOST:
+        return "lost"
+    return "speaks" if loss < lines["trigram counts"] else "mumbles"
+
+
+def say_map(data: Json) -> str:
+    """Say what the map shows, in its own numbers."""
+    recipes, high, best = [*data["recipes"].values()], str(data["rates"][-1]), "0.01"
+
+    def speaking(rows: list[Json], rate: str) -> int:
+        return sum(judge_loss(row["losses"][rate], data["lines"]) == "speaks" for row in rows)
+
+    on = [row for row in recipes if row["stream"]]
+    off = [row for row in recipes if not row["stream"]]
+    first = 0
+    while recipes[first]["held"]:
+        first += 1
+    return (
+        f"<b>All runs.</b> A row is a recipe for placing norms, a column a learning rate. Blue "
+        f"cells have a lower loss than a table of trigram counts "
+        f"({data['lines']['trigram counts']:.2f} nats), orange cells a higher one, and red cells "
+        f"are no better than letter frequencies ({data['lines']['letter frequencies']:.2f}). At "
+        f"{best}, {speaking(recipes, best)} of {len(recipes)} recipes are blue. At ten times that "
+        f"rate, {speaking(recipes, high)} are: {speaking(off, high)} of the {len(off)} without a "
+        f"norm on the residual stream, and {speaking(on, high)} of the {len(on)} with one. The "
+        f"{first} lowest losses there belong to recipes that bound attention’s logits. A cell is "
+        f"one run or the mean of three, so this map is a first look."
+    )
