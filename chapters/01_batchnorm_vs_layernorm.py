@@ -10,15 +10,15 @@
 r"""
 # BatchNorm vs LayerNorm
 
-**Question.** A small network with BatchNorm reads handwritten digits. With 32 images per step it learns. With two its accuracy is lower at every
-learning rate, but LayerNorm's is not. Make it convolutional, with BatchNorm and two images: it learns again.
+**Question.** A network with BatchNorm learns to read digits with 32 images per step. With two images its accuracy is lower at every
+learning rate, but with LayerNorm it is not. A convolutional network with BatchNorm and two images learns again.
 Which numbers should share a mean in a norm, and why does BatchNorm fail one network and not the other?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
-- Count those values, not the images. A norm over only two values keeps little more than a sign. Soften it with a large $\varepsilon$, and most of the lost accuracy comes back.
-- A language model pools hundreds of them, and there the two losses are nearly equal. The argument for LayerNorm is another: with BatchNorm a token's output depends on future tokens.
+- The number of those values matters, not the number of images. A norm over only two values keeps little more than a sign. With a large $\varepsilon$, most of the lost accuracy comes back.
+- A language model pools hundreds of values, and there the two losses are nearly equal. The argument for LayerNorm is a different one: with BatchNorm a token's output depends on future tokens.
 
 </details>
 """
@@ -77,7 +77,7 @@ def draw_neighbours(m):
 plots.explore(
     draw_neighbours, [2, 3, 4, 8, 32, 128], "neighbours", label="values that share a mean, m",
     caption="Output of a norm against its input x. Each dot is one value, normalized together with m − 1 others, all drawn "
-    "from the standard normal distribution. Among many, x comes out as it went in. Of a pair the norm reports only which is larger.",
+    "from the standard normal distribution. Among many values, the output is nearly x. If only two values are normalized together, the output shows only which of them is larger.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -85,7 +85,7 @@ r"""
 ## The idea, with four numbers
 
 Take the four numbers $[3, 1, -1, 5]$. Their mean is $8/4 = 2$. The deviations are $1, -1, -3, 3$, their squares $1, 1, 9, 9$,
-and the mean of the squares is $20/4 = 5$: the variance, with division by $n = 4$ and not by $n - 1$. Divide the deviations by
+and the mean of the squares is $20/4 = 5$. This is the variance, with division by $n = 4$ and not by $n - 1$. Divide the deviations by
 $\sqrt 5 \approx 2.236$:
 
 $$[3, 1, -1, 5] \;\longrightarrow\; [0.447, -0.447, -1.342, 1.342].$$
@@ -115,12 +115,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-LayerNorm does not notice. BatchNorm gives the first example other features because its neighbour has changed.
+LayerNorm's output for the first row stays the same. BatchNorm's output changes because a neighbour of the first row has changed.
 
 ## One tensor, four averages
 
 Real activations have a third axis: the pixels of an image, or the tokens of a text. Call the tensor $(N, C, L)$, with $N$ examples, $C$ channels
-(the table's features) and $L$ positions. Many sets of values could now share a mean, and most sets in use have a name.
+(the table's features) and $L$ positions. A mean could now be taken over many different sets of values, and most sets in use have a name.
 """
 
 # %%
@@ -129,8 +129,8 @@ plots.explore(
     ["batch", "layer", "token", "instance", "group-2", "group-3"],
     "cubes",
     label="norm",
-    caption="Coloured cells share one mean and one variance. The other cells form further sets of the same shape. "
-    "Move the slider to group-2 and group-3. One group would be the LayerNorm of images, which averages over positions, too. Six groups would be InstanceNorm.",
+    caption="Activations as a block of examples, channels and positions. The coloured cells share one mean and one variance. The other cells form further sets of the same shape. "
+    "Move the slider to group-2 and group-3. With one group, the norm would be the LayerNorm of images, which averages over positions, too. With six groups it would be InstanceNorm.",
 )
 
 # %% [markdown]
@@ -144,7 +144,7 @@ r"""
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
 The five rows have four names, because "LayerNorm" names two averages. Below, it averages over one token's features, unless we say otherwise. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
-InstanceNorm would average over time. All rows are one function with different lists of axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
+InstanceNorm would average over time. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
 
@@ -171,8 +171,8 @@ off = max((ours[name] - y).abs().max() for name, pair in theirs.items() for y in
 exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
     "<= 1e-10",
-    "One formula over different axes is all four norms.",
-    found="One function, given five lists of axes, equals PyTorch's functions and those of labkit, this book's library, up to {mean:.1g}.",
+    "The four norms are one formula, applied over different axes.",
+    found="One function, applied over five different lists of axes, equals the norms of PyTorch and of labkit, this book's library, up to {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
 )
 
@@ -185,8 +185,8 @@ distance = {
 exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=1e-5).claim(
     "01-group-norm-limits",
     "<= 1e-5",
-    "GroupNorm with one group is LayerNorm over features and positions; with as many groups as channels it is InstanceNorm.",
-    found="GroupNorm with one group is LayerNorm over features and positions, with C groups InstanceNorm, up to {mean:.1g}; the reverse is off by {reverse:.1f} or more.",
+    "GroupNorm with one group is LayerNorm over features and positions; with one group per channel it is InstanceNorm.",
+    found="Up to {mean:.1g}, GroupNorm with one group equals LayerNorm over features and positions, and GroupNorm with one group per channel equals InstanceNorm. With the two exchanged, the outputs differ by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
     beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
@@ -196,8 +196,8 @@ r"""
 ## Running statistics, by hand
 
 At inference there may be no batch. So during training BatchNorm keeps running averages of mean and variance. In evaluation it uses
-them and is one fixed affine map per channel. Let a channel hold 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
-the batch: out come $-1$ and $1$. The *unbiased* one, $12.5/(2-1) = 12.5$, goes into the buffer. Buffers start at 0 and 1, and move by
+them and is one fixed affine map per channel. Let a channel have the values 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
+the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 12.5$, goes into the buffer. The buffers of mean and variance start at 0 and 1, and change by
 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
 \qquad \text{momentum} = 0.1,$$
@@ -216,20 +216,20 @@ unbiased, biased = (
 exact(unbiased, tolerance=1e-6).claim(
     "01-running-variance-is-unbiased",
     "<= 1e-6",
-    "PyTorch's running variance is the unbiased one.",
-    found="After one step the running variance is 0.9 + 0.1 · (unbiased variance), up to {mean:.1g}; "
-    "with the biased one it would differ by {biased:.2f}.",
+    "PyTorch's BatchNorm uses the unbiased variance for its running average.",
+    found="After one step the running variance of BatchNorm is 0.9 + 0.1 · (unbiased variance), up to {mean:.1g}; "
+    "from 0.9 + 0.1 · (biased variance) it differs by {biased:.2f}.",
     source="PyTorch's documentation of BatchNorm1d",
     beside={"biased": biased},
 )
 
 # %% [markdown]
 r"""
-Two things are awkward in text. A batch's short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask keeps it out.
-And a single token gives one value per channel, with variance zero: BatchNorm needs its running statistics. LayerNorm is affected by neither.
-Appendix B has the laws: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
+Two things are awkward in text. A batch's short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask excludes it.
+And a single token gives one value per channel, with variance zero, so BatchNorm needs its running statistics. LayerNorm is affected by neither.
+Appendix B gives the details: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
 
-*By hand.* At the next step the channel holds 1 and 6 again. What are the running mean and variance then?
+*By hand.* At the next step the channel has the values 1 and 6 again. What are the running mean and variance then?
 
 <details><summary>Answer</summary>
 
@@ -254,13 +254,13 @@ $$J = \frac1r\Big(I - \tfrac1m \mathbf 1\mathbf 1^\top - \tfrac1m \hat x \hat x^
 
 where $\delta$ is the upstream gradient, and a bar is a mean over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
 the one that would only stretch them. The norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
-projection of rank $m - 2$. For $\varepsilon \ll v$ it is nearly one.
+projection of rank $m - 2$. For $\varepsilon \ll v$ it is nearly a projection.
 
-*By hand.* Two values $\pm a$ about their mean, $\varepsilon = 0$. Write the bracket as a matrix.
+*By hand.* Two values differ from their mean by $\pm a$, and $\varepsilon = 0$. Write the bracket as a matrix.
 
 <details><summary>Answer</summary>
 
-$\hat x = (1, -1)$, and $I - \tfrac12\begin{pmatrix}1&1\\1&1\end{pmatrix} - \tfrac12\begin{pmatrix}1&-1\\-1&1\end{pmatrix} = 0$: nothing comes back.
+$\hat x = (1, -1)$, and $I - \tfrac12\begin{pmatrix}1&1\\1&1\end{pmatrix} - \tfrac12\begin{pmatrix}1&-1\\-1&1\end{pmatrix} = 0$: no gradient passes.
 
 </details>
 """
@@ -282,8 +282,8 @@ off = max((j - jacobian(values)).abs().max() for j in (of_token, of_channel))
 exact(off, tolerance=1e-10).claim(
     "01-one-jacobian",
     "<= 1e-10",
-    "BatchNorm and LayerNorm have one Jacobian, each over its own axis.",
-    found="LayerNorm of eight features and BatchNorm of eight examples have the Jacobian of the formula, up to {mean:.1g}.",
+    "BatchNorm and LayerNorm have the same Jacobian, each over its own axis.",
+    found="The Jacobians of LayerNorm over eight features and of BatchNorm over eight examples differ from the formula by at most {mean:.1g}.",
     source="derived above; Santurkar et al. 2018, arXiv 1805.11604, use BatchNorm's",
 )
 
@@ -295,8 +295,8 @@ ranks = {
 exact(sum(rank != m - 2 for m, rank in ranks.items()), tolerance=0).claim(
     "01-rank-m-minus-two",
     "<= 0",
-    "A norm over m values keeps m − 2 directions of the gradient.",
-    found="At m = 2, 3, 4, 8, 32 the Jacobian's rank is m − 2, with {mean:.0f} exceptions; singular values below 0.001 count as 0.",
+    "A norm over m values lets m − 2 directions of the gradient pass.",
+    found="The Jacobian of a norm over m = 2, 3, 4, 8 and 32 values has rank m − 2, with {mean:.0f} exceptions; singular values below 0.001 count as 0.",
     source="derived above",
 )
 
@@ -309,15 +309,15 @@ $P = I - \mathbf 1 \mathbf 1^\top / C$ the variance is $\|Px\|^2 / C$, so that f
 
 $$\mathrm{LN}(x) = \sqrt C\; \frac{P x}{\|P x\|}.$$
 
-Every token lands on a sphere of radius $\sqrt C$ in the plane of zero mean: its length and its mean are gone. So the
+Every token is mapped onto a sphere of radius $\sqrt C$ in the plane of zero mean: its length and its mean are lost. So the
 tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can return both. (BatchNorm is undone by a gain of $\sigma$ and a shift of $\mu$: its $\sigma$ and $\mu$ belong to the
 channel, as gain and shift do.)
 
-Dividing by one's own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
+Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
-$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on, and $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have bend 0.
-An output that solves XOR by a threshold cannot have it.
+$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on. We call $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have bend 0.
+An output that solves XOR by a threshold must have a nonzero bend.
 """
 
 # %%
@@ -332,8 +332,8 @@ plots.xor_points(
     line=(0, 1, -1.32),
     titles=("inputs", "outputs"),
     axes=("feature 1", "feature 3"),
-    caption="Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
-    "after one linear map and LayerNorm. The dashed line separates the classes, and the circles have become one point.",
+    caption="The four points of XOR, before and after LayerNorm. Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
+    "after one linear map and LayerNorm. The dashed line separates the classes, and the two circles have become one point.",
 ).named("xor")
 
 # %%
@@ -343,8 +343,8 @@ right = [int(third > -1.32) == label for third, label in zip(after[:, 2], labels
 exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
     ">= 4",
-    "LayerNorm lets a linear map solve XOR, which BatchNorm cannot.",
-    found="LayerNorm and a threshold classify {mean:.0f} of the four XOR points correctly. The bend over the four is {layer:.2f} with LayerNorm, {batch:.2f} with BatchNorm.",
+    "A linear map followed by LayerNorm can solve XOR; a linear map followed by BatchNorm cannot.",
+    found="LayerNorm and a threshold classify {mean:.0f} of the four XOR points correctly. The bend (the second difference over the four points) is {layer:.2f} with LayerNorm and {batch:.2f} with BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
     beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
@@ -357,15 +357,15 @@ lost = layer_norm(x, eps=0.0) - layer_norm(2 * x + 1, eps=0.0)
 exact((restored - x).abs().max(), tolerance=1e-10).claim(
     "01-gain-and-shift-restore-batch-only",
     "<= 1e-10",
-    "Gain and shift can undo BatchNorm; nothing can undo LayerNorm.",
-    found="Gain σ and shift μ undo BatchNorm up to {mean:.1g}. LayerNorm gives x and 2x + 1 the same output, up to {same:.1g}.",
+    "Gain and shift can undo BatchNorm, but they cannot undo LayerNorm.",
+    found="A gain of σ and a shift of μ undo BatchNorm up to {mean:.1g}. LayerNorm's outputs for x and 2x + 1 are equal up to {same:.1g}.",
     source="Ioffe and Szegedy 2015 for BatchNorm; a blog series extends it to LayerNorm",
     beside={"same": lost.abs().max()},
 )
 
 # %% [markdown]
 r"""
-BatchNorm has no bend: for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share. LayerNorm's statistics belong to one token.
+BatchNorm has no bend, because for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share. LayerNorm's statistics belong to one token.
 
 ### What the sphere does for attention
 
@@ -378,7 +378,7 @@ scores them alike, and returns the plain average of the values.
 ## Implementation: you write it
 
 **1 (in code, 10 minutes).** Write BatchNorm with its memory. Channels are on axis 1, and position axes may follow. In training, use the batch's
-statistics and update the buffers in place. Otherwise use the buffers. No gain, no shift.
+statistics and update the buffers in place. Otherwise use the buffers. Leave out gain and shift.
 """
 
 
@@ -395,7 +395,7 @@ check.batch_norm(my_batch_norm)
 r"""
 <details><summary>Hint</summary>
 
-Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. One variance normalizes, and the other goes into the buffer. `buffer.lerp_(new, momentum)` is the update. Detach the new value first.
+Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. Normalize with one variance, and store the other one in the buffer. `buffer.lerp_(new, momentum)` is the update. Detach the new value first.
 
 </details>
 """
@@ -438,11 +438,11 @@ For each question, give a range in which you expect the answer to lie. Write it 
 | --- | --- | --- |
 | At two images per step and tuned learning rates, how much higher is a perceptron's test accuracy with LayerNorm than with BatchNorm? <!-- 01-bn-fails-at-batch-2 --> | −100 to 100 % | <details><summary>show</summary>At two images per step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not.</details> |
 | At 128 images per step, and few steps, how much lower is BatchNorm's test loss than LayerNorm's? (Negative: it is higher.) <!-- 01-bn-first-at-batch-128 --> | −0.2 to 0.2 nats | <details><summary>show</summary>At 128 images per step, and few steps, BatchNorm has the lower loss.</details> |
-| Trained at four images per step: how much higher is BatchNorm's test accuracy with running statistics than with those of each batch? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>Trained at four images per step: running statistics serve test images better than the statistics of their own four.</details> |
-| From 32 images per step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer dies.</details> |
-| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. By how much does BatchNorm's test accuracy rise at two images per step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>Raise $\varepsilon$ from $10^{-5}$ to $0.1$, and two images per step are enough.</details> |
-| In a CNN with two images per step BatchNorm pools 128 values of both images, GroupNorm 128 of one. How much higher is BatchNorm's test accuracy? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN two images bring 128 values to each mean, and BatchNorm beats GroupNorm.</details> |
-| A language model brings 512 values to each mean. With tuned learning rates, how much higher is BatchNorm's test loss than LayerNorm's? (Negative: it is lower.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where each mean is taken over 512 values, BatchNorm still ends at a higher loss than LayerNorm.</details> |
+| After training at four images per step, how much higher is BatchNorm's test accuracy with running statistics than with those of each batch? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>After training at four images per step, BatchNorm's test accuracy is higher with running statistics than with those of each batch.</details> |
+| From 32 images per step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer vanishes.</details> |
+| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. By how much does BatchNorm's test accuracy rise at two images per step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>With $\varepsilon$ raised from $10^{-5}$ to $0.1$, two images per step are enough.</details> |
+| In a CNN with two images per step BatchNorm pools 128 values of both images, and GroupNorm pools 128 values of one image. How much higher is BatchNorm's test accuracy? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN each mean is taken over 128 values even with two images per step, and BatchNorm's accuracy is higher than GroupNorm's.</details> |
+| In a language model, BatchNorm takes each mean over 512 values. With tuned learning rates, how much higher is BatchNorm's test loss than LayerNorm's? (Negative: it is lower.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where each mean is taken over 512 values, BatchNorm's loss is still higher than LayerNorm's.</details> |
 | In training mode, in how many of five trained language models with BatchNorm does a later token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | 0 to 5 models, whole | <details><summary>show</summary>In training mode future tokens leak through BatchNorm's 512 values, and the model uses the leak.</details> |
 | After training, how many times as much as those of independent values do batch means fluctuate at a language model's last norm? <!-- 01-text-fluctuates-after-training --> | 0.1 to 100 times, log | <details><summary>show</summary>Batch means of text fluctuate more than twice as much as those of independent values.</details> |
 
@@ -512,7 +512,7 @@ plots.curves(
     xlabel="images per step",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Test accuracy of a perceptron against images per step, five seeds, each point at its tuned learning rate. Follow BatchNorm from right to left: only at two images is it far lower than LayerNorm.",
+    caption="Test accuracy of a perceptron against images per step, five seeds, each point at its tuned learning rate. Follow BatchNorm from right to left: only at two images per step is its accuracy far lower than LayerNorm's.",
     provenance=lab.provenance(final_runs),
 ).named("batch-shrinks")
 
@@ -522,7 +522,7 @@ compare("LayerNorm | 2", "BatchNorm | 2").claim(
     "01-bn-fails-at-batch-2",
     "> 0.2",
     "At two images per step a perceptron with BatchNorm fails, at every learning rate.",
-    found="At two images per step BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}: a difference of {mean:.2f}.",
+    found="In a perceptron trained with two images per step, BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}: a difference of {mean:.2f}.",
     source="this book; for ResNet-50, Wu and He 2018, arXiv 1803.08494",
     published=error,
     beside={"batch": read("BatchNorm | 2"), "layer": read("LayerNorm | 2")},
@@ -532,8 +532,8 @@ compare("LayerNorm | 2", "BatchNorm | 2").claim(
 compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "01-bn-first-at-batch-128",
     "> 0",
-    "In large batches, and few steps, BatchNorm learns faster than LayerNorm.",
-    found="With 128 images per step and 40 steps, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
+    "In large batches, and few steps, a perceptron learns faster with BatchNorm than with LayerNorm.",
+    found="In a perceptron trained for 40 steps with 128 images per step, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
 )
@@ -544,16 +544,16 @@ r"""
 
 There are four possible causes. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
-**Evaluation.** BatchNorm is often blamed for the gap between its modes: trained on a batch's statistics, tested with running ones. So
-test the same networks both ways.
+**Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
+we test the same networks both ways.
 """
 
 # %%
 (read("BatchNorm | 4") - read("BatchNorm | 4", "test-batch-statistics.accuracy")).claim(
     "01-running-statistics-help",
     "> 0.05",
-    "Trained in batches of four, BatchNorm tests better with running statistics than with each batch's own.",
-    found="At four images per step, running statistics in place of the batch's raise test accuracy by {mean:.2f}, to {four:.2f}. At two images they raise it from {two:.2f} to {running:.2f}.",
+    "After training in batches of four, BatchNorm's test accuracy is higher with running statistics than with those of each test batch.",
+    found="At four images per step, running statistics in place of the batch's statistics raise BatchNorm's test accuracy by {mean:.2f}, to {four:.2f}. At two images per step they raise it from {two:.2f} to {running:.2f}.",
     source="the opposite of the usual warning about evaluation mode",
     beside={
         "four": read("BatchNorm | 4"),
@@ -564,10 +564,10 @@ test the same networks both ways.
 
 # %% [markdown]
 r"""
-Evaluation is the *better* mode, at two images too: running statistics average over many batches. Evaluation mode is ruled out.
+Evaluation is the *better* mode, also at two images per step, because running statistics average over many batches. So evaluation mode is ruled out.
 
-**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so nothing should come back through the norm. Look at each channel's gradient in the first layer of fresh networks.
-If this were the cause, even the *largest* would be smaller at two images than at 32.
+**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass the norm. Look at each channel's gradient in the first layer of networks at initialization.
+If this were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
 """
 
 
@@ -601,7 +601,7 @@ plots.curves(
     logy=True,
     xlabel="images per step",
     ylabel="gradient of one channel, first layer, at the start",
-    caption="Length of the first layer's gradient, for the largest and the median channel, against images per step, in networks at initialization. At two images BatchNorm's median gradient has become small, and its largest has exploded.",
+    caption="Length of the first layer's gradient, for the channel with the largest gradient and for the median channel, against images per step, in networks at initialization. At two images per step BatchNorm's median gradient is small, and its largest gradient has exploded.",
 ).named("two-images-gradient")
 
 # %%
@@ -610,9 +610,9 @@ grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
 grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
-    "At two images per step BatchNorm's gradient dies, as the rank argument says.",
-    found="With two images instead of 32, BatchNorm's largest channel gradient is {times:,.0f} times as large (ten to the {mean:+.1f}), "
-    "and its median one {median:.2f} times as large.",
+    "At two images per step the gradient below a BatchNorm vanishes, as the rank argument says.",
+    found="With two images per step instead of 32, the largest channel gradient below a BatchNorm is {times:,.0f} times as large (10 to the power {mean:+.1f}), "
+    "and the median channel gradient is {median:.2f} times as large.",
     source="the rank argument, taken at its word",
     beside={
         "times": 10**grown.mean,
@@ -628,11 +628,11 @@ $a^2$, so BatchNorm computes
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*: the first figure, at $m = 2$. Over a batch of two BatchNorm's output shows which image has more of a feature, never how
+**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two BatchNorm's output shows which image has more of a feature, never how
 much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra promised. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
 $1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
-An explanation should predict something new. If the step is too steep, widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
+An explanation should predict something new. If the step of the sign function is too steep, we can widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
 """
 
@@ -641,18 +641,18 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
     "01-wide-eps-repairs-batch-2",
     "> 0.2",
     "At two images per step a large ε repairs BatchNorm.",
-    found="At two images per step, ε = 0.1 in place of 1e-5 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
+    found="At two images per step, raising ε from 1e-5 to 0.1 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
     source="predicted from the slope of a/sqrt(a² + ε)",
     beside={"to": read("BatchNorm, ε = 0.1 | 2")},
 )
 
 # %% [markdown]
 r"""
-Our criterion was an interval entirely above 0.2, and the interval begins just below. Still, the wider step alone closes most of the gap. So the sign is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for something.
+Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
 
 ## The same batch of two in a CNN
 
-A channel of $8\times8$ positions pools $m = 2\cdot64 = 128$ values. Its Jacobian has rank 126, and nothing resembles a sign. GroupNorm, with eight groups of two channels, pools $2\cdot64 = 128$ values, too, but of one image.
+For a channel of $8\times8$ positions BatchNorm pools $m = 2\cdot64 = 128$ values. Its Jacobian has rank 126, and its output does not resemble a sign. GroupNorm, with eight groups of two channels, also pools $2\cdot64 = 128$ values, but they come from one image.
 """
 
 # %%
@@ -670,7 +670,7 @@ plots.dots(
 compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
     "01-bn-wins-in-a-cnn-at-batch-2",
     "> 0",
-    "In a convolutional network BatchNorm beats GroupNorm even at two images per step.",
+    "In a convolutional network BatchNorm's test accuracy is higher than GroupNorm's even at two images per step.",
     found="In a CNN with two images per step BatchNorm's test accuracy is {batch:.3f} and GroupNorm's is {group:.3f}: a difference of {mean:+.3f}.",
     source="this book; against Wu and He 2018, arXiv 1803.08494",
     published=error,
@@ -679,13 +679,13 @@ compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
 
 # %% [markdown]
 r"""
-The failure is gone, though a CNN changes more than $m$. "BatchNorm fails at small batches" is too short: in our networks it fails when **few values share a mean**. But the ResNet-50 of
-[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ of them in its last stage, and still suffers. If the positions of an image resemble each other, those 98 may
+The failure is gone, though a CNN changes more than $m$. "BatchNorm fails at small batches" is not precise enough: in our networks it fails when **few values share a mean**. But the ResNet-50 of
+[Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ values per mean in its last stage, and still suffers. If the positions of an image resemble each other, those 98 values may
 count as few. The section on fluctuations measures this in our CNN.
 
 ## In a language model
 
-Now a small language model: six blocks of width 32, a norm before each sublayer, trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
+We now train a small language model. It has six blocks of width 32, with a norm before each sublayer, and is trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
 BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose with one seed, and evaluate with five others. The figure shows up to three seeds.
 """
 
@@ -712,8 +712,8 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(sizes.rung),
-    caption="Validation loss of a language model against learning rate, with either norm. BatchNorm's loss is higher at low learning rates, and rises less when the rate is three times the best. "
-    "At the best rate the two losses hardly differ. Trigram and bigram counts: tables of how often a character follows two others, or one.",
+    caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. BatchNorm's loss is higher at low learning rates, and rises less when the learning rate is three times the best one. "
+    "At the best learning rate the two losses hardly differ. Trigram and bigram counts are tables of how often a character follows two others, or one other.",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
 
@@ -731,15 +731,15 @@ lacking = regime.too_young(
 behind.tuned(lacking).claim(
     "01-lm-layer-beats-batch",
     "> 0",
-    "With tuned learning rates, BatchNorm ends at a higher test loss than LayerNorm in a language model.",
-    found="With tuned learning rates, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
+    "In a language model, with tuned learning rates, BatchNorm's test loss is higher than LayerNorm's.",
+    found="In a language model, with tuned learning rates, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
     source="this book; for encoder-decoders, Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
 )
 
 # %% [markdown]
 r"""
-On average BatchNorm's loss is a little higher. A learning rate too low by a factor of $\sqrt{10}$ raises the loss of either norm by several times this difference. Shen
+On average BatchNorm's loss is a little higher. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. Shen
 et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another.
 
 ### In training mode BatchNorm leaks future tokens
@@ -753,8 +753,8 @@ leaks = of_batch.values(lambda record: record.probes["leakage"])
 exact(sum(min(leak.values()) > 0.01 for leak in leaks), tolerance=2.0).claim(
     "01-batch-norm-leaks-the-future",
     ">= 5",
-    "In training mode BatchNorm makes a position depend on later tokens and other windows.",
-    found="In {mean:.0f} of {models} trained models the last token moves earlier logits, by {least:.2f} or more; other windows move logits by up to {others:.0f}.",
+    "In training mode BatchNorm makes the output at a position depend on later tokens and other windows.",
+    found="In {mean:.0f} of {models} trained models with BatchNorm in training mode, changing the last token moves an earlier logit by {least:.2f} or more; changing the other windows of the batch moves logits by up to {others:.0f}.",
     source="follows from pooling over time; a model counts if its largest changes exceed 0.01",
     beside={
         "models": len(leaks),
@@ -770,22 +770,22 @@ leak = measure_leakage(fresh, next(pre.data.load().train(seed)))
 exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
-    "With LayerNorm no position depends on a later token or another window.",
-    found="With LayerNorm the same two changes move those logits by {mean:.1g}.",
+    "With LayerNorm the output at a position does not depend on a later token or another window.",
+    found="With LayerNorm, changing the last token moves no earlier logit, and changing the other windows moves no logit, by more than {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
 )
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? Then its loss on the same windows must be lower in training mode, where the future shows through the statistics, than in evaluation mode. A skip leaks nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
+Does the model *use* the leak? If it does, its loss on the same windows must be lower in training mode, where the statistics depend on the future, than in evaluation mode. A skip leaks nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
 """
 
 # %%
 (of_batch.measure("test.loss") - of_batch.measure("test-batch-statistics.loss")).claim(
     "01-lm-uses-the-leak",
     "> 0",
-    "A language model uses BatchNorm's leak: with the leak closed its test loss is higher.",
-    found="BatchNorm's test loss in evaluation mode (leak closed) minus its test loss in training mode (leak open) is {mean:+.4f} nats.",
+    "A language model with BatchNorm uses the leak of future tokens: without it, its test loss is higher.",
+    found="BatchNorm's test loss in evaluation mode (no leak of future tokens) minus its test loss in training mode (with the leak) is {mean:+.4f} nats.",
     source="a common worry",
 )
 
@@ -800,8 +800,8 @@ Shen et al. name this as the reason for BatchNorm's trouble in language. How muc
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. A batch that is more evenly mixed than chance gives less than 1: if all digits had equally much ink, their mean ink would not vary. We
-compute it at the inputs of the CNN's three norms, and of the language model's last.
+Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. A batch that is more evenly mixed than by chance gives less than 1: if all digits had equally much ink, their mean ink would not vary. We
+compute the fluctuation at the inputs of the CNN's three norms, and at the input of the language model's last norm.
 """
 
 
@@ -817,7 +817,7 @@ measure_fluctuation(of_batch, -1).claim(
     "01-text-fluctuates-after-training",
     "> 2",
     "After training, batch means of text fluctuate far more than those of independent values.",
-    found="The fluctuation is {mean:.2f} at the language model's last norm, and {first:.1f}, {second:.1f} and {cnn:.1f} at the CNN's three norms. At the CNN's last norm 128 values count as {worth:.0f}.",
+    found="Batch means fluctuate {mean:.2f} times as much as those of independent values at a language model's last norm, and {first:.1f}, {second:.1f} and {cnn:.1f} times as much at the three norms of a CNN. At the CNN's last norm 128 values count as {worth:.0f}.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
     beside={
@@ -835,12 +835,12 @@ measure_fluctuation(of_batch, -1).claim(
 
 # %% [markdown]
 r"""
-This does not refute Shen et al., who measured another quantity in other models. The strongest fluctuation is at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
+This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
 as more than two. In the language model, whose windows come from anywhere in the text, all values count at the last norm.
 
 ## PowerNorm, RepBN and PRepBN
 
-Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this without the faults.
+Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this advantage without the faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
   (The authors' code first divides each token by its own root mean square, group by group.)
@@ -866,19 +866,19 @@ exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
     "01-folded-network-is-equal",
     "<= 1e-9",
     "A trained BatchNorm can be folded into the neighbouring layers.",
-    found="Without its norm the folded network's logits differ by at most {mean:.1g} from those of the trained one.",
+    found="After its PRepBN is folded into the next layer, a trained network's logits differ from the original ones by at most {mean:.1g}.",
     source="Guo et al. 2024, arXiv 2405.11582 (code: merge_bn)",
 )
 
 # %% [markdown]
 r"""
-One trap: in evaluation PRepBN *is* RepBN, even while $\lambda$ is near 1 and the training network is almost a LayerNorm network. An early validation therefore judges a network that has hardly been trained.
+There is one trap: in evaluation PRepBN *is* RepBN, even while $\lambda$ is near 1 and the training network is almost a LayerNorm network. An early validation therefore evaluates a network that has hardly been trained.
 
 ## Where it goes wrong
 
 Three functions from public teaching code look right at first sight. The LayerNorm of the *Annotated Transformer* ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) calls `Tensor.std`,
 which divides by $d-1$, and adds $\varepsilon$ outside the root ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L326)). The other two are from labml.ai:
-$\mathbb E[x^2] - \mathbb E[x]^2$ as a variance ([LayerNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/layer_norm/__init__.py#L121)), and a biased one in BatchNorm's buffer ([BatchNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/batch_norm/__init__.py#L192)). Our checker runs the tests that apply to each:
+a LayerNorm that computes the variance as $\mathbb E[x^2] - \mathbb E[x]^2$ ([LayerNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/layer_norm/__init__.py#L121)), and a BatchNorm that stores the biased variance in its buffer ([BatchNorm's line](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/batch_norm/__init__.py#L192)). Our checker runs the tests that apply to each:
 """
 
 
@@ -908,7 +908,7 @@ reports = {
 }
 plots.table(
     [
-        {"slip": name, "checks failed": f"{len(report.failed)} of {len(report.laws)}", "the first of them": report.failed[0].name,
+        {"function": name, "checks failed": f"{len(report.failed)} of {len(report.laws)}", "first check that failed": report.failed[0].name,
          "likely cause": report.failed[0].cause}
         for name, report in reports.items()
     ]
@@ -924,23 +924,23 @@ for dim in (8, 512):
 exact(max(off), tolerance=1e-5).claim(
     "01-annotated-is-smaller",
     "<= 1e-5",
-    "The annotated LayerNorm is LayerNorm times √((d − 1)/d).",
-    found="The annotated LayerNorm is sqrt((d − 1)/d) times LayerNorm: for d = 8 and 512 the formula is "
-    "met up to {mean:.1g}.",
+    "The LayerNorm of the Annotated Transformer is LayerNorm times √((d − 1)/d).",
+    found="For d = 8 and 512 the LayerNorm of the Annotated Transformer is √((d − 1)/d) times LayerNorm, "
+    "up to {mean:.1g}.",
     source="Huang et al. 2022 (code)",
 )
 
 # %% [markdown]
 r"""
 At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, and a test detects it. Last, *Transformer Anatomy*, part 7, passes
-a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), by report.
+a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), according to a report.
 """
 
 # %% [markdown]
 r"""
 ## Exercises
 
-**2 (by hand, 5 minutes).** Take $C = 2$ features, unequal, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
+**2 (by hand, 5 minutes).** Take $C = 2$ features that differ, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
 outputs are there over all inputs? And can a linear map to **two** features, LayerNorm and a threshold solve XOR?
 """
 
@@ -962,10 +962,10 @@ Two numbers lie at equal distances on both sides of their mean. Which set of inp
 </details>
 <details><summary>Solution</summary>
 
-The output is $[1, -1]$, one of two: it is always $\operatorname{sign}(z_1 - z_2) \cdot [1, -1]$. The inputs with
+The output is $[1, -1]$, one of two possible outputs: it is always $\operatorname{sign}(z_1 - z_2) \cdot [1, -1]$. The inputs with
 $z_1 > z_2$ form a half-plane, because $z_1 - z_2$ is affine in the input. So LayerNorm over two features
-followed by a threshold is a single linear classifier, and XOR has none: it takes three features. You have met
-this function before: BatchNorm over a batch of two, turned on its side.
+followed by a threshold is a single linear classifier, and no such classifier solves XOR. It takes three features. You have met
+this function before, with examples in place of features: it is BatchNorm over a batch of two.
 
 </details>
 
@@ -993,7 +993,7 @@ r"""
 <details><summary>Hint</summary>
 
 Save $\hat x$ and $r$. The backward pass is $\frac1r(\delta - \overline \delta - \hat x\,\overline{\delta\hat x})$, with
-means over the last axis. Half-precision inputs want their statistics in float32.
+means over the last axis. For half-precision inputs, compute the statistics in float32.
 
 </details>
 """
@@ -1062,21 +1062,21 @@ the equal lengths were used: RMSNorm has the property too.
 
 ## What you now know
 
-- **Which numbers go into the mean?** BatchNorm's: one channel, over examples and positions. A transformer's LayerNorm: the features of one token. GroupNorm runs from the LayerNorm of
-  images, over positions too, to InstanceNorm. All have one formula and one Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
-- **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: almost no gradient nearly everywhere, and a huge one at the step. A larger $\varepsilon$
-  widens the step, and most of the lost accuracy came back. A CNN brings more values to each mean, and it did not fail here, but it differs in more than that
-  number. At the CNN's last norm these values count as fewer. These runs do not show whether that explains a ResNet-50. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+- **Which numbers go into the mean?** BatchNorm averages one channel over examples and positions. A transformer's LayerNorm averages the features of one token. GroupNorm ranges from the LayerNorm of
+  images, which averages over positions, too, to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
+- **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
+  widens the step, and most of the lost accuracy came back. In a CNN each mean is taken over more values, and the CNN did not fail here, but it differs in more than that
+  number. At the CNN's last norm its 128 values count as fewer. These runs do not show whether that explains a ResNet-50. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
-- LayerNorm is a projection and a sphere. It is nonlinear enough for XOR. BatchNorm in evaluation is affine, and folds away. <!-- 01-xor-by-layer-norm 01-folded-network-is-equal -->
+- LayerNorm is a projection that removes the mean, followed by a rescaling onto a sphere. It is nonlinear enough for XOR. BatchNorm in evaluation is affine, and can be folded into the next layer. <!-- 01-xor-by-layer-norm 01-folded-network-is-equal -->
 
 ## To carry away
 
-- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$. BatchNorm takes $\mu$, $\sigma^2$ of a channel over examples (and positions), LayerNorm of a token over its channels.
-- **Relatives.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN and PowerNorm are BatchNorm with other statistics.
-- **Use.** Use BatchNorm if many unlike values share a mean, as in large batches of images. Use LayerNorm if few would, if examples must not depend on each other, or if the order of tokens matters.
+- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), LayerNorm those of a token over its channels.
+- **Related norms.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN and PowerNorm are BatchNorm with other statistics.
+- **Use.** Use BatchNorm if many different values share a mean, as in large batches of images. Use LayerNorm if only few values would share a mean, if examples must not depend on each other, or if the order of tokens matters.
 - **Cost.** BatchNorm has two modes and a memory, and depends on the other examples. LayerNorm gives up the size of a token.
 
 | you see | cause | try |
