@@ -97,8 +97,7 @@ show_explorer(
     climbed,
     "qk",
     beside="pre",
-    caption="Pre-Norm, and QK-Norm, which adds norms on queries and keys: one block of each, and the validation loss of models of six such blocks at each "
-    "learning rate that we tried. The grey lines are the other recipes.",
+    caption="One block of Pre-Norm and of QK-Norm, which adds norms on queries and keys, and the validation loss of models of six such blocks at each learning rate that we tried. The grey lines show the other recipes.",
 ).named("two-blocks")
 
 # %%
@@ -113,8 +112,7 @@ plots.grid_map(
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
     caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column all recipes but DyT are within "
-    f"{middle:.2f} nats of each other. In the last columns nearly all of them differ. A model with a loss near 3 nats knows how frequent each "
-    f"letter is, and nothing else. The formula below caps losses at {ladder.FREQUENCIES:g}.",
+    f"{middle:.2f} nats of each other. In the last columns nearly all of them differ. A model with a loss near 3 nats has learned how frequent each letter is, and nothing else. The formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -123,7 +121,7 @@ r"""
 ## The idea: a column and a row
 
 The runs belong to the book's *ladder*, a shared experiment grid: recipes that are trained on the same text at growing model sizes. The smallest size, S, has six
-blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with another first block (chapter 06).
+blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
 
 Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest learning rate OLMo 2 has the lowest loss, and at the highest
@@ -292,8 +290,7 @@ plots.explore(
     [1, 2, 3, 4, 5, 6],
     "equals",
     label="draw",
-    caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, "
-    "and hardly ever the same one.",
+    caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, and it is hardly ever the same recipe.",
 )
 
 # %% tags=["mechanism"]
@@ -311,8 +308,8 @@ def survives(p):
 computed((p_values.min(-1) <= 0.05).mean(-1).tolist()).claim(
     "10-equals-look-different",
     "> 0.5",
-    "Most boards of equal recipes show a “significant” difference.",
-    found="Of the boards of eleven equal recipes {mean:.0%} have a pair that differs “significantly”.",
+    "Most leaderboards of eleven equal recipes show a “significant” difference.",
+    found="Of the simulated leaderboards of eleven equal recipes, {mean:.0%} have a pair that differs “significantly”.",
     source="55 tests at 5 %; all pairs of one board",
     published="1 − 0.95⁵⁵ = 94 % if the 55 tests were independent",
 )
@@ -320,8 +317,8 @@ first_ahead = equals.mean((2, 3)) - equals.mean(-1).min(-1)
 computed(first_ahead.mean(-1).tolist()).claim(
     "10-the-first-of-equals-leads",
     "> 0.5",
-    "The mean loss of the best of equal recipes is more than half a standard deviation of a run below the average.",
-    found="The best of eleven equal recipes has a mean loss {mean:.2f} standard deviations of one run below the average.",
+    "The mean loss of the best of eleven equal recipes is more than half a standard deviation of a run lower than the average.",
+    found="The best of eleven equal recipes has a mean loss that is {mean:.2f} standard deviations of one run lower than the average.",
     source="the winner's curse: the smallest of eleven means of five",
 )
 
@@ -336,8 +333,8 @@ def smallest(runs):
 exact(smallest(5)).claim(
     "10-five-seeds-see-large-differences",
     "> 2",
-    "Among many pairs five seeds distinguish only large differences from chance.",
-    found="Among 55 pairs five seeds distinguish a difference from chance if it is at least {mean:.1f} standard deviations of a run; twenty seeds, if it is at least {twenty:.1f}.",
+    "With five seeds and many pairs, only large differences are distinguishable from chance.",
+    found="Among 55 pairs, a difference is distinguishable from chance with five seeds if it is at least {mean:.1f} standard deviations of a run. With twenty seeds it is distinguishable if it is at least {twenty:.1f}.",
     source="Student's t with one scatter for all eleven, at 0.05/55",
     beside={"twenty": smallest(20)},
 )
@@ -354,11 +351,11 @@ A rank claims more than we know. Letters state only the verdicts: **two entries 
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, and the middle one is not distinguishable
 from either.
 
-*By hand.* Four recipes A to D, best first. A and D have $p = 0.004$, A and C $0.012$, B and D $0.03$. The p-values of the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
+*By hand.* Four recipes A to D, best first. The p-value is $0.004$ for A and D, $0.012$ for A and C, and $0.03$ for B and D. The p-values of the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
 
 <details><summary>Answer</summary>
 
-$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are distinguishable: A a, B ab, C ab, D b. Without a correction three pairs would differ.
+$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are distinguishable, so the letters are a for A, ab for B and C, and b for D. Without a correction three pairs would differ.
 
 </details>
 """
@@ -368,8 +365,8 @@ surviving = proportion([survives(p) for part in p_values for p in part.tolist()]
 computed(surviving, unit="boards").claim(
     "10-holm-keeps-the-level",
     "<= 0.07",
-    "With p-values adjusted by Holm's procedure, few boards of equal recipes show a difference.",
-    found="With p-values adjusted by Holm's procedure, {mean:.1%} of the boards of equal recipes have a pair that differs significantly.",
+    "With p-values adjusted by Holm's procedure, few leaderboards of equal recipes show a significant difference.",
+    found="With p-values adjusted by Holm's procedure, {mean:.1%} of the simulated leaderboards of equal recipes have a pair that differs significantly.",
     source="Holm 1979: at most 5 %, whatever the dependence",
 )
 
@@ -385,7 +382,7 @@ exact(wrong).claim(
     "10-letters-say-the-pairs",
     "<= 0",
     "Two entries share a letter exactly if no test distinguishes them.",
-    found="On 300 random sets of verdicts the letters get {mean:.0f} pairs wrong.",
+    found="On 300 random sets of verdicts, the letters are wrong about {mean:.0f} pairs.",
     source="Piepho 2004",
 )
 
@@ -432,13 +429,13 @@ board
 plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
-    caption="Test losses of eleven recipes with tuned learning rates, best first, with the letters of the table. Each point is a seed that was not used for tuning.",
+    caption="Test losses of eleven recipes with tuned learning rates, best first, with the letters of the table. Each point is a run with a seed that was not used for tuning.",
     provenance=lab.provenance(climbed.where(stage="final", rung=largest, arm=list(field.values()))),
 ).named("board")
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose seeds vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
+Read the letters before the ranks. A recipe whose runs vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
 How many pairs differ depends on the test. The next table compares four tests. The first is paired, on the five seeds that all recipes share. The second uses each recipe's own standard deviation (Welch), and the third uses one pooled standard deviation. The fourth is the board's test, which adds the uncertainty from tuning. The paired test finds the fewest differences because it has the fewest runs.
@@ -489,8 +486,8 @@ r"""
 The last two rows are a warning. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Recipes with other choices are on the page of every
 arm, and their names have a comma. *Drawn* means that embeddings are drawn at the RMS that follows the word. For HybridNorm this RMS changes the loss more than most recipes do (chapter 06).
 
-Are all recipes that share a letter with the first *equal*? One test can answer this for the whole group at once, although we chose the group after seeing the result. We draw boards of as many equal recipes, each as
-uncertain as ours, and count the boards with a range at least as wide as that of our group.
+Are all recipes that share a letter with the first *equal*? One test can answer this for the whole group at once, although we chose the group after seeing the result. We draw boards of the same number of equal recipes, each as
+uncertain as ours, and count the boards whose range is at least as wide as that of our group.
 """
 
 # %%
@@ -520,8 +517,7 @@ without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats. "
-    "At size {small} it is {of_small:+.4f} nats.",
+    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats. At size {small} the difference is {of_small:+.4f} nats.",
     source="this book's pilot: behind by 0.02 nats",
     beside={"small": rung, "of_small": without[rung].mean},
 )
@@ -541,7 +537,7 @@ ladder.improvement(climbed, "realformer", over="post").claim(
     "10-realformer-ends-below-post",
     "> 0",
     "With tuned learning rates, RealFormer has a lower loss than Post-Norm.",
-    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats. RealFormer's sensitivity is {its:.3f}, and Post-Norm's is {other:.3f}.",
+    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats. RealFormer's learning-rate sensitivity is {its:.3f}, and Post-Norm's is {other:.3f}.",
     source="He et al. 2021, arXiv 2012.11747: better than Post-Norm and more robust to hyper-parameters",
     beside={"its": lost["realformer"], "other": lost["post"]},
     domain=Domain(
@@ -591,7 +587,7 @@ plots.curves(
     },
     xlabel="size or variant",
     ylabel="Pre-Norm's mean test loss minus the recipe's (nats)",
-    caption="Improvement over Pre-Norm by model size and variant, for every recipe that has been evaluated at size S and at the next size.",
+    caption="Improvement in test loss over Pre-Norm, by model size and variant, for every recipe that has been evaluated at size S and at the next size.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("rung-to-rung")
 
@@ -600,7 +596,7 @@ r"""
 ### One thing changed: depth, decay, text
 
 A larger size changes width, window and number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, **C** reads program code instead of speeches. We preregistered what we expect of them, each expectation with a probability. `labkit claims locks` and the
+on matrices, **C** reads program code instead of speeches. We preregistered our expectations of them, each with a probability. `labkit claims locks` and the
 [scoreboard](scoreboard.md) list them. A forecast of this chapter gets a card here as soon as its runs exist.
 """
 
@@ -612,8 +608,8 @@ for lock in read_locks(project_root()):
 
 # %% [markdown]
 r"""
-How many operations and bytes are that? A block of width $d$ with a feed-forward of width $h$ multiplies and adds
-$8d^2 + 6dh + 4Td$ times for a token among $T$: four matrices of $d\times d$, three of $d\times h$, and two products with $T$ positions, a multiplication and an addition each. Norms are a small part of that, and a larger part of the bytes that are kept.
+How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ does
+$8d^2 + 6dh + 4Td$ operations: those of four matrices of $d\times d$, of three matrices of $d\times h$, and of two products with $T$ positions, with a multiplication and an addition per entry. Norms are a small part of these operations, and a larger part of the bytes of saved activations.
 """
 
 # %%
@@ -628,8 +624,8 @@ off = cost["no norm"].operations / (BACKWARD * run.data.batch * T) - by_hand
 exact(off, tolerance=0).claim(
     "10-operations-by-hand",
     "in [0, 0]",
-    "Counted operations agree with the formula.",
-    found="For the network without norms, count and formula differ by {mean:.0f} operations per token.",
+    "The counted operations of a model agree with the formula.",
+    found="For the network without norms, the count and the formula differ by {mean:.0f} operations per token.",
     source="the formula above, and the output matrix",
 )
 
@@ -651,8 +647,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm
-adds them to Pre-Norm, OLMo 2 adds them to an output norm, and QKV-Pre has them in place of the norm on attention's input: once with embeddings at the size of the rule $1/\sqrt{2.5\,d}$, once at $0.014$.
+Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm adds them to Pre-Norm, and OLMo 2 adds them to an output norm. QKV-Pre has them in place of the norm on attention's input. It gives two pairs: one with embeddings of the size that follows from the rule $1/\sqrt{2.5\,d}$, and one with embeddings of size $0.014$.
 How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
 """
 
@@ -670,7 +665,7 @@ plots.paired(
     },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Learning-rate sensitivity of four pairs of recipes, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
+    caption="Learning-rate sensitivity of four pairs of recipes, without and with norms on queries and keys (in two pairs also on values, and in place of the norm on attention's input). "
     f"In each pair these norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
     f"Without the highest learning rate QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
     f"Seeds per rate: {fewest} or more.",
@@ -685,8 +680,8 @@ lacks = [lack for arm in others for lack in against[arm].list_lacking()]
 computed(wider, unit="recipes").over_rates(lacks).claim(
     "10-rates-tell-more-than-losses",
     "> 0.5",
-    "Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
-    found="Over two decades of learning rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss ({fewest} or more seeds per rate).",
+    "Most recipes differ from Pre-Norm more in learning-rate sensitivity than in best loss.",
+    found="Over two decades of learning rates {k} of {n} recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss ({fewest} or more seeds per rate).",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"fewest": fewest},
 )
@@ -699,7 +694,7 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
     "Norms inside attention lower the learning-rate sensitivity.",
-    found="Over {n} pairs of recipes, norms inside attention lower the sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per rate).",
+    found="Over {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per rate).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
 )
@@ -708,8 +703,8 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 r"""
 The first benefit of a norm is thus **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
 
-There are three limits. The cards count learning rates over two decades, up to ten times the best one. Over a narrower range the count may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms shows the other end: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
+There are three limits. The cards average over learning rates from two decades, up to ten times the best one. Over a narrower range the result may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
+sensitivity is higher than Pre-Norm's. The model without norms is the opposite case: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
 
 ### A rate that transfers
 
@@ -772,7 +767,7 @@ plots.curves(
     logx=True,
     logy=True,
     counted=True,
-    caption="How far the first step of Adam moves the last stream of an untrained Pre-Norm model, relative to the smallest model, at one learning rate. The move grows about in proportion to width and "
+    caption="Distance by which the first step of Adam moves the last stream of an untrained Pre-Norm model, relative to the smallest model, at a fixed learning rate. The distance grows about in proportion to width and "
     "to depth. With every branch divided by the depth, it is "
     f"{share:.2f} times as large at {deepest:g} times the depth.",
 ).named("first-step-by-width")
@@ -781,16 +776,16 @@ plots.curves(
 computed(slopes(widths)).claim(
     "10-a-first-step-grows-with-the-width",
     "in [0.75, 1.25]",
-    "At one learning rate, Adam's first step moves the stream in proportion to the width.",
-    found="The move of the stream by Adam's first step scales as the width to the power {mean:.2f}.",
+    "At a fixed learning rate, Adam's first step moves the stream in proportion to the width.",
+    found="The distance by which Adam's first step moves the stream scales as the width to the power {mean:.2f}.",
     source="derived above; Yang et al. 2022, arXiv 2203.03466",
     predicted=1.0,
 )
 computed(slopes(depths[1.0])).claim(
     "10-branches-over-depth-keep-the-step",
     "in [-0.25, 0.25]",
-    "With every branch divided by the depth, Adam's first step moves the stream about equally far at any depth.",
-    found="With branches divided by L, the first step scales as the depth to the power {mean:+.2f}. "
+    "If every branch is divided by the depth, Adam's first step moves the stream about equally far at any depth.",
+    found="With branches divided by L, the distance by which Adam's first step moves the stream scales as the depth to the power {mean:+.2f}. "
     "With branches divided by √L the power is {root:+.2f}, and with undivided branches it is {plain:+.2f}.",
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
     beside={"root": fmean(slopes(depths[0.5])), "plain": fmean(slopes(depths[0.0]))},
@@ -801,9 +796,9 @@ computed(slopes(depths[1.0])).claim(
 r"""
 The slopes are a little below $1$ and $0$, since the moves agree in most signs and not in all. The limit of the second criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
-([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). In depth there are two answers. Depth-μP divides branches by $\sqrt L$ and lowers the
+([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
-([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training, so the cards confirm the arithmetic and no more.
+([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training run, so the cards confirm the arithmetic and no more.
 Those papers found that tuned learning rates follow it. nGPT normalizes everything, and still its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 Appendix A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
@@ -828,7 +823,7 @@ plots.curves(
     ylabel="validation loss above the best (nats)",
     logx=True,
     counted=True,
-    caption="Validation loss above the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size. "
+    caption="Increase of the validation loss over the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size. "
     f"Points are means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
@@ -840,7 +835,7 @@ where the curve is flat, it matters little that a learning rate was tuned on ano
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation that the author chose. Laws, reports and runs decide how strong it is, so a row lists evidence of three
+Each row is advice for a situation that the author chose. Its strength depends on laws, reports and our own runs, so a row lists evidence of three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
 correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
 survive supports no advice, and as a limit it is marked *not settled*. Cards of *this* chapter are left out.
@@ -852,7 +847,7 @@ decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
-Two studies have asked our question where it counts, many changes in one code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
+Two studies have asked our question where it counts, with many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
 recipe. A first place at one size, printed without the noise of the baseline, may be chance, like a draw of the slider above.
@@ -875,8 +870,8 @@ But agreement among many models is adoption, not a measurement. That the choice 
 Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 
 **What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
-each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, another scale of the branches matters more
-than another norm. If a larger size of our ladder reverses a sign, that row of the table goes.
+each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, a different scale of the branches matters more
+than a different norm. If a larger size of our ladder reverses a sign, we remove that row of the table.
 
 ### One GPU and a week
 
@@ -921,7 +916,7 @@ r"""
 **The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
 row. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
-**The norm itself has a bug**, and the model trains anyway. Here are three bugs of one line. PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
+**The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
 tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
 token of zeros gives NaN. Does `check.any_norm` find them?
 """
@@ -951,8 +946,8 @@ slips = (
 exact(sum(not check.any_norm(make_norm(slip)).ok for slip in slips)).claim(
     "10-check-finds-the-slips",
     ">= 3",
-    "The check finds each of three bugs of one line.",
-    found="Of these three bugs of one line the check finds {mean:.0f}.",
+    "The check finds each of three one-line bugs.",
+    found="Of three one-line bugs the check finds {mean:.0f}.",
     source="F.normalize's default axis; a mean without dim; a root at zero",
 )
 
@@ -963,8 +958,8 @@ checked = check.any_norm(
 exact(len(checked.failed)).claim(
     "10-own-norm-keeps-the-laws",
     "<= 0",
-    "The template for a custom norm obeys all laws.",
-    found="The template for a custom norm breaks {mean:.0f} laws.",
+    "The template for a custom norm obeys all laws that labkit checks.",
+    found="The template for a custom norm breaks {mean:.0f} of the laws that labkit checks.",
     source="labkit.check.any_norm",
 )
 
@@ -999,7 +994,7 @@ check_holm(my_holm)
 r"""
 <details><summary>Hint</summary>
 
-`sorted(range(m), key=lambda i: p[i])` gives the places from small to large. Keep a running maximum.
+`sorted(range(m), key=lambda i: p[i])` gives the positions of the p-values in increasing order. Keep a running maximum.
 
 </details>
 """
@@ -1021,7 +1016,7 @@ assert check_holm(solved_holm).ok
 # %% [markdown]
 r"""
 **3 (a proof).** Show that Holm's procedure makes at least one false rejection with a probability of at most $\alpha$, whatever the
-dependence of the tests.
+dependence between the tests.
 
 <details><summary>Hint</summary>
 
@@ -1032,8 +1027,8 @@ Let $m_0$ be the number of true hypotheses. Look at the *first* true one that is
 
 Let the first true hypothesis that is rejected fall at step $j$. Before it only false ones were rejected, so $j - 1 \le m - m_0$, that
 is $m - j + 1 \ge m_0$. It was rejected because $p \le \alpha/(m - j + 1) \le \alpha/m_0$. So the event implies that some true hypothesis has
-$p \le \alpha/m_0$. Each of them has this with a probability of at most $\alpha/m_0$. By the union bound, which needs no
-independence, at least one of the $m_0$ has it with a probability of at most $\alpha$. $\square$
+$p \le \alpha/m_0$. For each of them the probability of this is at most $\alpha/m_0$. By the union bound, which needs no
+independence, the probability that it happens for at least one of the $m_0$ is at most $\alpha$. $\square$
 
 </details>
 
@@ -1073,7 +1068,7 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a learning rate to a larger model?** A rule carries it, and a norm does not. We looked at Adam's first step only. It grows in proportion to the width, and with branches divided by the depth
+- **What carries a learning rate to a larger model?** A rule does, and a norm does not. We looked at Adam's first step only. It grows in proportion to the width, and with branches divided by the depth
   it is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
