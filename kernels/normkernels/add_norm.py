@@ -1,19 +1,19 @@
-"""Residual add and norm in one: two results from one reading of the data.
+"""Residual addition and norm in one kernel: two results from one pass over the data.
 
     h = residual + x      in the wider dtype of the two: the stream
-    y = norm(h)           in x's dtype: what the next sublayer reads; norm is RMSNorm or LayerNorm
+    y = norm(h)           in x's dtype: the next sublayer's input; norm is RMSNorm or LayerNorm
 
-The statistics are of h after it was rounded to its dtype, as in code without fusion, and so the
-backward, which reads h, differentiates what was computed. `round_sum=False` takes them, and y,
-from the sum before it is rounded; x̂ in the backward is then off by that rounding.
+The statistics are of h after rounding to its dtype, as in unfused code, so the backward pass, which
+reads h, differentiates the actual computation. `round_sum=False` computes them, and y, from the
+unrounded sum; x̂ in the backward pass then has an error of that rounding.
 
-Backward: y and h both carry a gradient, dz = (norm's gradient of dy) + dh, and the sum hands it
-to both: dx = dresidual = dz, each in its dtype. What comes through h passes no norm. Bytes for
-each value, s for x and r for the residual: read x and residual, write y and h (2s + 2r forward);
-read dy, dh and h, write dz (2s + 2r backward; one more write where the two dtypes differ).
+Backward: y and h both carry a gradient, dz = (norm's gradient of dy) + dh, and both terms of the
+sum get it: dx = dresidual = dz, each in its dtype. The gradient through h passes no norm. Bytes per
+value, s for x and r for the residual: read x and residual, write y and h (2s + 2r forward); read
+dy, dh and h, write dz (2s + 2r backward; one more write if the two dtypes differ).
 
 `sum_norm` is more general, h = alpha · residual + x with dresidual = alpha · dz, for `deep_norm`.
-Formula twins: `labkit.placements.add_rms_norm`, `add_layer_norm`.
+Formulas: `labkit.placements.add_rms_norm`, `add_layer_norm`.
 """
 
 import torch
@@ -92,7 +92,7 @@ def _forward(
 def _sum(
     x_ptr, residual_ptr, h_ptr, alpha, start, here, ROUND: tl.constexpr, STORE: tl.constexpr
 ):  # fmt: skip
-    """Return the sum as it counts for the norm, and write it down the first time."""
+    """Return the sum, rounded as the norm needs it; store it the first time."""
     h = tl.load(residual_ptr + start, mask=here, other=0).to(tl.float32) * alpha
     h += tl.load(x_ptr + start, mask=here, other=0).to(tl.float32)
     # Rounded whether or not the norm reads it so: it is the stream, which goes on.

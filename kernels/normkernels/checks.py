@@ -1,4 +1,4 @@
-"""Checks of the kernels' arguments: one clear error for everything that they do not take."""
+"""Checks of the kernels' arguments: a clear error for everything that they do not support."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None:
-    """Refuse tensors that a kernel over rows cannot take; `others` have the shape of `x`."""
+    """Refuse tensors that a kernel over rows does not support; `others` have the shape of `x`."""
     for role, tensor in (("x", x), *others.items()):
         check_tensor(name, role, tensor, x)
         if tensor.shape != x.shape:
@@ -29,7 +29,7 @@ def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None
 
 
 def check_parameters(name: str, x: Tensor, size: int, **parameters: Tensor | None) -> None:
-    """Refuse a gain, shift or slope that does not hold `size` floating-point numbers."""
+    """Refuse a gain, shift or slope that does not have `size` floating-point numbers."""
     for role, parameter in parameters.items():
         if parameter is None:
             continue
@@ -41,13 +41,13 @@ def check_parameters(name: str, x: Tensor, size: int, **parameters: Tensor | Non
 
 
 def check_eps(name: str, eps: float) -> None:
-    """Refuse a negative eps, and what is no number."""
+    """Refuse an eps that is negative or not a number."""
     if not eps >= 0:
         raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
 
 
 def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
-    """Refuse a dtype that no kernel takes, a place where none runs, another device than `x`'s."""
+    """Refuse unsupported dtypes and devices, and a device that differs from that of `x`."""
     if tensor.is_cuda and tensor.dtype in DTYPES and (tensor is x or tensor.device == x.device):
         return  # the usual case, at the least cost
     if tensor.dtype not in DTYPES:

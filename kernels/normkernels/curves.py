@@ -1,8 +1,8 @@
 """The two curves that squash a value, tanh and erf, with their slopes.
 
-libdevice's tanh cannot be interpreted, and its erf takes twice the instructions of this one: with
-them the forward kernels would be bound by arithmetic, not by memory. The slope keeps its digits
-where the curve is nearly ±1, which 1 − tanh² would lose.
+libdevice's tanh cannot be interpreted, and its erf takes twice as many instructions as this one:
+with them the forward kernels would be bound by arithmetic, not by memory. The slope is accurate
+even if the curve is nearly ±1, where 1 − tanh² would lose all digits.
 """
 
 import triton
@@ -13,7 +13,8 @@ import triton.language as tl
 def evaluate_curve(z, ERF: tl.constexpr):
     """Return f(z), within 1e-6 for every z, and f'(z), within 1e-5 while it is above 1e-30.
 
-    Polynomials are minimax. Near 0, where a difference cancels, one in z² gives f(z) / z.
+    Polynomials are minimax. Near 0, where a difference would cancel, a polynomial in z² gives f(z)
+    / z.
     """
     square = z * z
     if ERF:
@@ -41,7 +42,7 @@ def evaluate_curve(z, ERF: tl.constexpr):
 
 @triton.jit
 def read_number(ptr, value):
-    """Read a tensor with one element where there is one; else it is the number."""
+    """Load a tensor with one element if there is one; otherwise return the number."""
     if ptr is not None:
         value = tl.load(ptr).to(tl.float32)
     return value

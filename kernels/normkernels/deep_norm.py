@@ -1,11 +1,11 @@
-"""DeepNorm's step after the sublayer: y = LayerNorm(α · x + branch), α on the skip alone.
+"""DeepNorm's step after the sublayer: y = LayerNorm(α · x + branch), with α on the skip only.
 
-The sum is rounded to its dtype, the wider one of x and branch, and kept for the backward. Its
-gradient dz goes to the branch as it is and to the skip α times. Bytes for each value: read x and
-branch, write the sum and y (4s forward); read dy and the sum, write dbranch and dx (4s backward).
+The sum is rounded to the wider dtype of x and branch, and saved for the backward pass. Its gradient
+dz goes to the branch unchanged and to the skip multiplied by α. Bytes per value: read x and branch,
+write the sum and y (4s forward); read dy and the sum, write dbranch and dx (4s backward).
 
 The kernel is `add_norm`'s, whose residual is the skip. Source: Wang et al. 2022, arXiv 2203.00555.
-Formula twin: `labkit.placements.deep_norm`.
+Formula: `labkit.placements.deep_norm`.
 """
 
 from torch import Tensor
@@ -22,7 +22,7 @@ def deep_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Weigh the skip x, add the branch, normalize; the wider dtype of the two. Shapes (…, N)."""
+    """Return LayerNorm(alpha · x + branch) in the wider dtype of the two. Shapes (…, N)."""
     check_rows("deep_norm", x, eps, branch=branch)
     check_parameters("deep_norm", x, x.shape[-1], weight=weight, bias=bias)
     return sum_norm(branch, x, weight, bias, eps, float(alpha), True, True, True, 0.0, False)[0]

@@ -1,4 +1,4 @@
-"""Derf, dynamic erf: squash each value by the Gaussian's integral; no statistics at all.
+"""Derf, dynamic erf: squash each value with the error function; no statistics at all.
 
     y = weight · erf(alpha · x + shift) + bias
 
@@ -6,8 +6,8 @@
     dx = alpha · u                dalpha = Σ u · x        dshift = Σ u
     dweight = Σ_rows dy · erf(z)  dbias = Σ_rows dy
 
-The kernels are in `squash` and `squash_backward`. Bytes for each value: 2s forward, 3s backward.
-Source: Chen et al. 2025, arXiv 2512.10938. Formula twin: `labkit.norms.dynamic_erf`.
+The kernels are in `squash` and `squash_backward`. Bytes per value: 2s forward, 3s backward. Source:
+Chen et al. 2025, arXiv 2512.10938. Formula: `labkit.norms.dynamic_erf`.
 """
 
 from torch import Tensor

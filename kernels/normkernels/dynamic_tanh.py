@@ -5,8 +5,8 @@
     z = alpha · x,  u = weight · dy · (1 − tanh²(z))
     dx = alpha · u    dalpha = Σ u · x    dweight = Σ_rows dy · tanh(z)    dbias = Σ_rows dy
 
-The kernels are in `squash` and `squash_backward`. Bytes for each value: 2s forward, 3s backward.
-Source: Zhu et al. 2025, arXiv 2503.10622. Formula twin: `labkit.norms.dynamic_tanh`.
+The kernels are in `squash` and `squash_backward`. Bytes per value: 2s forward, 3s backward. Source:
+Zhu et al. 2025, arXiv 2503.10622. Formula: `labkit.norms.dynamic_tanh`.
 """
 
 from torch import Tensor

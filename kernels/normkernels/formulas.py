@@ -1,7 +1,7 @@
-"""Each kernel's formula in plain PyTorch, where neither labkit nor the tests are.
+"""Each kernel's formula in plain PyTorch, for programs without labkit and the tests.
 
-They are what kernels are held against (in float64), the benchmark's peer `eager`, and what its peer
-`compile` compiles. They compute in at least float32 and round as the kernels do; names and
+They are the reference for kernels (in float64), the benchmark's peer `eager`, and the code that its
+peer `compile` compiles. They compute in at least float32 and round like the kernels; names and
 arguments are the kernels'.
 """
 
@@ -10,18 +10,18 @@ from torch import Tensor
 
 
 def widen(x: Tensor) -> Tensor:
-    """Promote half precision to float32; leave the rest alone."""
+    """Promote half precision to float32; leave other dtypes."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def apply_affine(y: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-    """Multiply by the gain and add the shift, where given."""
+    """Multiply by the gain and add the shift, if given."""
     y = y if weight is None else y * widen(weight)
     return y if bias is None else y + widen(bias)
 
 
 def standardize(x: Tensor, eps: float) -> Tensor:
-    """Compute x / sqrt(mean(x²) + eps), not yet rounded."""
+    """Compute x / sqrt(mean(x²) + eps), not rounded yet."""
     return widen(x) * torch.rsqrt(widen(x).square().mean(-1, keepdim=True) + eps)
 
 
@@ -31,13 +31,13 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
 
 
 def rms_norm_llama(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """Round before the gain."""
+    """Compute RMSNorm, rounded to x's dtype before the gain."""
     y = standardize(x, eps).to(x.dtype)
     return y if weight is None else weight * y
 
 
 def rms_norm_gemma(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """Multiply by 1 + weight, rounded once."""
+    """Compute RMSNorm with gain 1 + weight, rounded once."""
     return apply_affine(standardize(x, eps), None if weight is None else 1 + widen(weight)).to(
         x.dtype
     )
@@ -59,7 +59,7 @@ def add_rms_norm(
     offset: float = 0.0,
     round_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Round the sum to the wider dtype, then normalize it; the sum is a result too."""
+    """Round the sum to the wider dtype, then normalize it; return both."""
     h = x + residual
     if round_first:
         y = standardize(h, eps).to(h.dtype)
@@ -75,7 +75,7 @@ def add_layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> tuple[Tensor, Tensor]:
-    """Round the sum to the wider dtype, then normalize it; the sum is a result too."""
+    """Round the sum to the wider dtype, then normalize it; return both."""
     h = x + residual
     return layer_norm(widen(h), weight, bias, eps).to(x.dtype), h
 
@@ -94,7 +94,7 @@ def deep_norm(
 
 
 def turn_pairs(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn channel i with channel i + pairs by the position's angle; the rest stays."""
+    """Rotate channel i with channel i + pairs by the position's angle; the rest is unchanged."""
     cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
     pairs = angles.shape[1]
     a, b, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), -1)
@@ -134,7 +134,7 @@ def qk_norm_rope(
 
 
 def widen_number(value: Tensor | float) -> Tensor | float:
-    """Promote a tensor with one element, and let it multiply anything."""
+    """Promote a tensor with one element, and make it broadcast with any shape."""
     return widen(value).reshape(()) if isinstance(value, Tensor) else value
 
 
@@ -161,19 +161,19 @@ def dynamic_erf(
 
 
 def scale_to_unit(x: Tensor, dim: int = -1) -> Tensor:
-    """Compute x / |x|, zero for zero, not yet rounded."""
+    """Compute x / |x|, zero for zero, not rounded yet."""
     z = widen(x)
     length = torch.linalg.vector_norm(z, dim=dim, keepdim=True)
     return z / length.masked_fill(length == 0, 1)
 
 
 def step_towards(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
-    """Compute x + |alpha| ⊙ (unit(branch) − x), not yet rounded."""
+    """Compute x + |alpha| ⊙ (unit(branch) − x), not rounded yet."""
     return widen(x) + widen(alpha).abs() * (scale_to_unit(branch) - widen(x))
 
 
 def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
-    """Step towards the branch, divide by the length, round once."""
+    """Move towards the branch, divide by the length, round once."""
     step = step_towards(x, branch, alpha)
     return scale_to_unit(step).to(torch.promote_types(x.dtype, branch.dtype))
 

@@ -1,10 +1,10 @@
 """Layout of attention heads for a kernel: vectors whose channels are rotated in pairs.
 
-A program works on a tile of rows: some tokens times some heads, and of each vector on two halves,
-so that channel i and its partner i + pairs lie in the same thread's registers:
+A program works on a tile of rows, some tokens times some heads, and on two halves of each vector,
+so that channel i and its partner i + pairs are in the same thread's registers:
 
-    channels      0 … pairs      pairs … 2·pairs      the rest, which does not turn
-    half          first          second               its first part first, its second second
+    channels      0 … pairs      pairs … 2·pairs      the rest, which is not rotated
+    half          first          second               half in the first, half in the second
 
 Each half is one dense tile, read and written 16 bytes at a time. Heads of one token share a tile
 because they share its cosines and sines.
@@ -37,8 +37,8 @@ class HeadTile:
 def head_tile(n: int, q_heads: int, k_heads: int) -> HeadTile:
     """Choose the tile: about 2048 values, 16 for each thread.
 
-    More heads in a tile share more cosines; fewer waste less where they do not divide the heads.
-    In bf16 a row's cosines weigh as much as the row, so a tile of h heads costs h + 1.
+    More heads in a tile share more cosines; fewer waste less if they do not divide the number of
+    heads. In bf16 a row's cosines have as many bytes as the row, so a tile of h heads costs h + 1.
     """
     block = next_power_of_2(max(1, (n + 1) // 2))
     rows = 1024 // block
@@ -52,9 +52,9 @@ def head_tile(n: int, q_heads: int, k_heads: int) -> HeadTile:
 
 
 def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
-    """See x as (batch, time, heads, head_dim): the tensor, and the strides of the first three.
+    """View x as (batch, time, heads, head_dim): return it, and the strides of the first three.
 
-    No copy is made when head_dim is dense, of whatever larger tensor x is a part.
+    No copy is made if head_dim is dense, even if x is a part of a larger tensor.
     """
     x = x if x.ndim == 4 else x.reshape(-1, *x.shape[-3:])
     if x.stride(-1) != 1 and x.shape[-1] > 1:
@@ -65,7 +65,7 @@ def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
 def list_constants(
     q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None
 ) -> dict[str, Any]:
-    """Return what kernels over heads are compiled for, but for the kind of norm."""
+    """Return the compile-time constants of kernels over heads, except the kind of norm."""
     n, q_heads, k_heads = q.shape[-1], q.shape[-2], k.shape[-2]
     tile = head_tile(n, q_heads, k_heads)
     return {
@@ -92,7 +92,7 @@ def rows_of(tile, group, HEADS: tl.constexpr, ROWS: tl.constexpr):
 
 @triton.jit
 def split_halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
-    """Return the channels of both halves, (1, BLOCK), where there are any, and if they turn."""
+    """Return the channels of both halves, (1, BLOCK), where they exist, and whether they rotate."""
     WIDTH: tl.constexpr = (N + 1) // 2
     column = tl.arange(0, BLOCK)[None, :]
     turning = column < PAIRS
@@ -110,7 +110,7 @@ def load_gains(
     weight_ptr, head, first, second, here, there,
     N: tl.constexpr, OFFSET: tl.constexpr, OWN: tl.constexpr,
 ):  # fmt: skip
-    """Load the gains of both halves, one row for each head (OWN) or one for all."""
+    """Load the gains of both halves, one row per head (OWN) or one for all."""
     row = head * N if OWN else head * 0
     gain_a = tl.load(weight_ptr + row + first, mask=here, other=0).to(tl.float32)
     gain_b = tl.load(weight_ptr + row + second, mask=there, other=0).to(tl.float32)
@@ -122,9 +122,9 @@ def load_gains(
 
 @triton.jit
 def turn_halves(first, second, cos, sin, turning, N: tl.constexpr, PAIRS: tl.constexpr):
-    """Turn both halves by the angle; with −sin, back again. The other channels stay what they are.
+    """Rotate both halves by the angle (back, with −sin); other channels are unchanged.
 
-    Those are selected, not multiplied by 0: a NaN among them stays where it is.
+    The others are selected, not multiplied by 0, so a NaN among them does not spread.
     """
     one = first * cos - second * sin
     two = first * sin + second * cos

@@ -1,8 +1,8 @@
 """Launch of a kernel: the device, the number of programs, and little work in Python.
 
-Triton's own `kernel[grid](...)` works out for each call which compiled variant fits. `launch` asks
-a dictionary first, under a key as fine as Triton's own, and starts the compiled kernel directly,
-as Triton's tutorial on fused softmax does.
+Triton's own `kernel[grid](...)` finds the compiled variant for each call. `launch` first looks in a
+dictionary, under a key as fine as Triton's own, and starts the compiled kernel directly, like
+Triton's tutorial on fused softmax.
 """
 
 from functools import cache
@@ -25,7 +25,7 @@ _compiled: dict[tuple, Any] = {}
 
 @cache
 def count_processors(device: torch.device) -> int:
-    """Count the multiprocessors that persistent programs share."""
+    """Return the number of multiprocessors that persistent programs share."""
     if device.type != "cuda":
         return _INTERPRETED_PROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -33,21 +33,21 @@ def count_processors(device: torch.device) -> int:
 
 @cache
 def count_shared_bytes(device: torch.device) -> int:
-    """Count the bytes of shared memory that one program may have."""
+    """Return the bytes of shared memory that one program may have."""
     if device.type != "cuda":
         return _INTERPRETED_SHARED_BYTES
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def is_fake(x: Tensor) -> bool:
-    """Return whether `x` only has a shape, as under torch.compile: nothing is to be started."""
+    """Return whether `x` has no values, as under torch.compile: then no kernel is launched."""
     return isinstance(x, FakeTensor) or x.is_meta
 
 
 def _read_kind(value: Any) -> Any:
-    """Return what Triton specializes a variant on: dtype and alignment, or a number's size.
+    """Return the properties on which Triton specializes: dtype and alignment, or a number's size.
 
-    It is asked for each argument of each call, so the tests are those that cost least.
+    It is called for each argument of each call, so it uses the cheapest tests.
     """
     kind = type(value)
     if kind is Tensor or kind is Parameter:
@@ -69,10 +69,10 @@ def launch(
     registers: int | None = None,
     **constants: Any,
 ) -> None:
-    """Start `kernel` on the device of its first argument; `constants` come last in its signature.
+    """Launch `kernel` on the device of its first argument; `constants` come last in its signature.
 
-    `grid` is the number of programs on up to three axes. Nothing starts when one of them is 0.
-    A thread may be held to a number of registers, so that as many programs fit as were meant to.
+    `grid` is the number of programs on up to three axes. Nothing is launched if one of them is 0.
+    `registers` limits each thread, so that the intended number of programs fits.
     """
     # CUDA refuses an empty grid; an empty tensor is fine.
     if 0 in grid:

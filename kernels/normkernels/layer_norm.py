@@ -2,18 +2,18 @@
 
     x̂ = (x − mean(x)) · rstd      rstd = 1 / sqrt(var(x) + eps)      y = g · x̂ + b
 
-The variance is of the centred row, never mean(x²) − mean(x)², which loses every digit where the
-mean is large. A float32 mean is rounded at the size of x; what it missed, mean(x − mean), is
-found together with the squares, taken off, and kept beside it:
+The variance is of the centred row, never mean(x²) − mean(x)², which loses every digit if the mean
+is large. A float32 mean is rounded at the size of x; its error, mean(x − mean), is computed
+together with the squares, subtracted, and stored next to it:
 
     c = x − mean      missed = mean(c)      var = mean(c²) − missed²      x̂ = (c − missed) · rstd
 
-These hold for any number near the mean. For rows in chunks it is the mean of the first chunk, a
-quarter of the row or more: then missed² is at most three times the variance.
+These equations hold for any number near the mean. For rows in chunks that number is the mean of the
+first chunk, a quarter of the row or more: then missed² is at most three times the variance.
 
-Bytes for each value: read x, write y (2s forward, s bytes a value), 12 for each row; the backward
-is in `norm_backward`, which moves 3s. Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450. Formula
-twin: `labkit.norms.layer_norm`.
+Bytes per value: read x, write y (2s forward, s bytes per value), and 12 per row; the backward is in
+`norm_backward`, which moves 3s. Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450. Formula:
+`labkit.norms.layer_norm`.
 """
 
 import triton
@@ -72,25 +72,25 @@ def _forward(
 
 @triton.jit
 def first_mean(total, N: tl.constexpr, BLOCK: tl.constexpr):
-    """Return the mean of a row's first chunk, rounded: what is subtracted is what is kept.
+    """Return the rounded mean of a row's first chunk, the number that is subtracted and stored.
 
-    Triton's own division is a product with a reciprocal, which the assembler joins with the
-    subtraction after it (a GPU does, the interpreter does not): x would be centred by a mean that
-    was never rounded, and the backward by the rounded one.
+    Triton's own division is a product with a reciprocal, which the assembler fuses with the next
+    subtraction (on a GPU, not in the interpreter): x would be centred by an unrounded mean, and by
+    the rounded one in the backward pass.
     """
     return tl.div_rn(total, (N if N < BLOCK else BLOCK) * 1.0)
 
 
 @triton.jit
 def finish(squares, missed, eps, N):
-    """Return rstd from the sum of squares about a number that missed the mean by that much."""
+    """Return rstd from the sum of squares around a number that is off the mean by `missed`."""
     # Of equal values both terms are 0 up to their rounding, and the difference may be below 0.
     return tl.rsqrt(tl.maximum(squares / N - missed * missed, 0) + eps)
 
 
 @triton.jit
 def store_moments(moments_ptr, rstd, mean, missed, valid):
-    """Keep what `norm_backward` asks for, three numbers for each row."""
+    """Store the three numbers per row that `norm_backward` needs."""
     tl.store(moments_ptr, rstd, mask=valid)
     tl.store(moments_ptr + 1, mean, mask=valid)
     tl.store(moments_ptr + 2, missed, mask=valid)
@@ -98,7 +98,7 @@ def store_moments(moments_ptr, rstd, mean, missed, valid):
 
 @triton.jit
 def apply_affine(standard, weight_ptr, bias_ptr, columns, N, OFFSET: tl.constexpr):
-    """Apply gain (weight + OFFSET) and shift, where given, in float32."""
+    """Apply gain (weight + OFFSET) and shift, if given, in float32."""
     if weight_ptr is not None:
         gain = tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
         if OFFSET != 0:
@@ -172,7 +172,7 @@ _layer_norm = make_differentiable(
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Centre each row and scale it to variance 1; one rounding, at the end. Shapes (…, N), (N,)."""
+    """Centre each row, scale it to variance 1, and round once, at the end. Shapes (…, N), (N,)."""
     check_rows("layer_norm", x, eps)
     check_parameters("layer_norm", x, x.shape[-1], weight=weight, bias=bias)
     return _layer_norm(x, weight, bias, eps)

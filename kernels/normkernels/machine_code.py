@@ -1,13 +1,13 @@
-"""Compile kernels for a GPU that is not here, and read what the machine code needs.
+"""Compile kernels for a GPU that is absent, and read the machine code's requirements.
 
-A program of its own, because interpreted and compiled Triton cannot share a process:
+This is a separate program, because interpreted and compiled Triton cannot share a process:
 
-    python -m normkernels.machine_code 90 rms_norm/4096/bf16 …      a JSON object a kernel
-    python -m normkernels.machine_code 90 rms_norm/4096/bf16/2 …    forward only, with 2 warps a row
+    python -m normkernels.machine_code 90 rms_norm/4096/bf16 …      one JSON object per kernel
+    python -m normkernels.machine_code 90 rms_norm/4096/bf16/2 …    forward only, 2 warps per row
 
-It calls the public functions on CPU tensors that nobody fills, under a driver that names the GPU
-asked for. Each launch compiles exactly what would run there, and nothing runs. NVIDIA only. All
-kernels are disassembled at once: a disassembler needs longer to start than to read.
+It calls the public functions on uninitialized CPU tensors, with a driver that reports the given
+GPU. Each launch compiles exactly the code for that GPU, and nothing runs. NVIDIA only. All kernels
+are disassembled at once, because a disassembler takes longer to start than to read.
 """
 
 import json
@@ -43,34 +43,34 @@ _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.
 
 
 class Driver:
-    """Answer what Triton's compiler asks a driver, for one compute capability."""
+    """A driver for Triton's compiler that reports one compute capability."""
 
     def __init__(self, capability: int):
         self.capability = capability
 
     def get_current_target(self) -> Any:
-        """Name the GPU that is asked for."""
+        """Return the given GPU."""
         from triton.backends.compiler import GPUTarget
 
         return GPUTarget("cuda", self.capability, 32)
 
     def get_current_device(self) -> int:
-        """There is one device, number 0."""
+        """Return 0, the only device."""
         return 0
 
     def get_current_stream(self, device: int = 0) -> int:
-        """There is one stream, number 0."""
+        """Return 0, the only stream."""
         return 0
 
     def get_active_torch_device(self) -> Any:
-        """Tensors lie on the CPU."""
+        """Return the CPU, where the tensors are."""
         import torch
 
         return torch.device("cpu")
 
 
 def pretend(capability: int) -> list[dict[str, Any]]:
-    """Make every launch compile for the capability; its code joins the list that comes back."""
+    """Make every launch compile for the capability and append its code to the returned list."""
     from triton.runtime import driver
 
     driver.set_active(Driver(capability))  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def pretend(capability: int) -> list[dict[str, Any]]:
 
 
 def cut_instructions(cubin: bytes) -> bytes:
-    """Cut the instructions of its one kernel out of an ELF file."""
+    """Extract the instructions of an ELF file's only kernel."""
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
     sections = [struct.unpack_from("<IIQQQQ", cubin, start + size * i) for i in range(count)]
@@ -117,7 +117,7 @@ def cut_instructions(cubin: bytes) -> bytes:
 
 
 def run_on_file(content: bytes, *command: str) -> str:
-    """Run one of the tools that Triton brings along on a file of this content."""
+    """Run one of Triton's bundled tools on a file with this content."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(content)
         done = subprocess.run([*command, file.name], capture_output=True, text=True, check=True)
@@ -138,7 +138,7 @@ def disassemble(cubins: list[bytes], capability: int) -> list[str]:
 
 
 def read(rows: list[dict[str, Any]], capability: int) -> Iterator[dict[str, Any]]:
-    """Put registers, stack and instructions of each kind in the place of the machine code."""
+    """Replace the machine code by its registers, stack and instructions of each kind."""
     from triton import knobs
 
     needs = {}
@@ -156,9 +156,9 @@ def read(rows: list[dict[str, Any]], capability: int) -> Iterator[dict[str, Any]
 
 
 def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> None:
-    """Call a kernel forward and backward on tensors of many rows, whose pages nobody touches.
+    """Call a kernel forward and backward on tensors of many rows, whose memory is never touched.
 
-    With `warps` only forward, and a row to so many warps instead of as many as were chosen.
+    With `warps` only forward, with this number of warps per row instead of the default.
     """
     import torch
 
@@ -189,7 +189,7 @@ def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> No
 
 
 def main(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
-    """Yield the needs of every kernel of every setting, NAME/N/DTYPE or NAME/N/DTYPE/WARPS."""
+    """Yield the requirements of all kernels of each setting, NAME/N/DTYPE or NAME/N/DTYPE/WARPS."""
     import normkernels  # noqa: F401  # before `pretend`, which changes its modules
 
     seen, rows = pretend(int(capability)), []

@@ -1,15 +1,15 @@
-"""The backward pass of `ngpt_update`: one reading of the data for all gradients.
+"""The backward pass of `ngpt_update`: all gradients from one pass over the data.
 
     c = branch / |branch|      z = x + a ⊙ (c − x)      h = z / |z|      a = |α|
 
-A length of 0 counts as 1, and then takes no projection out, since its vector is 0:
+A length of 0 counts as 1; its projection is then 0, because its vector is 0:
 
     dz = (dh − h · Σ h·dh) / |z|           dx = (1 − a) · dz     dα = sign(α) · Σ_rows (c − x) · dz
     db = (dc − c · Σ c·dc) / |branch|      dc = a · dz
 
-The two lengths of each row are known from the forward pass, h and c are made again. Bytes for each
-value: read dh, x and branch, write dx and db (5s), then 8·P·N for dα from P programs. Beyond 8192
-values `_row_sums` finds both sums first, from the lengths, and programs then own a chunk of
+The two lengths of each row are saved by the forward pass; h and c are recomputed. Bytes per value:
+read dh, x and branch, write dx and db (5s), then 8·P·N for dα from P programs. Beyond 8192 values
+`_row_sums` first computes both sums from the lengths, and then each program processes a chunk of
 columns (8s):
 
     Σ c·dc = (Σ a·c·dh − Σ a·c·h · Σ h·dh) / |z|
@@ -35,7 +35,7 @@ def _row_sums(
     dh_ptr, x_ptr, branch_ptr, alpha_ptr, lengths_ptr, sums_ptr,
     dh_stride, x_stride, branch_stride, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Find Σ h·dh and Σ c·dc of one long row."""
+    """Compute Σ h·dh and Σ c·dc of one long row."""
     row = tl.program_id(0).to(tl.int64)
     shrink = inverse_of(tl.load(lengths_ptr + 2 * row))
     inverse = inverse_of(tl.load(lengths_ptr + 2 * row + 1))
@@ -64,7 +64,7 @@ def _backward(
     dx_ptr, dbranch_ptr, partials_ptr, M, dh_stride, x_stride, branch_stride,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Walk over all rows, ROWS at a time; leave one row of dα."""
+    """Process all rows, ROWS at a time; store one row of dα."""
     program = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = within(columns, N, BLOCK)
@@ -105,7 +105,7 @@ def _backward(
 
 @cache
 def _backward_tile(n: int) -> Tile:
-    """Half as many rows at once as other kernels have: each value has two partners here."""
+    """Return a tile with half as many rows as usual, because each value has two partners."""
     tile = backward_tile(n)
     return replace(tile, rows=tile.rows // 2) if tile.rows > 2 else tile
 
@@ -113,7 +113,7 @@ def _backward_tile(n: int) -> Tile:
 def ngpt_backward(
     dh: Tensor, x: Tensor, branch: Tensor, alpha: Tensor, lengths: Tensor, learns: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return dx, dbranch and, if α `learns`, dalpha; else that is empty."""
+    """Return dx, dbranch and dalpha; dalpha is empty unless α `learns`."""
     n = x.shape[-1]
     dx, dbranch = allocate_rows(x), allocate_rows(branch)
     dalpha = torch.empty_like(alpha) if learns else x.new_empty(0)

@@ -1,10 +1,10 @@
-"""nGPT's step: turn the stream x towards what a branch proposes, and stay on the unit sphere.
+"""nGPT's step: rotate the stream x towards a branch's output, on the unit sphere.
 
     c = branch / |branch|      z = x + |α| ⊙ (c − x)      h = z / |z|
 
-α has one value for each channel. x is taken as it is; a vector of zeros keeps length 0. The two
-lengths of each row are saved. Bytes for each value: read x and branch, write h (3s forward; 5s
-backward, in `ngpt_backward`). Source: Loshchilov et al. 2024, arXiv 2410.01131. Formula twin:
+α has one value per channel. x is not normalized first; a vector of zeros keeps length 0. The two
+lengths of each row are saved. Bytes per value: read x and branch, write h (3s forward; 5s backward,
+in `ngpt_backward`). Source: Loshchilov et al. 2024, arXiv 2410.01131. Formula:
 `labkit.placements.sphere.ngpt_update`.
 """
 
@@ -27,7 +27,7 @@ def _forward(
     x_ptr, branch_ptr, alpha_ptr, h_ptr, lengths_ptr, M, x_stride, branch_stride,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Turn ROWS rows; columns beyond the first BLOCK are read three times."""
+    """Update ROWS rows; columns beyond the first BLOCK are read three times."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     columns, valid = tl.arange(0, BLOCK)[None, :], rows < M
     here = valid & (columns < N)
@@ -110,9 +110,9 @@ _ngpt_update = make_differentiable(
 
 
 def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
-    """Go the share |alpha| of the way from x to the branch's direction, on the sphere.
+    """Move x the fraction |alpha| of the way to the branch's direction, on the sphere.
 
-    x and branch have one shape (…, N), alpha has (N,); the wider dtype of x and branch comes back.
+    x and branch have the same shape (…, N), alpha has (N,); the result has the wider dtype of both.
     """
     check_rows("ngpt_update", x, branch=branch)
     check_parameters("ngpt_update", x, x.shape[-1], alpha=alpha)

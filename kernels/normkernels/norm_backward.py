@@ -1,20 +1,20 @@
-"""The backward pass of RMSNorm and LayerNorm: one reading of the data for all gradients.
+"""The backward pass of RMSNorm and LayerNorm: all gradients from one pass over the data.
 
 With x̂ = (z − mean) · rstd, y = g · x̂ + b and u = g · dy, both statistics depend on all of z:
 
     dz = rstd · (u − mean(u) − x̂ · mean(u · x̂)) + dh     RMSNorm: without mean and mean(u)
-    dg = Σ_rows dy · x̂          db = Σ_rows dy           dh: what reached z another way
+    dg = Σ_rows dy · x̂          db = Σ_rows dy           dh: z's gradient from elsewhere
 
-The projections take out what a norm ignores: Σ dz = 0 for LayerNorm, x · dz ≈ 0 for both. z may
-itself be a sum, z = α · skip + branch: then dbranch = dz and dskip = α · dz.
+The projections remove the directions that a norm ignores: Σ dz = 0 for LayerNorm, x · dz ≈ 0 for
+both. z may itself be a sum, z = α · skip + branch: then dbranch = dz and dskip = α · dz.
 
-A fixed number of programs walks over all rows, with the next rows on their way into shared memory,
-and keeps dg and db in float32 registers until its last row. Bytes for each value: read dy and z,
-write dz (3s), then 8·P·N for each parameter gradient of P programs. Rows of up to 16384 values
-fit where nothing but dy, z and a gain of half precision is read: see `whole_tile`. For longer rows
-`_row_sums` first finds the means of each row, and programs then own a chunk of columns (5s).
-Programs that share a row and exchange its sums through memory were slower than that: on an H200,
-2048 rows of 32768 took 199 µs so, and 175 in two passes.
+A fixed number of programs processes all rows, prefetching the next rows into shared memory, and
+keeps dg and db in float32 registers until its last row. Bytes per value: read dy and z, write dz
+(3s), then 8·P·N for each parameter gradient of P programs. Rows of up to 16384 values fit if only
+dy, z and a gain in half precision are read: see `whole_tile`. For longer rows `_row_sums` first
+computes the means of each row, and then each program processes a chunk of columns (5s). Programs
+that share a row and exchange its sums through memory were slower: on an H200, 2048 rows of 32768
+took 199 µs that way, and 175 µs in two passes.
 """
 
 import torch
@@ -38,9 +38,9 @@ from normkernels.rows import (
 
 @triton.jit
 def _standard(z, rstd, statistics_ptr, valid, CENTRED: tl.constexpr):
-    """Return x̂. LayerNorm keeps three numbers of a row: rstd, a mean, and what this mean missed.
+    """Return x̂. LayerNorm stores three numbers per row: rstd, a mean, and the error of that mean.
 
-    In columns beyond N, x̂ is not 0; what it is multiplied by is.
+    In columns beyond N, x̂ is not 0, but its factor is.
     """
     if CENTRED:
         z -= tl.load(statistics_ptr + 1, mask=valid, other=0)
@@ -56,7 +56,7 @@ def _row_sums(
     dy_ptr, z_ptr, weight_ptr, statistics_ptr, sums_ptr, N, dy_stride, z_stride,
     CENTRED: tl.constexpr, OFFSET: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Find mean(u·x̂), and mean(u) for LayerNorm, of one long row."""
+    """Compute mean(u·x̂), and for LayerNorm mean(u), of one long row."""
     row = tl.program_id(0).to(tl.int64)
     statistics_ptr += row * (3 if CENTRED else 1)
     rstd = tl.load(statistics_ptr)
@@ -86,7 +86,7 @@ def _backward(
 ):  # fmt: skip
     """Walk over all rows, ROWS at a time; leave one row of dg, and of db if SHIFT.
 
-    dg and db are added to before the sums of a row are taken: that frees the registers of dy.
+    dg and db are updated before the sums of a row are computed: that frees the registers of dy.
     """
     program = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + all_columns(ROWS, BLOCK)
@@ -158,10 +158,10 @@ def norm_backward(
     offset: float = 0.0,
     round_first: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return dz (in `dtype`), dskip (in `skip_dtype`, where asked), dweight, dbias; else empty.
+    """Return dz (in `dtype`), dskip (in `skip_dtype`, if requested), dweight, dbias; else empty.
 
     `statistics` are (…,) for RMSNorm, (…, 3) for LayerNorm (`centred`): see `_standard`. The
-    parameter gradients come when they are asked for (`learns`).
+    parameter gradients are computed only if `learns`.
     """
     n = z.shape[-1]
     shifts = learns and bias is not None

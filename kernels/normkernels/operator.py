@@ -1,12 +1,12 @@
-"""A kernel as a PyTorch operator: one differentiable function made of two launchers.
+"""A kernel as a PyTorch operator: one differentiable function made from two launchers.
 
-    forward(*args)            -> results: what the caller gets, then what backward needs
-    save(ctx, args, results)     keeps it
+    forward(*args)            -> results: the caller's, then those that backward needs
+    save(ctx, args, results)     saves the latter
     gradients(ctx, backward, *grads) calls backward(...) and returns one gradient for each argument
 
-Both launchers are registered as custom operators (`torch.ops.normkernels`), which torch.compile
-and dispatch modes understand; torch.func's transforms get a function of their own. A plain call,
-with nothing of that around it, takes the shortest way: less than half of the Python.
+Both launchers are registered as custom operators (`torch.ops.normkernels`), which torch.compile and
+dispatch modes understand; torch.func's transforms get a separate function. A plain call, outside
+all of these, takes the shortest path: less than half of the Python overhead.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ def make_differentiable(
     results: int = 1,
     rowwise: int = 1,
 ) -> Callable[..., Any]:
-    """Make one function of a pair of launchers; the caller gets the first `results` results.
+    """Make one function from a pair of launchers; the caller gets the first `results` results.
 
     The first `rowwise` arguments have a row for each result, so that vmap can fold its axis into
-    them; where it runs over another argument, it becomes a loop. On tensors without values the
-    launchers allocate and start nothing. The gradient of the gradient raises RuntimeError.
+    them; over other arguments, vmap becomes a loop. On tensors without values the launchers
+    allocate but launch nothing. Second derivatives raise RuntimeError.
     """
     forward_op = torch.library.custom_op(f"normkernels::{name}", forward, mutates_args=())
     backward_op = torch.library.custom_op(
@@ -76,7 +76,7 @@ def make_differentiable(
     )
 
     class Plain(torch.autograd.Function):
-        """The quick way: forward and saving in one, and no results beyond the caller's."""
+        """The fast path: forward and saving in one, and no results beyond the caller's."""
 
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
@@ -111,12 +111,12 @@ def make_differentiable(
 
 
 def is_transformed() -> bool:
-    """Return whether a transform of torch.func runs, which no custom operator's gradient takes."""
+    """Return whether a torch.func transform is active, which custom operators' gradients refuse."""
     return torch._C._are_functorch_transforms_active()
 
 
 def is_watched(tensors: list[Tensor]) -> bool:
-    """Return whether a compiler, a dispatch mode or a subclass (fake, distributed) looks on."""
+    """Return whether a compiler, dispatch mode or tensor subclass (fake, distributed) is used."""
     return (
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack() > 0
@@ -127,7 +127,7 @@ def is_watched(tensors: list[Tensor]) -> bool:
 def _make_transformed(
     op: Any, keep: Callable, gradient: Callable, rowwise: int
 ) -> Callable[..., Any]:
-    """Make what torch.func's grad and vmap understand of an operator, in any order of the two."""
+    """Make a function for torch.func's grad and vmap of an operator, in any order."""
 
     class Transformed(torch.autograd.Function):
         @staticmethod
@@ -145,7 +145,7 @@ def _make_transformed(
 
 
 def _make_vmap_rule(op: Any, rowwise: int) -> Callable[..., Any]:
-    """Make the rule for vmap: one call over folded rows where it can be, else one a sample."""
+    """Make the vmap rule: one call over folded rows if possible, else one call per sample."""
 
     def call_rows(info: Any, dims: tuple, *args: Any) -> tuple:
         size = info.batch_size

@@ -1,8 +1,8 @@
-"""Parameter gradients: each program leaves one float32 row, and the rows are added up.
+"""Parameter gradients: each program stores one float32 row, and the rows are summed.
 
-No atomics and no locks: program p alone writes row p, and one program adds a column from the
-first row to the last. The same launch gives the same bits each time. Bytes: 4 for each value of
-`partials`, which the L2 cache holds as a rule.
+There are no atomics and no locks: only program p writes row p, and one program sums a column from
+the first row to the last. The same launch gives the same bits each time. Bytes: 4 per value of
+`partials`, which usually fits in the L2 cache.
 """
 
 import torch
@@ -22,7 +22,7 @@ def _column_sums(
     partials_ptr, first_ptr, second_ptr, P, N: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add up COLUMNS columns of matrix number program_id(1), ROWS rows at a time."""
+    """Sum COLUMNS columns of matrix number program_id(1), ROWS rows at a time."""
     matrix = tl.program_id(1).to(tl.int64)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -57,5 +57,5 @@ def column_sums(partials: Tensor, first: Tensor, second: Tensor | None = None) -
 
 
 def make_partials(matrices: int, programs: int, n: int, device: torch.device) -> Tensor:
-    """Allocate the rows that programs will fill; what is in them before does not matter."""
+    """Allocate the rows that programs will fill; their initial values do not matter."""
     return torch.empty(matrices, programs, n, dtype=torch.float32, device=device)

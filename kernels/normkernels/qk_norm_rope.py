@@ -1,22 +1,22 @@
 """Norm of queries and keys, gain and rotation (RoPE), in one pass over both.
 
     x̂ = x · r      rms: r = 1 / sqrt(mean(x²) + eps)      l2: r = 1 / max(|x|, eps)      None: r = 1
-    y = scale · R(g · x̂)           R turns channel i with i + pairs by the angle of the position:
+    y = scale · R(g · x̂)           R rotates channels i and i + pairs by the position's angle:
                                    (a, b) → (a cos − b sin, a sin + b cos)
     y = scale · g · (R x)^         after_rope: the norm is that of R x (nGPT, nanochat)
 
-over each head's vector of head_dim values, g = weight + offset. All arithmetic is float32, with
-one rounding at the end. Bytes for each value: read x, write y (2s forward; 3s backward, in
-`qk_norm_rope_backward`), where norm and rotation by themselves take 4s; q and k may be parts of
-one packed projection, and are read where they lie.
+over each head's vector of head_dim values, g = weight + offset. All arithmetic is float32, with one
+rounding at the end. Bytes per value: read x, write y (2s forward; 3s backward, in
+`qk_norm_rope_backward`), while separate norm and rotation take 4s; q and k may be parts of one
+packed projection, and are read in place.
 
-The kernel takes cosines and sines, not angles: in float32 an exact cosine of a large angle needs
-a slow way through local memory, and each head would take it again. They are two small tensors
-that a model makes once: angles=(cos, sin). From angles alone they are made in each call.
+The kernel takes cosines and sines, not angles: in float32 an exact cosine of a large angle needs a
+slow path through local memory, and each head would repeat it. They are two small tensors that a
+model makes once: angles=(cos, sin). If only angles are passed, each call makes them.
 
 Sources: Su et al. 2021, arXiv 2104.09864 (rotation); Henry et al. 2020, arXiv 2010.04245 (l2);
-Dehghani et al. 2023, arXiv 2302.05442 (norm of q and k); Loshchilov et al. 2024, arXiv
-2410.01131 (nGPT's order). Formula twin: `labkit.attention.qk_norm_rope`.
+Dehghani et al. 2023, arXiv 2302.05442 (norm of q and k); Loshchilov et al. 2024, arXiv 2410.01131
+(nGPT's order). Formula: `labkit.attention.qk_norm_rope`.
 """
 
 import torch
@@ -50,7 +50,7 @@ def _forward(
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
-    """Work on one tile of q or of k; the tiles of the same tokens run side by side."""
+    """Process one tile of q or of k; the tiles of the same tokens run in parallel."""
     tile = tl.program_id(0) // GROUPS
     group = tl.program_id(0) % GROUPS
     Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
@@ -76,7 +76,7 @@ def _process_tile(
     HEADS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
-    """Load, rotate and normalize in the order asked for, store."""
+    """Load, rotate and normalize in the configured order, and store."""
     batch_stride, time_stride, head_stride = strides
     token, head = rows_of(tile, group, HEADS, ROWS)
     first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK)
@@ -219,8 +219,8 @@ def qk_norm_rope(
     """Normalize and rotate q (…, time, heads, head_dim) and k (…, time, kv_heads, head_dim).
 
     Gains are (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
-    pairs), or their (cos, sin), which saves the call two small kernels; 2·pairs < head_dim turns
-    only the first 2·pairs channels. Any strides; the results are dense.
+    pairs), or their (cos, sin), which saves two small kernels per call; with 2·pairs < head_dim
+    only the first 2·pairs channels are rotated. Any strides are allowed; the results are dense.
     """
     check(q, k, q_weight, k_weight, norm, eps)
     cos, sin = make_cos_sin(q, angles)

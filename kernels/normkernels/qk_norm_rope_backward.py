@@ -1,7 +1,7 @@
-"""The backward pass of `qk_norm_rope`: one reading of the data for all gradients.
+"""The backward pass of `qk_norm_rope`: all gradients from one pass over the data.
 
-Rᵀ is the matrix of the rotation, transposed: the same turn with −sin. With v the gradient of g·x̂
-and u = g · v that of x̂ = r · x (rms: r = 1 / sqrt(mean(x²) + eps); l2: r = 1 / max(|x|, eps)):
+Rᵀ is the transposed rotation: the same rotation with −sin. With v the gradient of g·x̂ and u = g ·
+v that of x̂ = r · x (rms: r = 1 / sqrt(mean(x²) + eps); l2: r = 1 / max(|x|, eps)):
 
     norm before the rotation       v = scale · Rᵀ dy      dx = D(u)
     norm after the rotation        v = scale · dy         dx = Rᵀ D(u), and x̂ is that of R x
@@ -12,12 +12,12 @@ and u = g · v that of x̂ = r · x (rms: r = 1 / sqrt(mean(x²) + eps); l2: r =
     l2, |x| < eps        D(u) = u / eps                          the divisor is constant there
     None                 D(u) = u
 
-r costs one sum over values that are read in any case, and is found again instead of saved. Bytes
-for each value: read dy and x, write dx (3s).
+r costs one sum over values that are read in any case, so it is recomputed, not saved. Bytes per
+value: read dy and x, write dx (3s).
 
-A fixed number of programs walks over the tokens, each with its own group of heads, and keeps dg
-in float32 registers until its last token. It leaves one row of sums for each head, which are then
-added over programs (a gain for each head), or over programs and heads (a gain that all share).
+A fixed number of programs processes the tokens, each with its own group of heads, and keeps dg in
+float32 registers until its last token. It stores one row of sums per head; these rows are then
+summed over programs (one gain per head), or over programs and heads (a shared gain).
 """
 
 import triton
@@ -51,7 +51,7 @@ def _backward(
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Walk over the tokens with one group of heads, of q or of k."""
+    """Process the tokens of one group of heads, of q or of k."""
     group = tl.program_id(0) % GROUPS
     Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
     if group < Q_GROUPS:
@@ -78,7 +78,7 @@ def _walk(
     HEADS: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Leave the gradients of a group of heads, and for each head one row of dg.
+    """Store the gradients of a group of heads, and one row of dg per head.
 
     Strides are those of batch, time and head.
     """
@@ -166,7 +166,7 @@ def qk_norm_rope_backward(
     learns_q: bool,
     learns_k: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
+    """Return dq, dk and the gradients of the trained gains; an empty tensor for the others."""
     dq, dk = allocate_rows(q), allocate_rows(k)
     dq_weight, dk_weight = (
         w.new_empty(w.shape) if learns and w is not None else q.new_empty(0)

@@ -15,7 +15,7 @@ def check(
     norm: str | None,
     eps: float,
 ) -> None:
-    """Refuse what `qk_norm_rope` cannot take, in words."""
+    """Refuse arguments that `qk_norm_rope` does not support, with an explanation."""
     name = "qk_norm_rope"
     for role, tensor in (("q", q), ("k", k), ("q_weight", q_weight), ("k_weight", k_weight)):
         if tensor is not None:

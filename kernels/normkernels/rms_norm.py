@@ -7,9 +7,9 @@
     llama       weight        x̂; then g · x̂ in the wider dtype of weight and x
     gemma       1 + weight    g · x̂, once, at the end
 
-Bytes for each value: read x, write y (2s forward, s bytes a value); the backward is in
-`norm_backward`, which moves 3s. Sources: Zhang and Sennrich 2019, arXiv 1910.07467; the orders as
-transformers' Llama and Gemma have them. Formula twins: `labkit.norms.rms_norm`,
+Bytes per value: read x, write y (2s forward, s bytes per value); the backward is in
+`norm_backward`, which moves 3s. Sources: Zhang and Sennrich 2019, arXiv 1910.07467; the rounding
+orders are those of transformers' Llama and Gemma. Formulas: `labkit.norms.rms_norm`,
 `rms_norm_llama`, `rms_norm_gemma`.
 """
 
@@ -67,7 +67,7 @@ def _forward(
 
 @triton.jit
 def _gained(standard, x_ptr, weight_ptr, columns, N, OFFSET: tl.constexpr, ROUND: tl.constexpr):
-    """Multiply by the gain, in float32; llama's order rounds to x's dtype first."""
+    """Multiply by the gain in float32; Llama's order first rounds to x's dtype."""
     if ROUND:
         standard = standard.to(x_ptr.dtype.element_ty).to(tl.float32)
     if weight_ptr is not None:
@@ -143,9 +143,9 @@ _rms_norm = make_differentiable(
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float | None = 1e-6) -> Tensor:
-    """Scale each row to root mean square 1; one rounding, at the end. Shapes (…, N) and (N,).
+    """Scale each row to root mean square 1, with one rounding at the end. Shapes (…, N) and (N,).
 
-    `eps=None` is torch's: the machine epsilon of float32, in which everything is computed.
+    `eps=None` means the machine epsilon of float32, the dtype of all computation, as in torch.
     """
     return _call_rms_norm(
         "rms_norm", x, weight, torch.finfo(torch.float32).eps if eps is None else eps
@@ -153,7 +153,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float | None = 1e-6) 
 
 
 def rms_norm_llama(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """Round the normalized row to x's dtype, then multiply; the wider dtype comes back."""
+    """Round the normalized row to x's dtype, then multiply; the result has the wider dtype."""
     return _call_rms_norm("rms_norm_llama", x, weight, eps, round_first=True)
 
 

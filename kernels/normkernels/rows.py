@@ -1,6 +1,6 @@
 """Rows: the last axis of a tensor, `N` values, one vector to normalize; `M` rows.
 
-The launch configuration depends on N only, never on M: a row gives the same bits in any batch.
+The launch configuration depends only on N, never on M: a row gives the same bits in any batch.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class Tile:
     stages: int = 3  # backward, at most: 3 has the next rows on their way, 2 only makes room
 
     def stages_for(self, *read: Tensor | None) -> int:
-        """Choose the stages whose rows of all tensors fit an A100's shared memory, 160 KB."""
+        """Return the number of stages whose rows fit into an A100's shared memory, 160 KB."""
         each = self.rows * self.block * self.per_processor
         size = each * sum(t.element_size() for t in read if t is not None)
         return max(2, min(self.stages, 1 + 160 * 1024 // size))
 
     @property
     def registers(self) -> int:
-        """Share out a multiprocessor's registers, so that all its programs run at once."""
+        """Return the registers per thread that let all programs of a multiprocessor run at once."""
         return 65536 // (32 * self.warps * self.per_processor)
 
 
@@ -55,7 +55,7 @@ def forward_tile(n: int) -> Tile:
 def centred_tile(n: int) -> Tile:
     """Choose LayerNorm's tile: up to 16384 values in two chunks, so that two programs fit.
 
-    A whole row of 16384, centred, takes the registers of a multiprocessor for itself.
+    A whole centred row of 16384 values would need all registers of a multiprocessor.
     """
     return Tile(1, 8192, 8) if 8192 < n <= 16384 else forward_tile(n)
 
@@ -72,9 +72,9 @@ def backward_tile(n: int) -> Tile:
 
 
 def whole_tile(n: int, device: torch.device, *read: Tensor | None) -> Tile | None:
-    """Choose the tile of a backward kernel that reads a long row once; None where it does not fit.
+    """Choose the tile of a backward kernel that reads a long row once; None if it does not fit.
 
-    The next row of all tensors, and a gain that is read again with each row, lie in shared memory,
+    The next row of all tensors, and a gain that is read again with each row, are in shared memory,
     two rows of each: 192 KB in half precision.
     """
     size = 2 * 16384 * sum(t.element_size() for t in read if t is not None)
@@ -89,9 +89,9 @@ def is_long(n: int) -> bool:
 
 
 def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
-    """See x as rows: the tensor, M, and the stride from row to row.
+    """View x as rows: return the tensor, M, and the stride between rows.
 
-    No copy is made when the last axis is dense and the others are evenly spaced.
+    No copy is made if the last axis is dense and the rows are evenly spaced.
     """
     n = x.shape[-1]
     if x.is_contiguous():
@@ -104,7 +104,7 @@ def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
 
 
 def pack_parameter(parameter: Tensor | None) -> Tensor | None:
-    """Return a gain or shift whose values lie side by side."""
+    """Return a gain or shift in contiguous memory."""
     return parameter if parameter is None else parameter.contiguous()
 
 
@@ -119,23 +119,23 @@ def allocate_statistics(x: Tensor, many: int = 1) -> list[Tensor]:
 
 
 def allocate_moments(x: Tensor) -> Tensor:
-    """Allocate what LayerNorm keeps of each row: rstd, a mean, and what this mean missed."""
+    """Allocate LayerNorm's statistics per row: rstd, a mean, and the error of that mean."""
     return x.new_empty((*x.shape[:-1], 3), dtype=torch.float32)
 
 
 @triton.jit
 def all_columns(ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Number the columns of a tile once for each of its rows, shape (ROWS, BLOCK).
+    """Return the column numbers of a tile, repeated for each of its rows, shape (ROWS, BLOCK).
 
-    Gains are read through these too: from (1, BLOCK) they would come spread over all threads in a
-    way that puts each row on every warp, and the whole kernel would follow.
+    Gains are loaded with these, too: a (1, BLOCK) load would use a layout that spreads each row
+    over every warp, and the whole kernel would inherit it.
     """
     return tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit
 def within(columns, N: tl.constexpr, BLOCK: tl.constexpr):
-    """Return which columns are in the row; where all are, the compiler is told so."""
+    """Return which columns are in the row; if all are, this is a constant for the compiler."""
     inside = columns < N
     # Known to be true, the masks of a whole tile vanish from the machine code.
     if N % BLOCK == 0:

@@ -1,8 +1,8 @@
-"""Integer functions for launches; Triton's own cost ten times as much when called from Python."""
+"""Integer functions for launches; Triton's own take ten times as long when called from Python."""
 
 
 def cdiv(total: int, size: int) -> int:
-    """Count the pieces of `size` that cover `total`."""
+    """Return the number of pieces of `size` that cover `total`."""
     return -(-total // size)
 
 

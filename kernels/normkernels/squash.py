@@ -2,9 +2,9 @@
 
     z = α · x + s      y = g · f(z) + b      f = tanh, with s = 0, or erf
 
-α and s are numbers, or tensors on the device with one element, which the kernels read there. No row
-has statistics: programs own chunks of columns at any length. Bytes for each value: read x, write y
-(2s forward; 3s backward, in `squash_backward`).
+α and s are numbers, or tensors on the device with one element, which the kernels read there. Rows
+have no statistics: programs process chunks of columns at any length. Bytes per value: read x, write
+y (2s forward; 3s backward, in `squash_backward`).
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def _forward(
 
 @cache
 def _forward_tile(n: int) -> Tile:
-    """Several rows at once: gain and shift are read once for all of them."""
+    """Choose a tile of several rows, so that gain and shift are loaded once for all of them."""
     block = min(1024, next_power_of_2(n))
     return Tile(4 if block == 1024 else 2048 // block, block, 4)
 
@@ -144,7 +144,7 @@ def _take_gradients(ctx, backward, dy, *_) -> tuple:
 def _split_number(
     name: str, role: str, value: Tensor | float, x: Tensor
 ) -> tuple[Tensor | None, float]:
-    """Split what may be a tensor or a number into one of each; a tensor goes before a number."""
+    """Split a tensor or number into a tensor (or None) and a number; a tensor takes precedence."""
     if not isinstance(value, Tensor):
         return None, float(value)
     check_tensor(name, role, value, x)

@@ -1,12 +1,12 @@
-"""The backward pass of `dynamic_tanh` and `dynamic_erf`: one reading of the data for all gradients.
+"""The backward pass of `dynamic_tanh` and `dynamic_erf`: all gradients from one pass.
 
     z = α · x + s      y = g · f(z) + b      u = g · dy · f'(z)
 
     dx = α · u      dg = Σ_rows dy · f(z)      db = Σ_rows dy      dα = Σ u · x      ds = Σ u
 
-dα and ds are sums over everything. A fixed number of programs walks over the rows of one chunk of
-columns, and keeps all sums in float32 registers until its last row. Bytes for each value: read dy
-and x, write dx (3s), then 8·P·N for each of dg and db from P programs a chunk, and one number a
+dα and ds are sums over all values. A fixed number of programs processes the rows of one chunk of
+columns, and keeps all sums in float32 registers until its last row. Bytes per value: read dy and x,
+write dx (3s), then 8·P·N for each of dg and db from P programs per chunk, and one number per
 program for each of dα and ds.
 """
 
@@ -31,7 +31,7 @@ def _backward(
     N: tl.constexpr, ERF: tl.constexpr, SHIFT: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Walk over all rows in one chunk of columns; leave a row of dg (and db), a dα (and ds)."""
+    """Process all rows in one chunk of columns; store a row of dg (and db), and a dα (and ds)."""
     program = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = columns < N
@@ -76,7 +76,7 @@ def _backward(
 
 @cache
 def _backward_tile(n: int) -> Tile:
-    """Up to four sums are kept for each value, so that a thread has 16 values, or fewer."""
+    """Choose a tile with at most 16 values per thread, because each has up to four sums."""
     block = min(1024, next_power_of_2(n))
     return Tile(2 if block == 1024 else 1024 // block, block, 4, 4, 4)
 
@@ -141,10 +141,10 @@ def squash_backward(
 
 
 def _allocate_like(parameter: Tensor | None, wanted: bool, x: Tensor) -> Tensor:
-    """Allocate a gradient, where there is a parameter and its gradient is wanted."""
+    """Allocate a gradient if there is a parameter and its gradient is needed."""
     return x.new_empty(0) if parameter is None or not wanted else torch.empty_like(parameter)
 
 
 def _allocate_room(gradient: Tensor, size: int) -> Tensor:
-    """Find room for a sum that its kernel makes anyway, and nobody wants."""
+    """Return memory for a sum that the kernel computes anyway, even if it is not needed."""
     return gradient if gradient.numel() else gradient.new_empty(size)

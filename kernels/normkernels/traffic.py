@@ -1,12 +1,12 @@
 """Count the bytes that kernels load and store, and their errors, in Triton's interpreter.
 
-A program of its own, because TRITON_INTERPRET=1 must be set before Triton is imported:
+This is a separate program, because TRITON_INTERPRET=1 must be set before Triton is imported:
 
-    TRITON_INTERPRET=1 python -m normkernels.traffic rms_norm/8/4096/bf16 …    a JSON object a call
+    TRITON_INTERPRET=1 python -m normkernels.traffic rms_norm/8/4096/bf16 …    a JSON object each
 
-Every load and store of the interpreter passes here, and counts the bytes that its mask lets
-through: what a program asks of memory. Gains are counted each time that a program reads them (on
-a GPU the cache answers most of that); so the bytes of activations stand by themselves.
+Every load and store of the interpreter passes through this code, which counts the unmasked bytes:
+the bytes that a program requests from memory. Gains are counted each time that a program reads them
+(on a GPU most of these reads hit the cache), so the bytes of activations are listed separately.
 """
 
 import json
@@ -25,7 +25,7 @@ from normkernels.bench.plan import Case
 
 
 class Traffic:
-    """Bytes by tensor (the address at which it begins), loaded and stored, while it is open."""
+    """Bytes loaded and stored inside a block, by tensor (the address at which it begins)."""
 
     def __init__(self) -> None:
         self.moved: dict[str, list[tuple[np.ndarray, int]]] = {"loads": [], "stores": []}
@@ -72,7 +72,7 @@ class Traffic:
 
 
 def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
-    """Run one kernel, forward and backward: its bytes, and its largest errors against float64."""
+    """Run one kernel, forward and backward; return its bytes, and its largest errors."""
     torch.manual_seed(0)
     operation = OPERATIONS[kernel]
     given = operation.draw(Case(kernel, m, n, dtype), torch.device("cpu"))
@@ -108,12 +108,12 @@ def _sum(moved: dict[str, int]) -> int:
 
 
 def _measure_error(actual: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Return the largest error, as a share of the tensor's largest value."""
+    """Return the largest error as a fraction of the tensor's largest value."""
     return float(f"{((actual.double() - wanted).abs().max() / wanted.abs().max()).item():.3g}")
 
 
 def main(*settings: str) -> Iterator[dict[str, Any]]:
-    """Count for every setting, NAME/M/N/DTYPE."""
+    """Yield the counts for every setting, NAME/M/N/DTYPE."""
     for setting in settings:
         kernel, m, n, dtype = setting.split("/")
         yield count(kernel, int(m), int(n), dtype)

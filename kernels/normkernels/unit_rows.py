@@ -1,12 +1,12 @@
-"""nGPT's step of the optimizer: every vector of a weight matrix gets length 1 again, in place.
+"""nGPT's part of the optimizer step: normalize every vector of a weight matrix, in place.
 
     w ← w / |w|      for each row (dim = −1), or for each column (dim = 0); zeros stay zeros
 
-Vectors whose values lie side by side are read once: 2s bytes for each value. Across them, programs
-first leave the sums of squares of slices of the matrix; each program of a second kernel adds up
-those of its columns and scales one slice, read again (3s). Both ways work for any strides, so
-that a transposed weight is read along its memory too. There is no gradient. Source: Loshchilov et
-al. 2024, arXiv 2410.01131. Formula twin: `labkit.placements.sphere.unit_rows_`.
+Vectors that are contiguous in memory are read once: 2s bytes per value. For other vectors, programs
+first store the sums of squares of slices of the matrix; each program of a second kernel sums those
+of its columns and scales one slice, which it reads again (3s). Both methods support any strides, so
+that a transposed weight is also read along its memory. There is no gradient. Source: Loshchilov et
+al. 2024, arXiv 2410.01131. Formula: `labkit.placements.sphere.unit_rows_`.
 """
 
 import torch
@@ -29,7 +29,7 @@ def _scale_vectors(
     weight_ptr, vectors, vector_stride, stride,
     N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Scale ROWS vectors of N values; what lies beyond the first BLOCK is read twice."""
+    """Scale ROWS vectors of N values; values beyond the first BLOCK are read twice."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     columns, valid = tl.arange(0, BLOCK).to(tl.int64)[None, :], rows < vectors
     place, here = rows * vector_stride, valid & (columns < N)
@@ -52,7 +52,7 @@ def _across_squares(
     weight_ptr, partials_ptr, size, vectors, stride, vector_stride,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add up the squares of one slice of COLUMNS vectors, ROWS values of each at a time."""
+    """Sum the squares of one slice of COLUMNS vectors, ROWS values of each at a time."""
     columns = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(tl.program_id(1) * ROWS, size, tl.num_programs(1) * ROWS):
@@ -70,7 +70,7 @@ def _across_scale(
     weight_ptr, partials_ptr, size, vectors, stride, vector_stride,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add up what the slices left, from first to last, and scale the program's own slice."""
+    """Sum the slices' results, from first to last, and scale the program's own slice."""
     columns = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, tl.num_programs(1), ROWS):
@@ -132,9 +132,9 @@ _operator.register_fake(_launch_kernels)
 
 
 def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
-    """Return every vector along `dim` length 1, in place, with one rounding; 0 stays 0.
+    """Normalize every vector along `dim` to length 1, in place, with one rounding; 0 stays 0.
 
-    Takes a matrix of any layout, and has no gradient: call it under `torch.no_grad()`.
+    It supports a matrix of any layout, and has no gradient: call it under `torch.no_grad()`.
     """
     if weight.ndim != 2 or dim not in (-2, -1, 0, 1):
         raise ValueError(

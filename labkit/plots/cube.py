@@ -44,7 +44,7 @@ def axes_cube(
     caption: str = "Coloured cells share one mean and one variance; the other cells form further "
     "sets of the same shape.",
 ) -> Figure:
-    """Draw the cube of examples × channels × positions once per norm, with one set of cells coloured.
+    """Draw the cube of examples × channels × positions once per norm, with one set coloured.
 
     "group-3" is GroupNorm with three groups.
     """

@@ -113,7 +113,7 @@ class Figure(Shown):
         self._png: bytes | None = None
 
     def png(self) -> bytes:
-        """Draw once, in few colours that keep hues distinct, without a date or program name inside."""
+        """Draw once, in few colours that keep hues distinct; no date or program name inside."""
         if self._png is None:
             raw, small = io.BytesIO(), io.BytesIO()
             with use_book_style():
@@ -170,7 +170,7 @@ class Figure(Shown):
         return head + svg[svg.index("viewBox=") :]
 
     def draw_page(self, prefix: str = "", *, axes: bool = False) -> str:
-        """Draw for a page's wide and narrow screens; `prefix` makes the ids in the drawings unique."""
+        """Draw for a page's wide and narrow screens; `prefix` makes the drawings' ids unique."""
         drawings = {"labkit-wide": self.svg(axes=axes)}
         if self.draw_narrow:
             drawings["labkit-narrow"] = self.draw_narrow().svg(PHONE[1], axes=axes)

@@ -40,7 +40,7 @@ def roof(
 
     bandwidth    bytes per second
     peaks        operations per second of each kind of arithmetic, the highest first
-    points       operations per byte of each kernel, which is drawn at its limit under the highest peak
+    points       operations per byte of each kernel, drawn at its limit under the highest peak
     """
     top = max(peaks.values())
     low, high = min(points.values()) / 2, 1.5 * max(*points.values(), 4 * top / bandwidth)
@@ -104,7 +104,7 @@ def publish_report(file: Path) -> str:
 
 
 def write_report(recorded: Mapping[str, Any]) -> str:
-    """Return a Markdown report: lowest fractions by kernel, every size by provider, missing times."""
+    """Return a Markdown report: our lowest fractions, every size by provider, missing times."""
     facts = recorded["provenance"]
     versions = {name: facts[name] for name in ("driver", "cuda", "torch", "triton", "python")}
     listed = ", ".join(f"{k} {v or 'absent'}" for k, v in (versions | facts["peers"]).items())

@@ -260,7 +260,7 @@ def cross_diverged(ax: Any, points: Points, style: Look, dodge: float, key: str)
 def _mark_rows(
     marks: Marks, name: str, ax: Any, quantity: str, places: Sequence[float], rows: Rows
 ) -> str:
-    """Add an arm's values, those of all its runs at each place; its line ends with the first run."""
+    """Add an arm's values, of all its runs at each place; its line ends with the first run."""
     runs = [[row[i] for row in rows if i < len(row)] for i in range(max(map(len, rows)))]
     return marks.add(name, ax, quantity, [*places[: len(runs)]], runs)
 

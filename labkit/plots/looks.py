@@ -169,7 +169,7 @@ def choose_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _find_clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
-    """Return whether another look has its marker and dash, and whether one has its colour and dash."""
+    """Return whether others have its marker and dash, and whether others its colour and dash."""
     # Lines without markers must differ too: another dash where the colour is the same.
     marked = {(other.marker, other.dash) for other in others}
     bare = {(other.colour, other.dash) for other in others}

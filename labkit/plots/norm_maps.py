@@ -99,7 +99,7 @@ def xor_points(
     line: tuple[float, float, float],
     axes: tuple[str, str] = ("x₁", "x₂"),
 ) -> Figure:
-    """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates them.
+    """Draw labelled points of the plane before and after a map, with the line a·x + b·y = c.
 
     `axes` name the two numbers of a point after the map.
     """

@@ -88,7 +88,7 @@ def read_place(recipe: str) -> Place:
 
 
 def draw_places(axes: Iterable[Any], recipes: Sequence[str], places: Sequence[Place]) -> float:
-    """Draw a block on each of the axes, with its name above and its equations below; return the top."""
+    """Draw a block on each of the axes, its name above, its equations below; return the top."""
     axes = list(axes)
     colours = [choose_look(recipe).colour for recipe in recipes]
     top = max(map(_draw_block, axes, places, colours))

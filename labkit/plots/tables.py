@@ -1,4 +1,4 @@
-"""Tables: rows of words and numbers with the same layout in JupyterLab, on the site and in print."""
+"""Tables: rows of words and numbers, with the same layout in JupyterLab, site and print."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite

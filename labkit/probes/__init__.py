@@ -1,24 +1,24 @@
 """Probes by name: measurements during training, or of the trained model.
 
-look.py         look at a model and leave it as found; what its layers put out
+look.py         observe a model without changing it; outputs of its layers
 trained.py      loss and accuracy; functions of a trained transformer and one held-out batch
 whole_set.py    loss and accuracy of the training set, too, with its own statistics
-gradients.py    sizes of gradients, by layer and step
-fluctuation.py  how much the statistics of batches scatter
-landscape.py    what a step along the gradient meets, and how inputs shift
-norm_maps.py    what norms do to the numbers that enter them
-attention.py    how sharp attention is: logits, entropy, maps
-updates.py      how far steps of training move what a model computes
+gradients.py    norms of gradients, by layer and step
+fluctuation.py  fluctuation of batch statistics
+landscape.py    loss and gradient along a gradient step, and shifts of inputs
+norm_maps.py    the maps from norms' inputs to their outputs
+attention.py    sharpness of attention: logits, entropy, maps
+updates.py      change of a model's outputs by a training step
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
-tokens.py       how different tokens still are, by layer and step
-early.py        answers read off the stream before its end
-voice.py        what a model of text writes while it trains
-timing.py       what a step costs beside another recipe's; what folding norms away saves
-diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
+tokens.py       differences between tokens, by layer and step
+early.py        early readout of the stream (logit lens)
+voice.py        a text model's own text during training
+timing.py       step times of two recipes; time saved by folding norms
+diagnosis.py    from symptoms to causes: the book's training problems in a run
 
-A run names what it wants measured. `PROBES` says which module has the observer of that name, and
-the module's own `PROBES` makes it from a corpus. A module is imported when one of its observers is
-made: who measures nothing needs none of them. Every result is plain numbers in lists and dicts.
+A run lists the names of its probes. `PROBES` maps a name to the module with that observer, and the
+module's own `PROBES` makes it from a corpus. A module is imported when one of its observers is
+made, so a run without probes imports none. Every result is plain numbers in lists and dicts.
 """
 
 from importlib import import_module
@@ -76,5 +76,5 @@ def make_probe(name: str, corpus: "Corpus") -> "Observer":
 
 
 def name_module(name: str) -> str:
-    """Name the module that has the observer called `name`."""
+    """Return the name of the module with the observer called `name`."""
     return f"{__name__}.{PROBES[name]}"

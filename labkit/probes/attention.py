@@ -1,13 +1,13 @@
-"""Sharpness of attention: the logits of each layer, and the softmax of them.
+"""Sharpness of attention: the logits of each layer, and their softmax.
 
     p       = softmax(cap(logits))                         cap(l) = c · tanh(l / c), or nothing
-    entropy = Σ_rows H(p) / Σ_rows log(n)                  n: the keys that the row's query may see
+    entropy = Σ_rows H(p) / Σ_rows log(n)                  n: the number of allowed keys of the row
     slope   = mean over rows of Σ_j ∂p_j/∂l_j = Σ_j p_j (1 − p_j) cap′(l_j)
 
-Rows with a single key are left out: their softmax is 1 whatever the logit. The entropy is a share:
-1 for uniform attention, 0 where every row is one-hot. The slope is 0 where no gradient passes:
-attention is one-hot, or the cap is saturated. Sources of the symptom: Dehghani et al. 2023, arXiv
-2302.05442; Zhai et al. 2023, arXiv 2303.06296 (entropy collapse).
+Rows with a single key are left out: their softmax is 1 whatever the logit. The entropy is a
+fraction: 1 for uniform attention, 0 if every row is one-hot. The slope is 0 if no gradient passes,
+because attention is one-hot or the cap is saturated. Sources of the symptom: Dehghani et al. 2023,
+arXiv 2302.05442; Zhai et al. 2023, arXiv 2303.06296 (entropy collapse).
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def _list_layers(model: nn.Module) -> list[Attention]:
 
 
 def sharpness(logits: Tensor, allowed: Tensor, cap: float | None = None) -> dict[str, float]:
-    """Return the largest |logit|, before the cap, and entropy share and slope of the weights."""
+    """Return the largest |logit| before the cap, and the weights' entropy fraction and slope."""
     largest = logits.masked_fill(~allowed, 0).abs().max().item()
     bent, gain = logits, torch.ones_like(logits)
     if cap is not None:
@@ -87,8 +87,8 @@ class AttentionMaps(Observer):
     """The attention weights of one head on one held-out text, before some steps and at the end.
 
     Result: {"layer", "head": both from 0, "steps": […], "largest": [the head's largest |logit| on
-    that text, by step], "maps": [its weights, one row a query, by step]}. The head is the one with
-    the largest |logit| in the trained model. Only the text's first `time` characters are kept.
+    that text, by step], "maps": [its weights, one row per query, by step]}. The head is the one
+    with the largest |logit| in the trained model. Only the text's first `time` characters are kept.
     """
 
     name = "attention-maps"
@@ -98,13 +98,13 @@ class AttentionMaps(Observer):
         self.seen: list[tuple[int, Tensor, Tensor]] = []  # step, logits, weights of every head
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Look before the update of step `step`."""
+        """Record the weights before the update of step `step`, if this step was chosen."""
         self.last = step
         if step in self.steps:
             self._look(step, model)
 
     def result(self, model: nn.Module) -> dict[str, Any]:
-        """Look once more, and choose the head."""
+        """Record the weights once more, and choose the head."""
         self._look(getattr(self, "last", -1) + 1, model)
         largest = torch.stack([sizes for _, sizes, _ in self.seen])  # (look, layer, head)
         layer, head = divmod(int(largest[-1].argmax()), largest.shape[-1])
@@ -130,7 +130,7 @@ class AttentionMaps(Observer):
 
 
 class SharpnessBySteps(Observer):
-    """`attention_sharpness` on a held-out batch while the model trains, every so many steps.
+    """`attention_sharpness` on a held-out batch, at regular steps of training.
 
     Result: {"steps": […], "largest": [the largest layer's, by step], "entropy": [the mean over
     layers], "slope": [the mean over layers]}; the last entry is the trained model's.
@@ -145,13 +145,13 @@ class SharpnessBySteps(Observer):
         }
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Look before the update of step `step`: at the model that `step` updates have made."""
+        """Measure before the update of step `step`, that is, after `step` updates."""
         self.last = step
         if step % self.every == 0:
             self._measure_step(step, model)
 
     def result(self, model: nn.Module) -> dict[str, Any]:
-        """Look once more."""
+        """Measure once more, after training."""
         self._measure_step(getattr(self, "last", -1) + 1, model)
         return self.seen
 

@@ -1,13 +1,13 @@
-"""diagnose: from a symptom to its cause. Which of the book's troubles does this run have?
+"""diagnose: from a symptom to its cause, for the book's training problems.
 
-    diagnose(record)            a Record: its losses, and whatever probes it carries
-    diagnose(model, corpus)     a transformer, trained or not: the probes that need no training
-    diagnose(optimizer)         its groups: which parameters weight decay acts on
+    diagnose(record)            a Record: its losses, and the results of its probes
+    diagnose(model, corpus)     a transformer, trained or not: probes that need no training
+    diagnose(optimizer)         its groups: the parameters that have weight decay
 
-A row of SYMPTOMS is one trouble: what one sees, the probe that tells it from others, the number
-that the probe is boiled down to, the limit beyond which that number is sick, the cause, and the
-fix. Limits are rules of thumb, each far from what healthy runs of this book show; a number near
-its limit is a reason to look, and no verdict. A row whose probe was not run says so.
+A row of SYMPTOMS is one problem: its symptom, the probe that distinguishes it from others, the
+number computed from that probe, the limit of healthy values, the cause, and the fix. Limits are
+rules of thumb, far from the values of this book's healthy runs; a number near its limit is a reason
+to investigate, not a verdict. A row says if its probe was not run.
 """
 
 import math
@@ -36,7 +36,7 @@ Measure = Callable[[Record, float | None], float | None]
 
 @dataclass(frozen=True)
 class Symptom:
-    """One trouble: what one sees, and how to know its cause."""
+    """One problem: its symptom, and how to find its cause."""
 
     name: str
     see: str  # what one sees without a probe
@@ -52,14 +52,14 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one symptom's probe for one run; `sick` is None where it was not run."""
+    """Result of one symptom's probe for one run; `sick` is None if the probe was not run."""
 
     symptom: Symptom
     value: float | None
 
     @property
     def sick(self) -> bool | None:
-        """Compare with the limit; what is not a number is sick."""
+        """Return whether the value is beyond its limit or NaN; None if it was not measured."""
         if self.value is None:
             return None
         return math.isnan(self.value) or self.value > self.symptom.limit
@@ -67,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings; `sick` lists the troubles that were found."""
+    """All findings; `sick` lists the problems that were found."""
 
     findings: tuple[Finding, ...]
 
@@ -78,7 +78,7 @@ class Diagnosis:
 
     @property
     def names(self) -> list[str]:
-        """Name the troubles that were found."""
+        """Return the names of the problems that were found."""
         return [finding.symptom.name for finding in self.sick]
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Diagnosis:
 
 
 def _boil_down(compute: Callable[[Any], float], *path: str) -> Measure:
-    """Compute a number from the probe's result at this path; None where the probe was not run."""
+    """Return a function of a record: a number from a probe's result; None without the probe."""
 
     def measure(record: Record, unigram: float | None) -> float | None:
         found: Any = record.probes
@@ -202,12 +202,13 @@ def diagnose(
 ) -> Diagnosis:
     """Check a run, a model or an optimizer for every symptom.
 
-    A Record is read as it is. A transformer is looked at on a corpus (`Text(…).load()`): a copy
-    does one forward and backward pass, and the model stays as it was. Of an optimizer the groups
-    are read. `unigram` is the loss in nats of letter frequencies alone, for the symptom `stuck`.
+    For a Record, its stored results are read. For a transformer, a copy makes one forward and
+    backward pass on a corpus (`Text(…).load()`), and the model is not changed. For an optimizer,
+    the groups are read. `unigram` is the loss in nats of the unigram baseline, for the symptom
+    `stuck`.
 
     Raises:
-        ValueError: a model came without a corpus.
+        ValueError: a model was passed without a corpus.
     """
     if isinstance(subject, Record):
         record = subject
@@ -245,7 +246,7 @@ def _observe_copy(model: Transformer, corpus: Corpus) -> Record:
 
 
 def _is_thawed(module: nn.Module) -> bool:
-    """Return whether a norm with running statistics learns nothing, and train() moves them yet."""
+    """Return whether a norm has frozen parameters but running statistics that train() updates."""
     learned = [p.requires_grad for p in module.parameters(recurse=False)]
     running = getattr(module, "running_mean", None) is not None
     return running and bool(learned) and not any(learned) and deepcopy(module).train().training

@@ -2,8 +2,8 @@
 
     early answer after step n = argmax read_out(x_n)        x_n the stream, read_out the model's end
 
-The end is the model's own: the final norm (and rectifier), if it has one, and the output matrix.
-It was trained on the last stream alone. Source: Geva et al. 2021, arXiv 2012.14913, section 5.2.
+The readout is the model's own: the final norm (and ReLU), if it has one, and the output matrix. It
+was trained only on the last stream. Source: Geva et al. 2021, arXiv 2012.14913, section 5.2.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ Answers = dict[str, list[float]]
 
 
 def summarize_answers(early: Sequence[Tensor]) -> Answers:
-    """Sum up the logits (…, classes) that were read off at each place, the last one at the end.
+    """Summarize the logits (…, classes) read off at each place, the last of which is the end.
 
-    `agreement`   share of predictions whose top class is already the one at the end
+    `agreement`   fraction of predictions whose top class is already the final one
     `confidence`  mean probability of the top class, by place
-    `changed`     share of predictions whose top class is another one than at the place before
+    `changed`     fraction of predictions whose top class differs from the previous place
     """
     tops = [logits.argmax(dim=-1) for logits in early]
     return {
@@ -38,12 +38,12 @@ def summarize_answers(early: Sequence[Tensor]) -> Answers:
 
 
 def judge_answers(early: Sequence[Tensor], targets: Tensor) -> Answers:
-    """Compare the early readouts at each position with the truth.
+    """Compare the early readouts at each place with the truth.
 
-    `right`   share of predictions whose top class is the target, by place
+    `right`   fraction of predictions whose top class is the target, by place
     `truth`   mean probability of the target, by place
-    `mended`  share that is wrong at a place and right at the end
-    `broken`  share that is right at a place and wrong at the end
+    `mended`  fraction that is wrong at a place and right at the end
+    `broken`  fraction that is right at a place and wrong at the end
     """
     right = [x.argmax(dim=-1) == targets for x in early]
     truth = [x.softmax(dim=-1).gather(-1, targets.unsqueeze(-1)) for x in early]
@@ -56,7 +56,7 @@ def judge_answers(early: Sequence[Tensor], targets: Tensor) -> Answers:
 
 
 def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
-    """Read logits off the stream: as it enters the first step (or block), and after each.
+    """Read logits off the stream: at the first step's (or block's) input, and after each step.
 
     Raises:
         TypeError: the model is neither a transformer nor a stack of residual steps.
@@ -75,7 +75,7 @@ def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
 
 
 class EarlyAnswers(Observer):
-    """Read the test's answers off the trained model's stream, after each step, and judge them."""
+    """Read answers to the test set off the trained model's stream, after each step."""
 
     name = "early-judged"
 
@@ -83,7 +83,7 @@ class EarlyAnswers(Observer):
         self.batches = corpus.held_out["test"]
 
     def result(self, model: nn.Module) -> Answers:
-        """Measure without touching the model."""
+        """Measure without changing the model."""
         inputs, targets = join_batches(self.batches)
         with untouched(model, training=False), torch.no_grad():
             early = read_early(model, inputs)

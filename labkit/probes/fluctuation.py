@@ -10,10 +10,11 @@ from labkit.training import Observer
 
 
 def mean_fluctuation(features: list[Tensor]) -> float:
-    """Compute Var over batches of a feature's batch mean × N ÷ Var of the feature.
+    """Return Var over batches of a feature's batch mean × N ÷ Var of the feature.
 
-    `features`: one (rows, features) tensor per batch, N rows each. Independent rows give 1;
-    rows that resemble each other within a batch give more, up to N. Averaged over features.
+    `features`: one (rows, features) tensor per batch, N rows each. Independent rows give 1; rows
+    that resemble each other within a batch give more, up to N. The result is averaged over
+    features.
     """
     rows = features[0].shape[0]
     means = torch.stack([batch.mean(dim=0) for batch in features])
@@ -24,9 +25,9 @@ def mean_fluctuation(features: list[Tensor]) -> float:
 class Fluctuation(Observer):
     """`mean_fluctuation` of batches of the training size, at the start and at the end.
 
-    For a transformer: of the stream after the embedding and each block. For any other network:
-    of what each linear layer or convolution but the last puts out. BatchNorm, if there is one,
-    uses its running statistics, so that it does not hide what it would have to average.
+    For a transformer, of the stream after the embedding and each block. For any other network, of
+    the outputs of each linear layer or convolution except the last. BatchNorm uses its running
+    statistics, so that it does not hide the fluctuation.
     """
 
     name = "fluctuation"
@@ -41,7 +42,7 @@ class Fluctuation(Observer):
         self.seen["start"] = self._measure_layers(model)
 
     def result(self, model: nn.Module) -> dict[str, list[float]]:
-        """Measure again once trained."""
+        """Measure again after training."""
         return {**self.seen, "end": self._measure_layers(model)}
 
     def _measure_layers(self, model: nn.Module) -> list[float]:

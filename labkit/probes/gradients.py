@@ -1,4 +1,4 @@
-"""Sizes of gradients, by layer and step."""
+"""Norms of gradients, by layer and step."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ class GradientNorms(Watcher):
     """
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Read the gradients at the chosen steps."""
+        """Measure the gradients at the chosen steps."""
         if step in self.steps:
             self.seen[str(step)] = [
                 0.0 if weight.grad is None else weight.grad.norm().item()
@@ -28,13 +28,14 @@ class GradientNorms(Watcher):
 class GradientProfile(Watcher):
     """Frobenius norm of the gradient of all matrices of each sublayer, before clipping.
 
-    Result: {"step": {"attention": [one number a block, first block first], "feed_forward": [...],
-    "block": [...]}}, where a block's number is the root of the sum of its squares. Steps count
-    from 1. Gains and shifts do not count: they are vectors. A step that was not reached is absent.
+    Result: {"step": {"attention": [one number per block, first block first], "feed_forward": [...],
+    "block": [...]}}, where a block's number is the root of the sum of its squares. Steps count from
+    1. Gains and shifts do not count, because they are vectors. Steps that were not reached are
+    missing.
     """
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Read the gradients at the chosen steps."""
+        """Measure the gradients at the chosen steps."""
         if step + 1 not in self.steps:
             return
         squares: dict[str, dict[int, float]] = {"attention": {}, "feed_forward": {}, "block": {}}
@@ -52,14 +53,14 @@ class GradientProfile(Watcher):
 
 
 class GradientExtremes(Watcher):
-    """Largest gradient entry, by kind of parameter: which of them overflows first?
+    """Largest gradient entry by kind of parameter, to find which overflows first.
 
-    Result: {"step": {"norms": …, "matrices": …, "embedding": …, "output": …}}, before clipping. Of
-    a layer's parameters, vectors are its norms' gains and shifts. Steps count from 1.
+    Result: {"step": {"norms": …, "matrices": …, "embedding": …, "output": …}}, before clipping. The
+    vectors in a layer are its norms' gains and shifts. Steps count from 1.
     """
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Read the gradients at the chosen steps."""
+        """Measure the gradients at the chosen steps."""
         if step + 1 not in self.steps:
             return
         largest: dict[str, float] = {}

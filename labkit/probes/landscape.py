@@ -1,11 +1,11 @@
 """Smoothness of the loss: loss and gradient along a gradient step, and shifts of inputs.
 
-All three look at one fixed batch of a classifier of images, in training mode, at chosen steps.
+All three probes use one fixed batch of an image classifier, in training mode, at chosen steps.
 
 landscape       L(θ − ηg) and ‖g(θ − ηg) − g‖ / ‖g‖ for several η, g = ∇L(θ)
 gradient-shift  ‖G' − G‖ / ‖G‖ for each matrix: G its gradient, G' the same once all matrices
                 before it have made their step. Both: Santurkar et al. 2018, arXiv 1805.11604
-input-shift     how far mean and deviation of what each rectifier receives move in one step, in
+input-shift     change of the mean and deviation of each ReLU's input in one step, in
                 units of that deviation: root mean square over units
 """
 
@@ -28,7 +28,7 @@ RATES = tuple(0.025 * 2**i for i in range(6))  # how far down the gradient: 0.02
 
 
 def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:
-    """Return loss and gradient at other weights than the model's own, which stay as they are."""
+    """Return loss and gradient at weights other than the model's own, which do not change."""
     at = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     with torch.random.fork_rng(devices=[]):
@@ -40,7 +40,7 @@ def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[
 
 
 def measure_length(parts: Weights) -> float:
-    """Return the length of a gradient whose parts are tensors."""
+    """Return the length of a gradient given as several tensors."""
     return sum(part.double().square().sum().item() for part in parts.values()) ** 0.5
 
 
@@ -58,7 +58,7 @@ class Landscape(Watcher):
     """Loss and change of the gradient along the gradient, by step: {"step": {"loss": …}}."""
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Walk down the gradient from where training stands."""
+        """Measure along the gradient from the current weights."""
         if step not in self.steps:
             return
         here = copy_weights(model)
@@ -76,12 +76,12 @@ class Landscape(Watcher):
 
 
 class GradientShift(Watcher):
-    """Change of a matrix's gradient by the step of the matrices below: {"step": [...]}."""
+    """Change of a matrix's gradient by the step of the preceding matrices: {"step": [...]}."""
 
     before: Weights
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Keep the weights before a chosen step, and compare after it."""
+        """Store the weights before a chosen step, and compare after it."""
         if step - 1 in self.steps:
             self.seen[str(step - 1)] = self._compare_gradients(model, copy_weights(model))
         if step in self.steps:
@@ -132,7 +132,7 @@ class InputShift(Watcher):
 
 
 def make_on_held_out(name: str, kind: type[Watcher]) -> Callable[[Corpus], Observer]:
-    """Make the maker of one of the three: it watches all held-out images as one batch."""
+    """Return a function that makes one of the three probes, on all held-out images as one batch."""
     return lambda corpus: kind(name, STEPS, join_batches(corpus.held_out["validation"]))
 
 

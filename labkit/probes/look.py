@@ -1,4 +1,4 @@
-"""Look at a model without leaving a trace, and keep what was seen."""
+"""Observe a model without changing it, and return its inner values."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from labkit.training import Observer
 
 @contextlib.contextmanager
 def untouched(model: nn.Module, training: bool) -> Iterator[None]:
-    """Look at a model in a given mode without gradients, and leave mode and buffers as found."""
+    """Set a model's mode without gradients for a block, then restore mode and buffers."""
     was_training = model.training
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model.train(training)
@@ -28,7 +28,7 @@ def untouched(model: nn.Module, training: bool) -> Iterator[None]:
 
 
 def residual_streams(model: Transformer, tokens: Tensor) -> list[Tensor]:
-    """Run the model and keep the residual stream: after the embedding and after each block."""
+    """Run the model and return the residual stream: after the embedding and after each block."""
     first: list[Tensor] = []
     with model.blocks[0].register_forward_pre_hook(lambda _, args: first.append(args[0])):
         outputs = outputs_of(list(model.blocks), model, tokens)
@@ -36,7 +36,7 @@ def residual_streams(model: Transformer, tokens: Tensor) -> list[Tensor]:
 
 
 def outputs_of(layers: Sequence[nn.Module], model: nn.Module, inputs: Tensor) -> list[Tensor]:
-    """Run the model once and keep what each of these layers of it puts out."""
+    """Run the model once and return the output of each of these layers."""
     seen: list[Tensor] = []
 
     def keep_output(layer: nn.Module, args: tuple, output: Tensor) -> None:
@@ -50,24 +50,24 @@ def outputs_of(layers: Sequence[nn.Module], model: nn.Module, inputs: Tensor) ->
 
 
 def require_transformer(model: nn.Module, probe: str) -> Transformer:
-    """Refuse any other network."""
+    """Refuse any network that is not a transformer."""
     if not isinstance(model, Transformer):
         raise TypeError(f"probe {probe!r} needs a Transformer, got {type(model).__name__}")
     return model
 
 
 class Watcher(Observer):
-    """An observer whose result is what it wrote into `seen` at the steps that it looked at."""
+    """An observer whose result is `seen`, filled in at its steps."""
 
     def __init__(self, name: str, steps: tuple[int, ...] = (), batch: Any = None):
         self.name, self.steps, self.batch = name, steps, batch
         self.seen: dict[str, Any] = {}
 
     def result(self, model: nn.Module) -> dict[str, Any]:
-        """Return what was seen."""
+        """Return the measurements."""
         return self.seen
 
 
 def join_batches(batches: list[Batch]) -> Batch:
-    """Join batches into one."""
+    """Join several batches into one."""
     return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])

@@ -1,13 +1,13 @@
-"""Maps that the norms of a trained model apply to their inputs.
+"""Maps from the inputs to the outputs of a trained model's norms.
 
     map    = pairs (x, y) of single entries, y before gain and shift
     bend   = slope of the far entries / slope of the middle       slope = Σxy / Σx² there
     spread = largest |x| / root mean square of x
-    flat   = share of entries with |y| > 0.95 · the largest possible |y|      (DyT, Derf only)
+    flat   = fraction of entries with |y| > 0.95 · the largest possible |y|   (DyT, Derf only)
 
-For a straight line the bend is 1; for an S it is below. "Far" are the entries of the largest
-hundredth in |x|, "middle" those of the smaller half. Source of the pictures: Zhu et al. 2025,
-arXiv 2503.10622, Figure 2.
+For a straight line the bend is 1; for an S it is below 1. The far entries are the largest hundredth
+in |x|, the middle ones the smaller half. Source of the pictures: Zhu et al. 2025, arXiv 2503.10622,
+Figure 2.
 """
 
 from contextlib import ExitStack
@@ -27,7 +27,7 @@ POINTS = 160  # kept of each map
 
 
 def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
-    """Run the model once and describe the map of each norm of single tokens, first norm first."""
+    """Run the model once and describe the map of each per-token norm, first norm first."""
     kinds = tuple(
         kind
         for name, kind in NORMS.items()
@@ -70,7 +70,7 @@ def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
 
 
 def bend(x: Tensor, y: Tensor) -> float:
-    """Compare the slope of the far entries with that of the middle: 1 for a straight line."""
+    """Return the slope of the far entries divided by that of the middle: 1 for a straight line."""
     x, y = x.flatten().double(), y.flatten().double()
     order = x.abs().argsort()
     middle, far = order[: len(x) // 2], order[-max(1, len(x) // 100) :]
@@ -79,7 +79,7 @@ def bend(x: Tensor, y: Tensor) -> float:
 
 
 def _sample_entries(x: Tensor, y: Tensor) -> list[list[float]]:
-    """Keep entries at equal steps of rank in x, the extremes among them."""
+    """Return entries at equal steps of rank in x, including the extremes."""
     order = x.argsort()
     half = torch.linspace(0, len(x) - 1, POINTS // 2).round().long()
     ends = torch.cat([torch.arange(POINTS // 4), len(x) - 1 - torch.arange(POINTS // 4)])
@@ -88,7 +88,7 @@ def _sample_entries(x: Tensor, y: Tensor) -> list[list[float]]:
 
 
 def _list_lines(tokens: Tensor, y: Tensor) -> list[list[float]]:
-    """Return the ends (x₀, y₀, x₁, y₁) of three tokens' maps: of small, middle and large spread."""
+    """Return the ends (x₀, y₀, x₁, y₁) of the maps of tokens of small, middle and large spread."""
     order = tokens.std(dim=-1).argsort()
     chosen = [order[0], order[len(order) // 2], order[-1]]
     lines = []
@@ -108,7 +108,7 @@ class NormMaps(Observer):
         self.batch = batch
 
     def result(self, model: nn.Module) -> list[dict[str, Any]]:
-        """Look once, at the end."""
+        """Measure once, at the end."""
         return norm_maps(model, self.batch[0])
 
 

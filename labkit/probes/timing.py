@@ -1,11 +1,11 @@
-"""Timings of alternatives, interleaved in one process: only ratios of neighbours are kept.
+"""Timings of alternatives, interleaved in one process; only ratios of adjacent times are kept.
 
-Seconds on a busy machine mean little; a ratio of neighbours in time means more.
+Seconds on a busy machine mean little; a ratio of adjacent times means more.
 
-pace       a training step of one recipe beside another's
-folding    a model beside its copy with the norms of running statistics folded away. Are the answers
-           the same, and what time is saved? The model is a stack of Pre-Norm blocks with PRepBN,
-           RepBN or BatchNorm. Source: Guo et al. 2024, arXiv 2405.11582.
+pace       a training step of one recipe compared with another's
+folding    a model compared with its copy whose norms with running statistics are folded: the
+           difference of outputs, and the time saved. The model is a stack of Pre-Norm blocks with
+           PRepBN, RepBN or BatchNorm. Source: Guo et al. 2024, arXiv 2405.11582.
 
     W (a ⊙ x + c) + b = (W diag(a)) x + (W c + b)        a, c from running statistics
 """
@@ -31,7 +31,7 @@ TURNS = 15
 
 
 class Pace(Observer):
-    """Time the run's own recipe and `other`, the same sizes; result: ratios, one a round."""
+    """Time the run's own recipe and `other` at the same sizes; result: one ratio per round."""
 
     name = "pace"
 
@@ -39,7 +39,7 @@ class Pace(Observer):
         self.batch, self.other, self.rounds, self.steps = batch, other, rounds, steps
 
     def result(self, model: nn.Module) -> dict[str, Any]:
-        """Build both anew and let them take turns; random numbers are left as they were."""
+        """Build both models and time them alternately; restore the random state."""
         config = require_transformer(model, self.name).config
         assert isinstance(config, ModelConfig)  # what labkit builds is built of one
         with torch.random.fork_rng(devices=[]):
@@ -55,10 +55,10 @@ class Pace(Observer):
 
 
 def fold_prenorms(model: nn.Module) -> nn.Module:
-    """Copy a Pre-Norm model in evaluation mode and merge each norm into the maps that read it.
+    """Copy a Pre-Norm model in evaluation mode and fold each norm into the maps that read it.
 
-    The final norm goes into the output, also where a mean over positions stands between: the mean
-    of affine images is the affine image of the mean.
+    The final norm is folded into the output, even across a mean over positions: the mean of affine
+    images is the affine image of the mean.
     """
     folded = deepcopy(model).eval()
     for block in folded.get_submodule("blocks").children():
@@ -79,8 +79,8 @@ def fold_prenorms(model: nn.Module) -> nn.Module:
 class Folding(Observer):
     """Compare a trained model with its folded copy on one held-out batch.
 
-    Result: `difference`, the largest of a logit; the `loss` of both; `time`, the folded model's
-    over the whole one's, the median of several turns. Or `refused`: why a norm does not fold.
+    Result: `difference`, the largest difference of a logit; the `loss` of both; `time`, the median
+    ratio of the folded model's time to the other's. Or `refused`: why a norm cannot be folded.
     """
 
     name = "folding"
@@ -89,7 +89,7 @@ class Folding(Observer):
         self.batch = batch
 
     def result(self, model: nn.Module) -> dict[str, Any]:
-        """Fold a copy; the model stays as it is."""
+        """Fold a copy; the model is not changed."""
         inputs, _ = self.batch
         # New linear maps draw weights before they are given theirs.
         with untouched(model, training=False), torch.random.fork_rng(devices=[]):

@@ -1,10 +1,10 @@
 """Differences between the tokens of a batch, by layer and step.
 
     share = Σ |x − mean of all tokens|² / Σ |x|²      of the stream after the embedding, each block
-    path  = ∏ 1/r      r: what a token's sum is divided by, over the norms of Post-Norm's sublayers
+    path  = ∏ 1/r      r: the divisor of a token's sum, over the norms of Post-Norm's sublayers
 
-At a share of 1 tokens have nothing in common, at 0 they are one and the same vector. The path is
-what Post-Norm leaves of the embedding on the way that no sublayer touches; 1 without Post-Norm.
+At a share of 1 tokens have nothing in common; at 0 they are all the same vector. The path is the
+factor of the embedding along Post-Norm's skip connections; 1 without Post-Norm.
 """
 
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ from labkit.training import Observer
 
 
 def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
-    """Measure share (one number a layer) and path, on a copy in float64.
+    """Return the share (one number per layer) and the path, from a copy in float64.
 
     In float32 tokens that differ by less than a ten-millionth would be rounded to one vector.
     """
@@ -45,10 +45,10 @@ def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
 
 
 class TokenShare(Watcher):
-    """`token_share` before the steps named, from 0: {"step": {"share": […], "path": …}}."""
+    """`token_share` before the given steps, from 0: {"step": {"share": […], "path": …}}."""
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Look at the chosen steps."""
+        """Measure at the chosen steps."""
         if step in self.steps and isinstance(model, Transformer):
             self.seen[str(step)] = token_share(model, self.batch[0])
 

@@ -1,4 +1,4 @@
-"""Measures of a trained model on held-out batches: loss, accuracy, functions of a transformer."""
+"""Measures of a trained model on held-out batches: loss, accuracy, and functions of both."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -44,7 +44,7 @@ class Evaluate(Observer):
 
 
 def _join_batches(batches: list[Batch]) -> list[Batch]:
-    """Join batches of one shape: what is summed over all of them does not depend on their size."""
+    """Join batches of the same shape, so that sums over all do not depend on the batch size."""
     if len({(inputs.shape[1:], targets.shape[1:]) for inputs, targets in batches}) != 1:
         return batches
     inputs, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
@@ -53,7 +53,7 @@ def _join_batches(batches: list[Batch]) -> list[Batch]:
 
 
 class Contrasts(Observer):
-    """Loss and accuracy on the test's images at other contrasts: all grey values times a number.
+    """Loss and accuracy on the test images at different contrasts: grey values times a factor.
 
     Raises:
         TypeError: the inputs are tokens.
@@ -81,13 +81,13 @@ class Contrasts(Observer):
 
 
 class OnTrained(Observer):
-    """One function of the trained transformer and one held-out batch."""
+    """A function of the trained transformer and one held-out batch."""
 
     def __init__(self, name: str, batch: Batch, measure: Callable[[Transformer, Batch], Any]):
         self.name, self.batch, self.measure = name, batch, measure
 
     def result(self, model: nn.Module) -> Any:
-        """Measure without touching the model."""
+        """Measure without changing the model."""
         transformer = require_transformer(model, self.name)
         with untouched(model, training=False):
             return self.measure(transformer, self.batch)
@@ -99,7 +99,7 @@ def residual_rms(model: Transformer, batch: Batch) -> list[float]:
 
 
 def mean_share(model: Transformer, batch: Batch) -> list[float]:
-    """Share mean(x)² / mean(x²) of a token, averaged: after the embedding and each block.
+    """Fraction mean(x)² / mean(x²) of a token, averaged: after the embedding and each block.
 
     It is the squared cosine between the token and the constant vector; a random direction of
     d channels has 1/d on average.
@@ -111,13 +111,13 @@ def mean_share(model: Transformer, batch: Batch) -> list[float]:
 
 
 def layer_cosine(model: Transformer, batch: Batch) -> list[float]:
-    """Mean cosine between the stream before and after each block: near 1, it hardly turns it."""
+    """Mean cosine between the stream before and after each block; near 1: hardly any rotation."""
     streams = residual_streams(model, batch[0])
     return [F.cosine_similarity(a, b, dim=-1).mean().item() for a, b in pairwise(streams)]
 
 
 def removal_cost(model: Transformer, batch: Batch) -> list[float]:
-    """Rise of the loss (nats) when one block is skipped and its input passed on."""
+    """Increase of the loss (nats) when one block is skipped and its input passed on."""
     whole = loss_of(model, *batch).item()
     costs = []
     for block in model.blocks:
@@ -133,13 +133,13 @@ def activation_extremes(model: Transformer, batch: Batch) -> list[float]:
 
 
 def largest_output(model: Transformer, batch: Batch) -> float:
-    """Largest magnitude of the output's logits, before a cap."""
+    """Largest magnitude of the output logits, before a cap."""
     (logits,) = outputs_of([model.output], model, batch[0])
     return model.space.scale_logits(model, logits).abs().max().item()
 
 
 def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
-    """Measure forbidden information flow in training mode: change one input, compare the logits.
+    """Measure information leaks in training mode: change one input, compare the logits.
 
     `earlier`: largest change of a logit before the last token when only last tokens change.
     `others`: largest change of any logit of the first example when the others change.
@@ -159,12 +159,12 @@ def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
 def make_on_trained(
     name: str, measure: Callable[[Transformer, Batch], Any]
 ) -> Callable[[Corpus], Observer]:
-    """Make the maker of a probe that measures one held-out batch once the model is trained."""
+    """Return a function that makes a probe of the trained model on one held-out batch."""
     return lambda corpus: OnTrained(name, corpus.held_out["test"][0], measure)
 
 
 def make_test_with_batch_statistics(corpus: Corpus) -> Observer:
-    """Make the test in training mode: BatchNorm then uses each batch's own statistics."""
+    """Make the test probe in training mode: BatchNorm then uses each batch's own statistics."""
     return Evaluate("test-batch-statistics", corpus.held_out["test"], batch_statistics=True)
 
 

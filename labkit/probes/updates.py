@@ -7,7 +7,7 @@
     sgd       −η · gradient, on the matrices of the blocks
     sgd-all   −η · gradient, on gains, shifts and other vectors of the blocks too
     adam      −η · sign(gradient), on the matrices: the first step of Adam
-    random     η · random signs, on the matrices: as long as Adam's step, and blind to the loss
+    random     η · random signs, on the matrices: as long as Adam's step, independent of the loss
 
 Source of the question: Wang et al. 2022, arXiv 2203.00555, section 4.
 """
@@ -35,10 +35,10 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
 def step_response(
     model: Transformer, batch: Batch, moves: Sequence[str] = tuple(MOVES), rate: float = 1e-6
 ) -> dict[str, float]:
-    """Return |ΔF| / rate for each kind of step: the length of ΔF per token, root mean square.
+    """Return |ΔF| / rate for each kind of step: the RMS over tokens of the length of ΔF.
 
-    Gradient and F are those of the same batch. A copy in float64 is moved, so that a tiny rate is
-    no matter of rounding; the model stays as it is.
+    Gradient and F are for the same batch. The step is taken on a float64 copy, so that rounding
+    does not matter at a tiny rate; the model is not changed.
     """
     if unknown := [move for move in moves if move not in MOVES]:
         raise ValueError(f"unknown move {unknown[0]!r}; choose from {', '.join(MOVES)}")
@@ -61,7 +61,7 @@ def step_response(
 
 
 def final_stream(model: Transformer, inputs: Inputs) -> Tensor:
-    """Run the model and give what its output matrix reads, after a final norm if there is one."""
+    """Run the model and return the input of its output matrix, after any final norm."""
     seen: list[Tensor] = []
     keep = model.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     with keep, untouched(model, model.training):
@@ -74,7 +74,7 @@ def _measure_length(change: Tensor) -> float:
 
 
 class StepResponse(Watcher):
-    """`step_response` at initialization, after what a recipe sets before its first step."""
+    """`step_response` at initialization, after the recipe's preparation for the first step."""
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure at the first step."""

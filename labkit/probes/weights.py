@@ -1,8 +1,8 @@
 """Measures of a trained transformer's weights: conditioning, lengths, nGPT's learned scales.
 
-    condition   largest over smallest singular value of a matrix; 1 where it is a rotation
-    lengths     of the vectors along the stream's axis: rows of what reads the stream and of
-                embedding and output, columns of what writes to it (`out`, `down`)
+    condition   largest over smallest singular value of a matrix; 1 for a rotation
+    lengths     of the vectors along the stream's axis: rows of matrices that read the stream, of
+                embedding and output; columns of those that write to it (`out`, `down`)
 
 Source of both questions: Loshchilov et al. 2024, arXiv 2410.01131, section 3.
 """
@@ -22,13 +22,13 @@ KINDS = ("q", "k", "v", "out", "gate", "up", "down")
 
 
 def compute_condition(weight: Tensor) -> float:
-    """Divide the largest singular value by the smallest, in float64; inf where that is 0."""
+    """Return the largest over the smallest singular value, in float64; inf if that is 0."""
     values = torch.linalg.svdvals(weight.double())
     return (values[0] / values[-1]).item()
 
 
 def lengths(model: nn.Module) -> dict[str, Tensor]:
-    """Measure every matrix's vectors along the axis of the stream, by the matrix's path."""
+    """Return the lengths of every matrix's vectors along the stream's axis, by its path."""
     return {
         path: module.weight.double().norm(dim=0 if path.split(".")[-1] in WRITERS else 1)
         for path, module in model.named_modules()
@@ -46,9 +46,9 @@ def compute_conditions(model: Transformer) -> dict[str, list[float]]:
 
 
 def measure_weights(model: Transformer, batch: Batch) -> dict[str, Any]:
-    """Look at the trained weights; the batch is not used.
+    """Measure the trained weights; the batch is not used.
 
-    `condition`: by kind of matrix, one number a block. `spread`: standard deviation over mean of
+    `condition`: by kind of matrix, one number per block. `spread`: standard deviation over mean of
     the lengths, for embedding, output and all matrices of blocks together. `off`: the largest
     |length − 1|. `embedding`, `output`: the lengths themselves, sorted.
     """
@@ -69,7 +69,7 @@ def measure_weights(model: Transformer, batch: Batch) -> dict[str, Any]:
 def sphere_scales(model: Transformer, batch: Batch) -> dict[str, Any]:
     """Read nGPT's learned scales: |α| of each sublayer (mean over channels), s_qk, s_z.
 
-    Empty for another recipe.
+    Empty for other recipes.
     """
     found: dict[str, Any] = {}
     for block in model.blocks:

@@ -1,9 +1,10 @@
-"""Results on the training set and on others, with statistics of the whole set.
+"""Results on the training set and others, with statistics of the whole training set.
 
-Before it is asked, every BatchNorm's running statistics are replaced by the mean and the (biased)
-variance of the whole training set, layer by layer. So models that trained with other groups are
-judged alike, and momentum plays no part. Source: Wu and Johnson 2021, arXiv 2105.07576, who call
-it precise BatchNorm. A model without BatchNorm is judged as it is.
+Before the evaluation, every BatchNorm's running statistics are replaced by the mean and the
+(biased) variance of the whole training set, layer by layer. So models that trained with different
+groups are evaluated in the same way, without influence of the momentum. Source: Wu and Johnson
+2021, arXiv 2105.07576, who call it precise BatchNorm. A model without BatchNorm is evaluated
+unchanged.
 """
 
 from collections.abc import Callable
@@ -20,9 +21,9 @@ from labkit.training import Observer
 
 
 def settle_statistics(model: nn.Module, inputs: Tensor) -> None:
-    """Set the statistics of every BatchNorm in evaluation to those of these inputs, in place.
+    """Set every evaluating BatchNorm's statistics to those of these inputs, in place.
 
-    One pass does it: each norm already puts out what its new statistics say.
+    One pass is enough, because each norm already uses its new statistics for its output.
     """
 
     def settle(norm: nn.Module, args: tuple[Any, ...]) -> None:
@@ -40,7 +41,7 @@ def settle_statistics(model: nn.Module, inputs: Tensor) -> None:
 
 
 class WholeSet(Observer):
-    """Loss (nats per prediction) and accuracy by split, that of training included.
+    """Loss (nats per prediction) and accuracy by split, including the training set.
 
     Raises:
         ValueError: the corpus has no batch of all its training examples.
@@ -60,7 +61,7 @@ class WholeSet(Observer):
         self.splits = {split: Evaluate(split, batches) for split, batches in splits.items()}
 
     def result(self, model: nn.Module) -> dict[str, dict[str, float]]:
-        """Judge every split, and leave the statistics as found."""
+        """Evaluate every split, and restore the statistics."""
         with untouched(model, training=False):
             settle_statistics(model, self.inputs)
             return {split: evaluate.result(model) for split, evaluate in self.splits.items()}

@@ -1,4 +1,4 @@
-"""The command `python -m normkernels.bench`: exit 0 fine, 1 red, 2 misuse."""
+"""The command `python -m normkernels.bench`: exit 0 is success, 1 failure, 2 misuse."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ LONGEST = 30.0  # seconds that a size may take, until one has been seen to take 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command."""
+    """Run the command."""
     argv = sys.argv[1:] if argv is None else argv
     options = build_parser().parse_args(argv)
     if options.dry_run and not INTERPRETED:  # Triton reads this when it is imported
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Describe the command."""
+    """Make the command's parser."""
     top = argparse.ArgumentParser("python -m normkernels.bench", description=__doc__)
     top.add_argument("--minutes", type=float, default=8, help="stop before this long (default: 8)")
     top.add_argument("--out", type=Path, help="the file (default: in data/bench)")
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def choose_path(device: Device) -> Path:
-    """Return where results of this device go when nobody says otherwise."""
+    """Return the default file for this device's results."""
     slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
     return Path("build", "bench-dry-run.json") if device.dry else Path("data/bench", f"{slug}.json")
 
@@ -67,10 +67,10 @@ def measure_sizes(
     device: Device,
     find: Callable[[str, str], Call | str] = find_call,
 ) -> int:
-    """Measure size after size until the time is up or all is done.
+    """Measure one size after another until the time is up or all are done.
 
     options    of `build_parser`
-    find       gives the call of a provider for a kernel, or the reason why there is none
+    find       returns the call of a provider for a kernel, or the reason why there is none
     """
     start = time.monotonic()
     results = Results(options.out or choose_path(device), device, options.commit)

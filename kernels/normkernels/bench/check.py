@@ -1,4 +1,4 @@
-"""Right or wrong: the formula in float64 on the same inputs, and what a provider may miss by."""
+"""Correctness: the formula in float64 on the same inputs, and a provider's allowed error."""
 
 import math
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ LIMITS = {torch.bfloat16: 2.0**-6, torch.float32: 2e-5}
 
 
 def as_tuple(outputs: Any) -> tuple:
-    """See one output as a tuple of outputs."""
+    """Return outputs as a tuple, also a single one."""
     return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
 
 
 @dataclass
 class Data:
-    """One set of inputs and of gradients of the outputs."""
+    """One set of inputs and of output gradients."""
 
     inputs: dict[str, Tensor]
     tops: list[Tensor]
 
     def copy(self) -> "Data":
-        """Copy the activations; parameters are shared, as they are between the rows of a batch."""
+        """Copy the activations; parameters are shared, as between the rows of a batch."""
         inputs = dict(self.inputs)
         for name, t in inputs.items():
             if t.ndim > 1:
@@ -37,7 +37,7 @@ class Data:
         return Data(inputs, [top.clone() for top in self.tops])
 
     def equals(self, other: "Data") -> bool:
-        """Return whether nobody has written into it."""
+        """Return whether the data is unchanged."""
         mine, theirs = [*self.inputs.values(), *self.tops], [*other.inputs.values(), *other.tops]
         return all(map(torch.equal, mine, theirs))
 
@@ -49,7 +49,7 @@ class Data:
 
 
 def draw_data(op: Operation, case: Case, device: torch.device) -> Data:
-    """Draw inputs, and gradients that lean on the outputs, so that no term of a backward hides."""
+    """Draw inputs, and output gradients correlated with the outputs, so that every term matters."""
     torch.manual_seed(0)
     inputs = op.draw(case, device)
     if op.in_place:
@@ -65,7 +65,7 @@ def compute_reference(
 ) -> dict[str, Tensor]:
     """Compute outputs and gradients in float64, `chunk` values of an activation at a time.
 
-    They are kept in float64 where float32 is checked, and in float32 where bfloat16 is.
+    They are stored in float64 to check float32, and in float32 to check bfloat16.
     """
     dtype = torch.float64 if DTYPES[case.dtype][0] is torch.float32 else torch.float32
     size = max(t.numel() for t in data.inputs.values())
@@ -93,7 +93,7 @@ def compute_reference(
 
 
 def compare_tensors(found: dict, expected: dict, case: Case) -> tuple[dict[str, float], str]:
-    """Return each tensor's error as a share of its norm, and what is wrong; nothing, if nothing."""
+    """Return each tensor's error relative to its norm, and a message, "" if all are right."""
     limit = LIMITS[DTYPES[case.dtype][0]]
     errors, wrong = {}, ""
     for name, right in expected.items():

@@ -1,4 +1,4 @@
-"""The machine that is measured: a GPU, or in a dry run this machine in its place."""
+"""The measured machine: a GPU, or in a dry run the CPU in its place."""
 
 import gc
 import shutil
@@ -21,7 +21,7 @@ class Device:
     """A CUDA device; `dry`: the CPU, where replays are calls, timed once, and the cache is tiny.
 
     Raises:
-        ValueError: torch sees no GPU.
+        ValueError: torch finds no GPU.
     """
 
     def __init__(self, dry: bool = False):
@@ -40,10 +40,10 @@ class Device:
         torch.cuda.set_stream(torch.cuda.Stream(self.device))
 
     def capture(self, run: Callable[[], None]) -> Callable[[], None]:
-        """Record what `run` launches, so that it can be repeated without Python in between.
+        """Capture the launches in `run`, so that they can be repeated without Python in between.
 
-        Triton's `do_bench_cudagraph` captures too, but on a stream of its own, where no backward
-        pass of a forward pass from before can be, and its graph cannot be replayed for a check.
+        Triton's `do_bench_cudagraph` also captures, but on its own stream, where the backward pass
+        of an earlier forward pass cannot run, and its graph cannot be replayed for a check.
         """
         run()  # compiles, loads, allocates
         if self.dry:
@@ -56,14 +56,14 @@ class Device:
         return graph.replay
 
     def time_replays(self, replay: Callable[[], None]) -> list[float]:
-        """Time replays: the 20th percentile of seconds, the median, the 80th percentile."""
+        """Time replays; return the 20th percentile, the median and the 80th, in seconds."""
         if self.dry:
             return [timeit.timeit(replay, number=1)] * 3
         taken: list[float] = do_bench(replay, quantiles=FIFTHS)  # type: ignore[assignment]
         return [milliseconds / 1e3 for milliseconds in taken]
 
     def time_calls(self, run: Callable[[], object], count: int) -> list[float]:
-        """Time calls one after another, without a wait between them: seconds of each."""
+        """Time consecutive calls without waiting between them; return the seconds of each."""
         if self.dry:
             return timeit.repeat(run, number=1, repeat=count)
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
@@ -75,26 +75,26 @@ class Device:
         return [first.elapsed_time(then) / 1e3 for first, then in pairwise(marks)]
 
     def start_peak(self) -> None:
-        """Begin to watch how many bytes torch holds."""
+        """Start measuring torch's peak memory."""
         if not self.dry:
             torch.cuda.reset_peak_memory_stats()
 
     def read_peak(self) -> int | None:
-        """Return the most bytes that torch held since; None: nobody counts them."""
+        """Return torch's peak memory since then; None if it is not measured."""
         return None if self.dry else torch.cuda.max_memory_allocated()
 
     def synchronize(self) -> None:
-        """Wait for the device; raises when it has been lost."""
+        """Wait for the device; this raises if the device has been lost."""
         if not self.dry:
             torch.cuda.synchronize()
 
     def free(self) -> None:
-        """Free the memory of what was measured."""
+        """Free the memory of finished measurements."""
         gc.collect()
         torch.cuda.empty_cache()
 
     def read_clocks(self) -> dict[str, str]:
-        """Read driver, clocks, power and temperature; nothing is set."""
+        """Read driver, clocks, power and temperature; nothing is changed."""
         if self.dry or not shutil.which("nvidia-smi"):
             return {}
         gpu = f"--id=GPU-{self.uuid.removeprefix('GPU-')}"

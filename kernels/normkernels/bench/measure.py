@@ -1,10 +1,11 @@
-"""One size: every provider is checked, then all that are right are timed.
+"""Measurements at one size: every provider is checked, then all correct ones are timed.
 
-Time is that of a CUDA graph, in which Python and launches do not count. It holds many calls over
-copies of the data that together exceed three times the L2 cache, so that each call reads from
-memory, as it would among the other layers of a model. The backward pass is `torch.autograd.grad`
-on kept forward results, captured just so: exactly the kernels that a training step starts for it,
-without subtraction. What a call costs the host is timed apart from that, without a graph.
+The time is that of a CUDA graph, in which Python and launches do not count. The graph contains many
+calls over copies of the data that together exceed three times the L2 cache, so that each call reads
+from memory, as it would among the other layers of a model. The backward pass is
+`torch.autograd.grad` on saved forward results, captured in the same way: exactly the kernels that a
+training step launches for it, without subtracting times. The host's time per call is measured
+separately, without a graph.
 """
 
 import math
@@ -30,12 +31,12 @@ HOST_CALLS = 4  # in each of five turns: so few that the queue of launches never
 
 
 class DeviceLost(RuntimeError):
-    """A provider broke the device's context: this process cannot go on."""
+    """A provider broke the device's context: this process cannot continue."""
 
 
 @dataclass
 class Track:
-    """One provider in one direction: a captured replay of calls, and one call."""
+    """One provider in one direction: a captured replay of calls, and a single call."""
 
     provider: str
     way: str
@@ -47,9 +48,9 @@ class Track:
 
 
 def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> dict[str, Any]:
-    """Measure one size; give what the file keeps of it.
+    """Measure one size; return the entry for the file.
 
-    calls    by provider; or the reason why it has none
+    calls    by provider; or the reason why it has no call
 
     Raises:
         DeviceLost: a provider's error left the device unusable.
@@ -98,7 +99,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> di
 
 
 def recover(device: Device, name: str) -> None:
-    """Free what a provider left behind; DeviceLost where the device no longer answers."""
+    """Free a provider's memory; DeviceLost if the device no longer responds."""
     try:
         device.synchronize()
     except Exception as lost:
@@ -107,7 +108,7 @@ def recover(device: Device, name: str) -> None:
 
 
 def check_call(call: Call, case: Case, pristine: Data, exact: dict) -> tuple[dict[str, float], str]:
-    """Compare one call, forward and backward, with the formula: its errors, and what is wrong."""
+    """Compare one call, forward and backward, with the formula; return its errors and a message."""
     data = pristine.copy()
     outputs = as_tuple(call(**data.inputs))
     found = {f"output {i}": y for i, y in enumerate(outputs)}
@@ -120,7 +121,7 @@ def check_call(call: Call, case: Case, pristine: Data, exact: dict) -> tuple[dic
 def record_calls(
     name: str, call: Call, counted: dict[str, int], sets: list[Data], device: Device
 ) -> list[Track]:
-    """Capture one provider's calls: forward, and backward where there is one."""
+    """Capture one provider's calls: forward, and backward if there is one."""
 
     def forward(i: int) -> dict:
         return {f"output {j}": y for j, y in enumerate(as_tuple(call(**sets[i].inputs)))}
@@ -138,10 +139,10 @@ def record_calls(
 
 
 def record_copies(counted: dict[str, int], count: int, device: Device) -> list[Track]:
-    """Capture a kernel that reads and writes as many bytes: the measure of all others.
+    """Capture a kernel that reads and writes the same number of bytes, as the reference.
 
-    It turns each bit, and so computes next to nothing. `copy_` itself would become a memory copy of
-    the graph, which an H100 does at a third of the speed of its kernels.
+    It inverts each bit, so there is almost no computation. `copy_` itself would become a memory
+    copy in the graph, which an H100 does at a third of the speed of its kernels.
     """
     tracks = []
     for way in filter(counted.get, WAYS):
@@ -158,8 +159,8 @@ def record_track(
 ) -> Track:
     """Capture calls over all sets of data in turn, enough of them to keep the device busy.
 
-    Each call's results stay until a later call for the same set takes their place: every call
-    writes to memory of its own.
+    Each call's results stay until a later call for the same set replaces them: every call writes to
+    its own memory.
     """
     estimate = size / 2e12 + 2e-6  # seconds; only the length of a replay depends on it
     calls = count if device.dry else min(MOST_CALLS, max(count, math.ceil(BUSY / estimate)))
@@ -173,11 +174,11 @@ def record_track(
 
 
 def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
-    """Return what is wrong with a replay, which has to do the work by itself.
+    """Return an error message for a replay, which must do all the work itself; "" if it is right.
 
-    A kernel that was launched on another stream, for example, is not in the graph. The last
-    results are overwritten first, with NaN or with what an operation in place starts from:
-    memory that was freed may hold somebody else's right results.
+    A kernel that was launched on a different stream, for example, is not in the graph. The last
+    results are first overwritten, with NaN or with the input of an in-place operation: freed memory
+    may still contain right results from elsewhere.
     """
     in_place = OPERATIONS[case.kernel].in_place
     for t in track.results[-1].values():
@@ -189,7 +190,7 @@ def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
 
 
 def time_track(track: Track, device: Device) -> dict[str, float]:
-    """Return microseconds of a call (median, 20th and 80th percentile), the host's too, and GB/s.
+    """Return microseconds per call (median, 20th and 80th percentile), the host's too, and GB/s.
 
     The host's time is `timeit`'s: `do_bench` times the device, and torch's own timer waits for it.
     """
@@ -208,7 +209,7 @@ def time_track(track: Track, device: Device) -> dict[str, float]:
 
 
 def describe_entry(key: str, entry: dict[str, Any]) -> str:
-    """Describe in one line what an entry holds: each provider's share, forward and backward."""
+    """Describe an entry in one line: each provider's share, forward and backward."""
     parts = []
     for name, found in entry["providers"].items():
         shares = [f"{found[way]['share']:.0%}" for way in WAYS if way in found]
@@ -217,5 +218,5 @@ def describe_entry(key: str, entry: dict[str, Any]) -> str:
 
 
 def shorten(value: float) -> float:
-    """Keep five digits."""
+    """Round to five significant digits."""
     return float(f"{value:.5g}")

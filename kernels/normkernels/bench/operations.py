@@ -1,4 +1,4 @@
-"""Operations that are measured: each kernel's inputs, and the bytes that have to move."""
+"""Measured operations: each kernel's inputs, and the bytes that have to move."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ DTYPES = {  # of the activations and of the parameters
 
 @dataclass(frozen=True)
 class Operation:
-    """One kernel: its formula, its inputs by name, and what of them has to move."""
+    """One kernel: its formula, its inputs by name, and the bytes that have to move."""
 
     formula: Callable
     rows: tuple[str, ...]  # activations
@@ -36,7 +36,7 @@ class Operation:
         return not self.moved[1]
 
     def draw(self, case: Case, device: torch.device) -> dict[str, Tensor]:
-        """Draw the inputs: activations of root mean square 2 with a mean, parameters spread."""
+        """Draw the inputs: activations of RMS 2 with a nonzero mean, and varied parameters."""
         data, learned = DTYPES[case.dtype]
         normal = partial(torch.randn, device=device)
         inputs = {}
@@ -52,11 +52,11 @@ class Operation:
         return {k: t.detach() for k, t in inputs.items()} if self.in_place else inputs
 
     def count_bytes(self, case: Case, processors: int) -> dict[str, int]:
-        """Count the fewest bytes that move, by direction, and those of them for partial sums.
+        """Return the fewest bytes that move, by direction, including those for partial sums.
 
-        Every input is read once and every output written once, the statistics and parameters
-        too; a bias is not needed for gradients. A parameter gradient adds one float32 row for
-        each multiprocessor, written and read: as few as fill the GPU, whatever a provider does.
+        Every input is read once and every output written once, including statistics and parameters;
+        a bias is not needed for gradients. A parameter gradient adds one float32 row per
+        multiprocessor, written and read: the fewest that fill the GPU, whatever a provider does.
         """
         size, width = (dtype.itemsize for dtype in DTYPES[case.dtype])
         values = sum(math.prod(case.shape(name)) for name in self.rows) // len(self.rows)

@@ -1,4 +1,4 @@
-"""Sizes that are measured, the most informative first.
+"""Measured sizes, the most informative first.
 
 targets   bf16, activations of 64 MiB and more, every kernel
 rest      other dtypes, then fewer rows
@@ -31,7 +31,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Name it, as the file does."""
+        """Return the case's name in the file."""
         heads = f"x({self.heads[0]}+{self.heads[1]})" if self.heads else ""
         return f"{self.kernel} {self.m}{heads}x{self.n} {self.dtype}"
 
@@ -59,7 +59,7 @@ def list_cases(kernel: str) -> Iterator[Case]:
 
 
 def list_dry_cases(kernel: str) -> list[Case]:
-    """List tiny sizes, to go through the program without a GPU."""
+    """List tiny sizes, to test the program without a GPU."""
     if kernel == "qk_norm_rope":
         return [Case(kernel, 16, 16, heads=(4, 2), large=True)]
     large = [Case(kernel, 33, n, large=True) for n in (48, 128)]
@@ -69,7 +69,7 @@ def list_dry_cases(kernel: str) -> list[Case]:
 def plan_sizes(
     kernels: list[str], phases: tuple[str, ...] = PHASES, dry: bool = False
 ) -> list[Case]:
-    """Put the sizes of these kernels in the order of their worth."""
+    """List the sizes of these kernels, the most informative first."""
     every = [case for k in kernels for case in (list_dry_cases if dry else list_cases)(k)]
     first = [case for case in every if case.large and case.dtype == "bf16"]
     lengths = (16, 48, 64, 128, *LENGTHS)

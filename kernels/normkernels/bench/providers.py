@@ -1,8 +1,8 @@
 """Providers: the formula, PyTorch's own, the compiled formula, Liger, quack, and this package.
 
-Every call takes the inputs by the names of `formulas.py`. Peers run as their own documentation
-calls them, in the rounding order of the formula (everything in float32, one rounding), and never
-with their in-place backward, which destroys dY.
+Every call takes the inputs by the names of `formulas.py`. Peers are called as in their
+documentation, in the rounding order of the formula (everything in float32, one rounding), and never
+with their in-place backward pass, which destroys dY.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""The file of results: one line an entry, replaced as a whole, never mixed.
+"""The file of results: one line per entry, replaced as a whole, from a single configuration.
 
-A file belongs to one device, one set of versions and one state of the sources. A later slice adds
-to it only when all of these are the same, so that every number in it may be compared with every
-other. A dry run's file says so, and may not lie in data/bench.
+A file belongs to one device, one set of versions and one state of the sources. A later session adds
+to it only if all of these are the same, so that all numbers in it are comparable. A dry run's file
+is marked, and may not be in data/bench.
 """
 
 import datetime
@@ -24,7 +24,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def hash_sources(package: Path = PACKAGE) -> str:
-    """Hash the sources of a package; normkernels is kernels and benchmark."""
+    """Return a hash of a package's sources; normkernels contains kernels and benchmark."""
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         whole.update(f"{path.relative_to(package).as_posix()}\0".encode())
@@ -33,7 +33,7 @@ def hash_sources(package: Path = PACKAGE) -> str:
 
 
 def name_commit() -> str:
-    """Name the commit of the sources, with + when files differ from it; empty outside git."""
+    """Return the commit of the sources, with + if files differ from it; "" outside git."""
     words = ["git", "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=12"]
     try:
         done = subprocess.run(words, cwd=PACKAGE, capture_output=True, text=True, check=False)
@@ -43,7 +43,7 @@ def name_commit() -> str:
 
 
 class Results:
-    """Measurements so far, in a file that is complete at any moment."""
+    """Measurements so far, in a file that is always complete."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Results:
         schema: int | str = 1,
         more: dict[str, str | None] | None = None,
     ):
-        """Take up the file, or begin one; `more` joins its provenance.
+        """Continue the file, or begin one; `more` joins its provenance.
 
         Raises:
-            ValueError: it is of another device, other versions or other sources.
+            ValueError: the file is from a different device, other versions or other sources.
         """
         if device.dry and path.resolve().parent.parts[-2:] == ("data", "bench"):
             raise ValueError("data/bench holds measurements, and a dry run is none: choose --out")
@@ -85,12 +85,12 @@ class Results:
         self.data["slices"].append({"date": now, "commit": commit, "clocks": clocks})
 
     def add(self, key: str, entry: dict[str, Any]) -> None:
-        """Keep one entry, from now on safe from whatever happens."""
+        """Add one entry and save it."""
         self.data["results"][key] = {"slice": len(self.data["slices"]) - 1, **entry}
         self.save()
 
     def save(self) -> None:
-        """Write everything beside the file, then take its place."""
+        """Write everything to a temporary file, then replace the file."""
         head = {k: v for k, v in self.data.items() if k != "results"}
         start = json.dumps(head, indent=1, ensure_ascii=False).removesuffix("\n}")
         lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in self.data["results"].items()]
@@ -102,7 +102,7 @@ class Results:
 
 
 def refuse_others(path: Path, before: dict[str, Any], here: dict[str, Any]) -> None:
-    """Refuse a file that was made with something else than what is here."""
+    """Refuse a file that was made with a different configuration."""
     old, new = (
         {"schema": data.get("schema"), "dry_run": data.get("dry_run"), **data.get("provenance", {})}
         for data in (before, here)

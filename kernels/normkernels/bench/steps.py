@@ -1,14 +1,14 @@
-"""Whole training steps: what a norm saves where it is used.
+"""Whole training steps: the time that a norm saves in use.
 
     make bench-kernels BENCH=--steps      forward, backward and AdamW, of transformers' and labkit's
 
-At one size all providers train one model: it is copied, with other norms, but every other
-parameter and the optimizer's state are the same tensors, so that the memory is that of one model.
+At one size all providers train the same model: it is copied with different norms, but all other
+parameters and the optimizer's state are the same tensors, so that the memory is that of one model.
 
 First each trains from the same start, on one batch: its losses and the norm of its first gradient
-must be those of the model as shipped. Then they take turns, in random order. A step is timed from
-the end of the one before, without a wait between them; the first of a turn does not count. What is
-compiled is the model with its loss.
+must agree with those of the original model. Then they take turns, in random order. A step is timed
+from the end of the one before, without a wait between them; the first of a turn does not count. The
+compiled code is the model with its loss.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class StepCase:
 
     @property
     def key(self) -> str:
-        """Name it, as the file does; a provider's row adds its name."""
+        """Return the case's name in the file; a provider's row adds its name."""
         size = f"{self.depth}x{self.width} {self.batch}x{self.time}"
         return f"{self.model} {size} {self.mode}"
 
@@ -84,7 +84,7 @@ WIDE, USUAL, SMALL = (4096, 4, 4, 2048), (1024, 8, 8, 1024), (1024, 8, 1, 256)
 
 
 def plan_steps(dry: bool = False) -> list[StepCase]:
-    """Put the cases in the order of their worth: compiled ones take minutes."""
+    """List the cases, the most informative first: compiled ones take minutes."""
     if dry:
         return [StepCase(model, 32, 2, 2, 16, vocabulary=64) for model in NORMS]
     worth = [(model, USUAL, "eager") for model in NORMS]
@@ -96,7 +96,7 @@ def plan_steps(dry: bool = False) -> list[StepCase]:
 
 
 def build_model(case: StepCase, device: Device) -> nn.Module:
-    """Build a model in bfloat16, with weights drawn as its authors do.
+    """Build a model in bfloat16, with its authors' random initialization.
 
     Raises:
         ImportError: transformers is not installed.
@@ -121,10 +121,10 @@ def build_model(case: StepCase, device: Device) -> nn.Module:
 
 
 def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
-    """Put a provider's norms into a model, in place; `shipped` leaves it as it is.
+    """Replace a model's norms by a provider's, in place; `shipped` changes nothing.
 
     `normkernels` is `fuse`, with its rotations and sums; `norms alone` are the same kernels called
-    as any package's are, one for each norm, compiled or not.
+    like any package's, one for each norm, compiled or not.
 
     Raises:
         ImportError: the provider is not installed.
@@ -138,7 +138,7 @@ def replace_norms(model: nn.Module, provider: str, case: StepCase) -> None:
 
 
 class KernelNorm(nn.Module):
-    """An RMSNorm that is one call of normkernels."""
+    """An RMSNorm that is a single call of normkernels."""
 
     def __init__(self, norm: str, size: int, eps: float):
         super().__init__()
@@ -151,7 +151,7 @@ class KernelNorm(nn.Module):
 
 
 def make_norm(provider: str, norm: str, old: Any) -> nn.Module:
-    """Make a peer's norm of a model's own, with its gain and eps."""
+    """Make a peer's norm from a model's own, with its gain and eps."""
     eps = getattr(old, "variance_epsilon", None) or old.eps or torch.finfo(torch.float32).eps
     offset = 1.0 if norm == "rms-gemma" else 0.0
     size, gain = old.weight.numel(), old.weight.detach()
@@ -170,7 +170,7 @@ def make_norm(provider: str, norm: str, old: Any) -> nn.Module:
 
 
 def make_step(model: nn.Module, ids: Tensor, state: dict, compiled: bool) -> tuple[Call, Call]:
-    """Make one training step of a model on one batch, and the part of it that leaves gradients.
+    """Make a training step of a model on one batch, and the part that computes gradients.
 
     state    the optimizer's, which copies of a model share
     """
@@ -201,7 +201,7 @@ def make_step(model: nn.Module, ids: Tensor, state: dict, compiled: bool) -> tup
 def check_steps(
     model: nn.Module, step: Call, differentiate: Call, device: Device
 ) -> dict[str, Any]:
-    """Train for a few steps: their losses, the first gradient's norm, and the most memory held."""
+    """Train for a few steps; return the losses, the first gradient's norm, and the peak memory."""
     differentiate()
     squares = [p.grad.float().square().sum() for p in model.parameters() if p.grad is not None]
     gradient = math.sqrt(math.fsum(map(float, squares)))
@@ -217,7 +217,7 @@ def check_steps(
 
 
 def compare_steps(found: dict[str, Any], shipped: dict[str, Any]) -> str:
-    """Return what is wrong with a provider's first steps; nothing, if nothing is or can be."""
+    """Return an error message for a provider's first steps; "" if they are right or unchecked."""
     for name in ("gradient", "losses") if "losses" in shipped else ():
         mine, right = (torch.tensor(row[name]) for row in (found, shipped))
         allowed = FAR * right.abs() + NEAR_ZERO * right.abs().max()
@@ -227,7 +227,7 @@ def compare_steps(found: dict[str, Any], shipped: dict[str, Any]) -> str:
 
 
 def explain_error(error: Exception) -> dict[str, str]:
-    """Return status and reason of a row that an error took the place of."""
+    """Return status and reason for a row that failed with an error."""
     status = "absent" if isinstance(error, ImportError) else "failed"
     return {"status": status, "reason": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
 
@@ -239,11 +239,11 @@ def measure_steps(
     shipped: dict[str, Any] | None = None,
     put: Callable[[nn.Module, str, StepCase], None] = replace_norms,
 ) -> dict[str, dict[str, Any]]:
-    """Measure all providers at one case: a row of each.
+    """Measure all providers at one case; return a row for each.
 
-    absent     by provider, the reason why it takes no part
-    shipped    the row of the model as shipped, eager; None: it is measured here
-    put        puts a provider's norms into a model
+    absent     by provider, the reason why it is left out
+    shipped    the row of the original model, eager; None: it is measured here
+    put        replaces a model's norms by a provider's
 
     Raises:
         ImportError: the package that has the model is not installed.
@@ -284,7 +284,7 @@ def measure_steps(
 
 
 def time_steps(steps: dict[str, Call], device: Device, seed: str) -> dict[str, dict[str, float]]:
-    """Let providers take turns; milliseconds of a step: median, 20th and 80th percentile."""
+    """Time providers in turns; return a step's milliseconds: median, 20th and 80th percentile."""
     turns = [*steps] * TURNS
     random.Random(seed).shuffle(turns)
     taken: dict[str, list[float]] = {name: [] for name in steps}
@@ -299,7 +299,7 @@ def time_steps(steps: dict[str, Call], device: Device, seed: str) -> dict[str, d
 
 
 def describe_rows(key: str, rows: dict[str, dict[str, Any]]) -> str:
-    """Describe in one line what was measured at a case: milliseconds, or why there are none."""
+    """Describe a case's measurements in one line: milliseconds, or why there are none."""
     said = (
         f"{n} {row['ms']} ms" if "ms" in row else f"{n} {row['status']}" for n, row in rows.items()
     )
@@ -307,10 +307,10 @@ def describe_rows(key: str, rows: dict[str, dict[str, Any]]) -> str:
 
 
 def record_steps(options: argparse.Namespace, device: Device, measure: Any = measure_steps) -> int:
-    """Measure case after case until the time is up or all is done.
+    """Measure one case after another until the time is up or all are done.
 
     options    of the command: out, commit, minutes
-    measure    `measure_steps`, or what stands for it
+    measure    `measure_steps`, or a substitute for it
     """
     began = time.monotonic()
     path = options.out or Path(
