@@ -166,7 +166,7 @@ def check_device(config: TrainConfig, model: nn.Module) -> None:
     ):
         raise ValueError(
             f"precision 'tf32' needs a CUDA device of capability 8.0 or more, got {device.type}; "
-            "take float32, or bf16"
+            "use float32 or bf16"
         )
 
 

@@ -264,7 +264,7 @@ def test_attention_refuses_nonsense(refusal):
         (Context(), {"cross": True}, "cross-attention needs context.memory"),
         (Context(padding=PADDING[:, :4]), {}, r"bool of shape \(2, 5\).*got torch.bool of shape"),
         (Context(padding=PADDING.double()), {}, "padding must be bool"),
-        (Context(scores={"a": torch.zeros(2, 4, 3, 3)}), {"chain": "a"}, "give other shapes"),
+        (Context(scores={"a": torch.zeros(2, 4, 3, 3)}), {"chain": "a"}, "use a different chain"),
     ]
 )
 def test_a_forward_pass_refuses_nonsense(refusal):

@@ -54,8 +54,8 @@ def test_a_text_means_its_norms(text):
 
 @each(
     refusal=[
-        ("", "an empty text names no norms"),
-        ("  ", "an empty text names no norms"),
+        ("", "the norms must be a nonempty string"),
+        ("  ", "the norms must be a nonempty string"),
         ("qkx rms", "'qkx' is not a setting.*name one of henry"),
         ("kq rms", "'kq' is not a setting"),
         ("qk rsm", r"'rsm' is not a setting.*\(batch, layer"),

@@ -126,7 +126,9 @@ def test_what_is_written_is_read_back(value):
 
 
 def test_what_cannot_be_written_is_refused_with_the_rule():
-    with pytest.raises(TypeError, match=r"an argument is made of tensors, numbers.*got object"):
+    with pytest.raises(
+        TypeError, match=r"an argument must consist of tensors, numbers.*got object"
+    ):
         write(object())
     with pytest.raises(TypeError, match="got function"):
         check.function(lambda f: 1, (print_nothing,), 1)

@@ -105,5 +105,5 @@ def test_steps_are_of_those_who_were_right_and_no_dry_run(tmp_path):
     assert [*steps["llama", 4, 1, 8]] == [("eager", "torch"), ("compile", "torch")]
     assert compare_times(right, right, "ms") == (1.0, 0.5, 2.0)
     file.write_text(json.dumps(found | {"dry_run": True}))
-    with pytest.raises(ValueError, match=r"steps.json must hold measurements; it holds those of a"):
+    with pytest.raises(ValueError, match=r"steps.json must contain measurements, but it is from a"):
         read_steps(file)

@@ -56,7 +56,7 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
         ({"encoder_depth": 2}, "encoder_depth is for kind='encoder-decoder', got kind='decoder'"),
         ({"kind": "encoder", "encoder_depth": 2}, "a single stack has only depth"),
         ({"experts": 1}, r"experts_per_token \(2\) must be at most experts \(1\)"),
-        ({"qk_norm": ""}, "an empty text names no norms"),
+        ({"qk_norm": ""}, "the norms must be a nonempty string"),
         ({"qk_norm": "qk batch"}, "attention cannot normalize by 'batch'"),
         ({"qk_norm": "kq rms"}, "'kq' is not a setting of attention's norms"),
         ({"qk_norm": "qk rms own no-gain"}, "leave out no-gain"),

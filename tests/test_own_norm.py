@@ -47,7 +47,7 @@ def test_a_name_comes_from_the_file_where_the_class_has_none(tmp_path):
     "text, said",
     [
         ("def (\n", "must be Python, but line 1"),
-        ("x = 1\n", "defines one nn.Module, norm defines none"),
+        ("x = 1\n", "must define one nn.Module, norm defines none"),
         (CLASS + "    pass\nclass M(nn.Module):\n    pass\n", "defines N, M"),
         (CLASS + "    def __init__(self, width):\n        pass\n", "must be dim"),
         (CLASS + "    def __init__(self, dim, k):\n        pass\n", "k of N has none"),
@@ -169,4 +169,4 @@ def test_a_class_a_key_a_file_and_a_function_are_checked_alike(tmp_path):
 
 
 def test_what_is_no_class_is_refused():
-    assert "a norm's class is wanted" in str(check.any_norm(nn.LayerNorm(4)))
+    assert "pass a norm's class or a key of NORMS" in str(check.any_norm(nn.LayerNorm(4)))

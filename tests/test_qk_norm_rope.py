@@ -124,7 +124,7 @@ def test_errors_say_what_to_do():
     shape = r"needs q of shape \(…, time, heads, head_dim\) and k"
     for error, text, given, how in (
         (TypeError, "floating-point tensor, got torch.int64", (q.long(), k), {}),
-        (TypeError, "q and k of one dtype", (q, k.float()), {}),
+        (TypeError, "q and k of the same dtype", (q, k.float()), {}),
         (ValueError, shape, (q, k[:, :4]), {}),
         (ValueError, shape, (q, k[..., :8]), {}),
         (ValueError, shape, (q[0, 0], k[0, 0]), {}),
@@ -134,7 +134,7 @@ def test_errors_say_what_to_do():
         (ValueError, r"got \(5, 9\)", (q, k, None, None, rotary_angles(TIME, 18)), {}),
         (ValueError, r"\(5, 8\) and \(5, 7\)", (q, k, None, None, (angles, angles[:, 1:])), {}),
         (ValueError, "no gradient", (q, k, None, None, angles.requires_grad_()), {}),
-        (ValueError, "knows norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
+        (ValueError, "supports norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
         (ValueError, "needs eps >= 0", (q, k), {"eps": -1.0}),
     ):
         with pytest.raises(error, match=text):

@@ -173,7 +173,7 @@ def test_a_file_without_a_whole_line_is_an_error_and_the_others_still_read(tmp_p
     records.write_rows("07", rows(other))
     records.build_path("08").write_bytes(content)
     for _ in range(2):
-        with pytest.raises(RecordError, match=r"08.jsonl hold no whole line: .*git checkout"):
+        with pytest.raises(RecordError, match=r"08.jsonl contain no complete line: .*git checkout"):
             store.read_record(TINY)
     assert store.read_record(other) == from_row(records.load_rows("07")[other.key()])
     store.write_record(TINY, record(0.125))

@@ -396,7 +396,7 @@ def test_observers_see_weights_and_gradients_at_the_same_points():
 # --- what cannot train together ---
 
 ALONE = {
-    "experts": (replace(SMALL, vocab=96, experts=2), "vmap does not take this model"),
+    "experts": (replace(SMALL, vocab=96, experts=2), "vmap does not support this model"),
     "power": (replace(SMALL, vocab=96, norm="power"), ".item()"),
     "noisy-batch": (StackConfig("plain", "noisy-batch", width=8), "random"),
 }
@@ -486,7 +486,7 @@ def test_what_would_differ_is_refused(kind, reason):
 @pytest.mark.parametrize("changes", [{"norm_eps": 1e-3}, {"hidden": 20}, {"recipe": "post"}])
 def test_models_of_two_structures_are_refused(changes):
     models, (name,) = [SMALL.build(), replace(SMALL, **changes).build()], changes
-    with pytest.raises(NotTogether, match=f"config.{name} is .* in one and .* in another"):
+    with pytest.raises(NotTogether, match=f"config.{name} is .* in one model and .* in another"):
         train_together(models, streams(SMALL)[:2], THREE[:2], [[], []])
 
 

@@ -133,7 +133,7 @@ def test_free_memory_is_a_share_of_what_there_is(monkeypatch):
 @pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])
 def test_models_that_cannot_be_batched_are_tasks_of_their_own(changes, plenty):
     run = replace(RUN, model=replace(RUN.model, **changes))
-    assert estimate_need(run).reason.startswith("vmap does not take this model")
+    assert estimate_need(run).reason.startswith("vmap does not support this model")
     assert len(group_runs([run, replace(run, seed=1)], GPU)) == 2
 
 

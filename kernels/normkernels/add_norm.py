@@ -95,7 +95,7 @@ def _sum(
     """Return the sum, rounded as the norm needs it; store it the first time."""
     h = tl.load(residual_ptr + start, mask=here, other=0).to(tl.float32) * alpha
     h += tl.load(x_ptr + start, mask=here, other=0).to(tl.float32)
-    # Rounded whether or not the norm reads it so: it is the stream, which goes on.
+    # Always rounded, even if the norm reads the unrounded sum, because it is the stream.
     rounded = h.to(h_ptr.dtype.element_ty)
     if STORE:
         tl.store(h_ptr + start, rounded, mask=here)
@@ -195,7 +195,7 @@ def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
     scales, shifts = ctx.needs_input_grad[2:4]
     dx = dskip = dweight = dbias = None
     if dy is not None:
-        # One gradient serves both where skip and branch weigh alike: it is not written twice.
+        # If skip and branch have equal weights, both share one gradient, written once.
         same = x_dtype == skip_dtype and ctx.alpha == 1
         dx, dskip, dweight, dbias = backward(
             dy,
@@ -213,14 +213,17 @@ def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
         )
         dskip = dx if same else dskip
     elif dh is not None:
-        dx, dskip = dh.to(x_dtype), dh.to(skip_dtype)  # deep_norm, which weighs, hands out no h
+        dx, dskip = (
+            dh.to(x_dtype),
+            dh.to(skip_dtype),
+        )  # deep_norm, which has a weight, does not return h
     if not ctx.needs_input_grad[1]:
         dskip = None
     return dx, dskip, dweight if scales else None, dbias if shifts else None, *[None] * 7
 
 
-# The last five arguments: is it LayerNorm; round the sum first; is y as wide as h; what is added
-# to the gain; round x̂ before the gain.
+# The last five arguments: LayerNorm or not; round the sum first; y as wide as h; the gain's offset;
+# round x̂ before the gain.
 sum_norm = make_differentiable(
     "sum_norm",
     _launch_forward,

@@ -57,8 +57,8 @@ def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
         )
     if tensor.device != x.device:
         raise ValueError(
-            f"kernel {name} needs all tensors on one device, got x on {x.device} and {role} on "
-            f"{tensor.device}; move one with .to(…)"
+            f"kernel {name} needs all tensors on the same device, got x on {x.device} and "
+            f"{role} on {tensor.device}; move one with .to(…)"
         )
     if tensor.device.type not in launch.DEVICE_TYPES and not launch.is_fake(tensor):
         raise ValueError(

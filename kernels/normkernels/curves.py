@@ -28,7 +28,7 @@ def evaluate_curve(z, ERF: tl.constexpr):
         ratio = (ratio * square - 0.37612222) * square + 1.1283791
         rise = 1.1283792 * tl.exp2(-1.442695 * square)  # 2/√π · exp(−z²)
         return tl.where(size < 0.7, z * ratio, large), rise
-    # tanh|z| = (1 − e) / (1 + e), e = exp(−2|z|), which is 0 in the end, and never infinite.
+    # tanh|z| = (1 − e) / (1 + e), e = exp(−2|z|), which tends to 0 and is never infinite.
     size = tl.abs(z)
     e = tl.exp2(-2.88539008 * size)
     root = tl.rsqrt(1 + e)

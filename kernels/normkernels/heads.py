@@ -142,5 +142,5 @@ def inverse_length(first, second, eps, N: tl.constexpr, NORM: tl.constexpr):
         return tl.rsqrt(squares / N + eps), squares >= 0
     length = tl.sqrt(squares)
     divisor = tl.maximum(length, eps)
-    # Without eps a vector of zeros stays what it is.
+    # Without eps a vector of zeros stays zero.
     return 1 / tl.where(divisor == 0, 1.0, divisor), length >= eps

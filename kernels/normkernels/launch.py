@@ -80,7 +80,7 @@ def launch(
     device = args[0].device
     if INTERPRETED:
         kernel[grid](*args, **constants)
-    # Triton starts on the current device, which need not be the tensor's.
+    # Triton launches on the current device, which may not be the tensor's.
     elif device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             _start_kernel(kernel, grid, device, args, warps, registers, constants)

@@ -59,7 +59,7 @@ def _forward(
     missed = total / N
     rstd = finish(squares, missed, eps, N)
     store_moments(moments_ptr + 3 * rows, rstd, mean, missed, rows < M)
-    # missed · rstd is one number a row: what is left is one multiply-add a value.
+    # missed · rstd is one number per row, which leaves one multiply-add per value.
     y = apply_affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N, 0.0)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
@@ -84,7 +84,7 @@ def first_mean(total, N: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit
 def finish(squares, missed, eps, N):
     """Return rstd from the sum of squares around a number that is off the mean by `missed`."""
-    # Of equal values both terms are 0 up to their rounding, and the difference may be below 0.
+    # For equal values both terms are 0 up to rounding, so the difference may be negative.
     return tl.rsqrt(tl.maximum(squares / N - missed * missed, 0) + eps)
 
 

@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-PROCESSORS = 132  # as an H100 and an H200 have; so many programs are no multiple of a power of 2
-ROWS = 32768  # enough to give all of them work
+PROCESSORS = 132  # of an H100 and an H200; not a power of 2
+ROWS = 32768  # enough work for all of them
 
 # What to count in the machine code, by instruction.
 PATTERNS = {
@@ -129,7 +129,7 @@ def disassemble(cubins: list[bytes], capability: int) -> list[str]:
     from triton import knobs
 
     codes = [cut_instructions(cubin) for cubin in cubins]
-    gpu = f"SM{capability}" + "a" * (capability >= 90)  # as Triton compiles
+    gpu = f"SM{capability}" + "a" * (capability >= 90)  # as in Triton's compiler
     text = run_on_file(b"".join(codes), knobs.nvidia.nvdisasm.path, "-b", gpu)
     lines = re.findall(r"^\s*/\*[0-9a-f]{4,}\*/.*\n", text, re.M)
     assert len(lines) * 16 == sum(map(len, codes)), "an instruction has 16 bytes"

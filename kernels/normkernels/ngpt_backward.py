@@ -71,7 +71,7 @@ def _backward(
     share = share_of(alpha_ptr, columns, N)
     dalpha = tl.zeros((ROWS, BLOCK), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # first is an int32, interpreted
+        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # int32 in the interpreter
         valid = rows < M
         here = valid & inside
         dh = load(dh_ptr, rows, dh_stride, columns, here)

@@ -66,7 +66,7 @@ def _launch_forward(x: Tensor, branch: Tensor, alpha: Tensor) -> tuple[Tensor, T
     lengths = torch.empty((*x.shape[:-1], 2), dtype=torch.float32, device=x.device)
     if not is_fake(x):
         (x, m, x_stride), (branch, _, branch_stride), n = as_rows(x), as_rows(branch), x.shape[-1]
-        # Two tensors of a row are in registers, where a norm has one: rows are cut sooner.
+        # Two tensors of a row are in registers, one for a norm, so rows are split sooner.
         tile = forward_tile(n) if n <= 16384 else Tile(1, 8192, 16)
         launch(
             _forward,

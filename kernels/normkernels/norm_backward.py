@@ -166,8 +166,8 @@ def norm_backward(
     n = z.shape[-1]
     shifts = learns and bias is not None
     dz = allocate_rows(z, dtype)
-    # Each empty result is one of its own: those of an operator may not share memory. The kernel
-    # sums both or dg alone: where only a shift learns, dweight is room for what nobody asked for.
+    # Each empty result is separate, because an operator's results may not share memory. The kernel
+    # sums both or only dg: if only a shift learns, dweight is memory for an unused sum.
     dskip = z.new_empty(0) if skip_dtype is None else torch.empty_like(dz, dtype=skip_dtype)
     scaled = bias if weight is None else weight
     dweight = z.new_empty(0) if scaled is None or not learns else torch.empty_like(scaled)
@@ -200,7 +200,7 @@ def norm_backward(
             BLOCK=tile.block,
             warps=tile.warps,
         )
-    # As many programs as run at once: more would only leave more rows to add up.
+    # As many programs as run at once; more would only store more rows to sum.
     fitting = max(1, count_processors(z.device) * tile.per_processor // chunks)
     programs = min(-(-m // tile.rows), fitting)
     partials = make_partials(1 + shifts, programs, n, z.device) if learns else None

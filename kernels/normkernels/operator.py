@@ -86,13 +86,13 @@ def make_differentiable(
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor | None) -> tuple:
-            # With create_graph=True the operator is on the tape, and refuses when it is asked.
+            # With create_graph=True the operator is on the tape, and raises when differentiated.
             call = backward_op if torch.is_grad_enabled() else backward
             return gradients(ctx, call, *grads)
 
     def call(*args: Any) -> Any:
         tensors = [a for a in args if isinstance(a, Tensor)]
-        # From the rarest to the plain way: each is right where the one after it is not.
+        # From the rarest case to the plain one: each handles what the next cannot.
         if is_transformed():
             return pick_shown(transformed(*args))
         if is_watched(tensors):
@@ -106,8 +106,8 @@ def make_differentiable(
     return call
 
 
-# PyTorch has no public question for what torch.func's transforms and dispatch modes are doing. The
-# public way is to call the operator each time, with more than twice the Python of a plain call.
+# PyTorch has no public function that tells whether torch.func's transforms and dispatch modes are
+# active. The public way is to call the operator each time, with more than twice the overhead.
 
 
 def is_transformed() -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 from normkernels.launch import INTERPRETED, launch
 from normkernels.sizes import cdiv
 
-# Narrow columns make many programs. Interpreted, each costs a millisecond: few wide ones, then.
+# Narrow columns make many programs. In the interpreter each costs a millisecond: few wide ones.
 _ROWS, _COLUMNS, _WARPS = (8, 8192, 1) if INTERPRETED else (256, 16, 8)
 
 
@@ -29,7 +29,7 @@ def _column_sums(
     for start in range(0, P, ROWS):
         rows = start + tl.arange(0, ROWS)[:, None]
         here = (rows < P) & (columns < N)
-        # ROWS sums side by side, joined at the end: a chain of P additions would wait for each.
+        # ROWS parallel sums, joined at the end: a chain of P additions would wait for each one.
         total += tl.load(partials_ptr + (matrix * P + rows) * N + columns, mask=here, other=0)
     sums = tl.sum(total, axis=0, keep_dims=True)
     if second_ptr is None or matrix == 0:

@@ -83,7 +83,7 @@ def _process_tile(
     valid = (token < tokens) & (head < COUNT)
     here, there = valid & in_first, valid & in_second
     batch = token // time
-    # Only what multiplies a stride needs 64 bits.
+    # Only factors of a stride need 64 bits.
     position = (token - batch * time).to(tl.int64)
     x_ptr += batch.to(tl.int64) * batch_stride + position * time_stride
     x_ptr += head.to(tl.int64) * head_stride

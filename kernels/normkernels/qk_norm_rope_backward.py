@@ -120,12 +120,12 @@ def _walk(
             else:
                 v_a, v_b = turn_halves(v_a, v_b, cos, -sin, turning, N, PAIRS)
         d_a, d_b = v_a * gain_a, v_b * gain_b
-        # v · x: dg wants v · x̂, and the norm the mean of u · x̂. Both lack the factor r only.
+        # v · x: dg needs v · x̂, and the norm the mean of u · x̂. Both only lack the factor r.
         v_a *= a
         v_b *= b
         if NORM is not None:
             factor, varies = inverse_length(a, b, eps, N, NORM)
-            factor = tl.where(valid, factor, 0)  # without eps, that of a row which is not there: ∞
+            factor = tl.where(valid, factor, 0)  # without eps, a missing row has the factor ∞
             # D(u) = r·u − x · r² · mean(u · x̂), with x̂ = r · x: x̂ itself is never made.
             along = tl.sum(v_a * gain_a + v_b * gain_b, axis=1, keep_dims=True) * factor
             along = tl.where(varies, along / N if NORM == "rms" else along, 0) * factor * factor
@@ -178,8 +178,8 @@ def qk_norm_rope_backward(
     (dq_out, dq_strides), (dk_out, dk_strides) = see_heads(dq_out), see_heads(dk_out)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
     given = list_constants(q, k, q_weight, k_weight, cos)
-    # One head a program: with its gain and sums of one row, more of them are at work at a time
-    # than with the heads of a token together, though each then reads the cosines for itself.
+    # One head per program: with a gain and sums of one row, more programs run at a time than with
+    # all heads of a token together, although each then reads the cosines itself.
     rows = max(1, 512 // given["BLOCK"])
     given |= {"HEADS": 1, "GROUPS": q.shape[2] + k.shape[2], "ROWS": rows, "warps": 2}
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])

@@ -21,7 +21,9 @@ def check(
         if tensor is not None:
             check_tensor(name, role, tensor, q)
     if q.dtype != k.dtype:
-        raise TypeError(f"kernel {name} needs q and k of one dtype, got {q.dtype} and {k.dtype}")
+        raise TypeError(
+            f"kernel {name} needs q and k of the same dtype, got {q.dtype} and {k.dtype}"
+        )
     if q.ndim < 3 or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
         raise ValueError(
             f"kernel {name} needs q of shape (…, time, heads, head_dim) and k of shape (…, time, "
@@ -39,7 +41,7 @@ def check(
                 f"{tuple(x.shape[-2:])}, one for each head; got {tuple(weight.shape)}"
             )
     if norm not in ("rms", "l2", None):
-        raise ValueError(f"kernel {name} knows norm 'rms', 'l2' and None, got {norm!r}")
+        raise ValueError(f"kernel {name} supports norm 'rms', 'l2' and None, got {norm!r}")
     check_eps(name, eps)
 
 

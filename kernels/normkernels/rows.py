@@ -14,8 +14,8 @@ from torch import Tensor
 from normkernels.launch import count_shared_bytes
 from normkernels.sizes import next_power_of_2
 
-MAX_N = 65536  # values of a row that the kernels take
-_SUMMED = 8192  # values of a row up to which one program keeps the parameter gradients at hand
+MAX_N = 65536  # longest row that the kernels support
+_SUMMED = 8192  # longest row of which one program keeps the parameter gradients
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Tile:
     block: int
     warps: int
     per_processor: int = 1  # backward: programs for each multiprocessor
-    stages: int = 3  # backward, at most: 3 has the next rows on their way, 2 only makes room
+    stages: int = 3  # backward, at most: 3 prefetches the next rows, 2 only makes room
 
     def stages_for(self, *read: Tensor | None) -> int:
         """Return the number of stages whose rows fit into an A100's shared memory, 160 KB."""
@@ -48,7 +48,7 @@ def forward_tile(n: int) -> Tile:
         return Tile(max(1, 2048 // block), block, 4)
     if block <= 32768:
         return Tile(1, block, min(32, block // 512))
-    return Tile(1, 16384, 32)  # a row in chunks: the first stays in registers, others come twice
+    return Tile(1, 16384, 32)  # a row in chunks: the first stays in registers, the others do not
 
 
 @cache

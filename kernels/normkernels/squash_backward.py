@@ -41,11 +41,11 @@ def _backward(
     alpha, shift = read_number(alpha_ptr, alpha), read_number(shift_ptr, shift)
     dweight = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
-    GROUP: tl.constexpr = min(BLOCK, 4)  # values that one thread holds: added up without waiting
+    GROUP: tl.constexpr = min(BLOCK, 4)  # values of one thread, which are summed without waiting
     dalpha = tl.zeros((ROWS, BLOCK // GROUP), tl.float32)
     dshift = tl.zeros((ROWS, BLOCK // GROUP), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # first is an int32, interpreted
+        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # int32 in the interpreter
         here = (rows < M) & inside
         x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=here, other=0).to(tl.float32)
@@ -53,7 +53,7 @@ def _backward(
         u = dy * gain * rise
         tl.store(dx_ptr + rows * N + columns, u * alpha, mask=here)
         if partials_ptr is not None:
-            # f(z) is computed again: saving it would take two more trips through memory.
+            # f(z) is recomputed: saving it would take two more passes over memory.
             dweight += dy * y
             if SHIFT:
                 dbias += dy

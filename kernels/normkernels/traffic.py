@@ -94,7 +94,7 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         "m": m,
         "n": n,
         "dtype": dtype,
-        "processors": 3,  # what the interpreter stands for, see `launch`
+        "processors": 3,  # the interpreter's value, see `launch`
         "forward": forward.count_all()
         | {"activations": _sum(forward.count_within(*rows, *outputs))},
         "backward": backward.count_all()

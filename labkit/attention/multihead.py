@@ -181,7 +181,7 @@ class Attention(nn.Module):
             if earlier is not None and earlier.shape != logits.shape:
                 raise ValueError(
                     f"chain {self.chain!r} adds logits of shape {tuple(logits.shape)} to earlier "
-                    f"ones of shape {tuple(earlier.shape)}; give other shapes another chain"
+                    f"ones of shape {tuple(earlier.shape)}; use a different chain for each shape"
                 )
             logits = logits if earlier is None else logits + earlier
             # Before cap and mask: the next layer adds to the logits as they were computed.

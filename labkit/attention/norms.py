@@ -155,7 +155,7 @@ def attention_norms(text: str | None, length: int | None = None) -> AttentionNor
         return None
     words, norms = text.split(), AttentionNorms()
     if not words:
-        raise ValueError(f"an empty text names no norms; {_ways_out()}")
+        raise ValueError(f"the norms must be a nonempty string, got an empty one; {_ways_out()}")
     if words[0] in QK_NORMS:
         norms = QK_NORMS[words.pop(0)].norms
     changes: dict[str, Any] = {}

@@ -109,7 +109,9 @@ def _check_inputs(
     for x in (q, k):
         check_input("qk_norm_rope", x, eps)
     if q.dtype != k.dtype:
-        raise TypeError(f"qk_norm_rope needs q and k of one dtype, got {q.dtype} and {k.dtype}")
+        raise TypeError(
+            f"qk_norm_rope needs q and k of the same dtype, got {q.dtype} and {k.dtype}"
+        )
     if q.ndim < 3 or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
         raise ValueError(
             "qk_norm_rope needs q of shape (…, time, heads, head_dim) and k of shape (…, time, "
@@ -123,4 +125,4 @@ def _check_inputs(
                 f"{tuple(x.shape[-2:])}, one for each head; got {tuple(weight.shape)}"
             )
     if norm not in ("rms", "l2", None):
-        raise ValueError(f"qk_norm_rope knows norm 'rms', 'l2' and None, got {norm!r}")
+        raise ValueError(f"qk_norm_rope supports norm 'rms', 'l2' and None, got {norm!r}")

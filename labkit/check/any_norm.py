@@ -77,7 +77,7 @@ def _read_maker(given: AnyNorm) -> Make:
         return partial(make_norm, given)
     if isinstance(given, nn.Module) or not callable(given):
         raise Broken(
-            "a norm's class is wanted, or a key of NORMS, so that it can be made for another dim; "
+            "pass a norm's class or a key of NORMS, so that it can be made for different dims; "
             f"got {type(given).__name__}: a module that takes any dim can be passed as a function, "
             "lambda x: module(x)"
         )
@@ -99,8 +99,7 @@ def _load_module(path: Path) -> Make:
     """Run a file and return the only module class that it defines."""
     if not path.is_file():
         raise Broken(
-            f"a norm's file is wanted, and {path} is none; "
-            "`labkit leaderboard --starter my_norm.py` writes one to begin with"
+            f"there is no file {path}; `labkit leaderboard --starter my_norm.py` writes a template"
         )
     names = runpy.run_path(str(path))
     kinds = [
@@ -110,8 +109,8 @@ def _load_module(path: Path) -> Make:
     ]
     if len(kinds) != 1:
         raise Broken(
-            f"a norm's file defines one nn.Module, but {path.name} defines {len(kinds)}: pass the "
-            "class itself"
+            f"a norm's file must define one nn.Module, but {path.name} defines {len(kinds)}: pass "
+            "the class itself"
         )
     return kinds[0]
 
@@ -232,13 +231,15 @@ def _restore_state(make: Make, generator: Generator) -> None:
         p.data += 0.5 * torch.randn(p.shape, generator=generator)
     again.load_state_dict(norm.state_dict())
     if not torch.equal(norm(x), again(x)):
-        raise Broken("a saved norm is another", "a tensor that is no parameter and no buffer")
+        raise Broken(
+            "saving and loading changes the norm", "a tensor that is no parameter and no buffer"
+        )
 
 
 def _take_views(make: Make, generator: Generator) -> None:
     norm, x = make(DIM), _draw_rows(generator, DIM, 5).T
     if not torch.allclose(norm(x), norm(x.contiguous())):
-        raise Broken("a transposed input differs")
+        raise Broken("a transposed input gives a different result")
 
 
 def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
@@ -249,7 +250,7 @@ def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
         own, wanted = (_count_reach(f, x) for f in (make(DIM).double(), formula))
         said = f"the statistics run over {own} features of a row; the formula's run over {wanted}"
         raise Broken(
-            f"the formula gives something else, by {off:.2g} of its largest",
+            f"the result differs from the formula by {off:.2g} of its largest value",
             said if own != wanted else "",
         )
 

@@ -185,7 +185,7 @@ class Asked:
         except Exception as error:
             raise Broken(f"making the block raised {told(error)}") from error
         if not isinstance(made, nn.Module):
-            raise Broken(f"it made a {type(made).__name__}, where an nn.Module is wanted")
+            raise Broken(f"it must make an nn.Module, but made a {type(made).__name__}")
         return made
 
     def _takes(self, *names: str) -> bool:

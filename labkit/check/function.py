@@ -118,7 +118,7 @@ def write(value: Any) -> str:
         return repr(value)
     if isinstance(value, int | float):
         return repr(float(value)) if isinstance(value, float) else repr(int(value))
-    raise TypeError(f"an argument is made of {KINDS}; got {type(value).__name__}")
+    raise TypeError(f"an argument must consist of {KINDS}; got {type(value).__name__}")
 
 
 def write_result(value: Any) -> str:

@@ -227,7 +227,7 @@ def _refuse_untried(handed: Implementation, norm: Norm) -> None:
     if norm.name == "power_norm" and is_module(handed):
         raise Broken(
             "a module with a running mean square and a custom backward pass cannot be checked: "
-            "pass the function (x, weight, bias, eps, mask) of one batch"
+            "pass the function (x, weight, bias, eps, mask) of a single batch"
         )
 
 

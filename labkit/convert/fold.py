@@ -39,7 +39,7 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     if not wanted:
         raise ValueError(
             f"nothing to fold in {type(model).__name__}: only {_RULE} in an nn.Sequential; its "
-            f"norms are {list_norms(model)}. Where the maps stand elsewhere name the pairs, like "
+            f"norms are {list_norms(model)}. For maps elsewhere, name the pairs, like "
             '{"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
         )
     new: dict[nn.Module, nn.Module] = {}

@@ -69,8 +69,8 @@ class Conversion:
         for parent, name, _, new in self._seats:
             if parent._modules.get(name) is not new:
                 raise RuntimeError(
-                    "undo expects the module that the conversion put there, but finds another at "
-                    f"{name!r} of {type(parent).__name__}; undo later conversions first"
+                    "undo expects the module that the conversion put there, but finds a different "
+                    f"one at {name!r} of {type(parent).__name__}; undo later conversions first"
                 )
         for parent, name, old, _ in self._seats:
             parent._modules[name] = old

@@ -120,7 +120,7 @@ def read_steps(file: Path | None = None) -> tuple[dict[str, Any], Steps]:
     file = file or DATA / "bench" / "steps.json"
     found = json.loads(file.read_text(encoding="utf-8"))
     if found["dry_run"]:
-        raise ValueError(f"{file.name} must hold measurements; it holds those of a dry run")
+        raise ValueError(f"{file.name} must contain measurements, but it is from a dry run")
     cases: Steps = {}
     for row in found["results"].values():
         if row["status"] == "ok":

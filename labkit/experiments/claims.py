@@ -207,7 +207,7 @@ def _check_id(id: str) -> None:
     if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(
             "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
-            f"or the letter of its shelf; got {id!r}"
+            f"or the letter of its appendix; got {id!r}"
         )
 
 
@@ -446,14 +446,14 @@ def _collect_numbers(
         known["n"] = len(estimate.values)
     if replaced := set(more) & set(known):
         raise ValueError(
-            "what stands beside a finding may not replace a number of the finding itself, and "
+            "the values passed as `beside` must not replace a number of the finding itself, but "
             f"{', '.join(sorted(replaced))} would; choose other names"
         )
     known |= {**more, **({"rung": rung} if rung else {})}
     named = [name for _, name, _, _ in Formatter().parse(statement) if name]
     if unused := set(more) - {*named}:
         raise ValueError(
-            "what stands beside a finding is named in its sentence, or is one of the trials "
+            "each value passed as `beside` must be named in the sentence or be one of the checks "
             f"{', '.join(TRIED)}; {', '.join(sorted(unused))} is neither"
         )
     if missing := set(named) - set(known):

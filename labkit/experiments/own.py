@@ -98,8 +98,8 @@ def _read_source(given: str | Path) -> tuple[str, str]:
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(
             f"your norm must be in a file that ends in .py, got {str(given)!r}, which is "
-            f"{'no file' if path.suffix == '.py' else 'none'}; `labkit leaderboard --starter "
-            "my_norm.py` writes one to begin with"
+            f"{'no file' if path.suffix == '.py' else 'not one'}; `labkit leaderboard --starter "
+            "my_norm.py` writes a template"
         )
     return path.read_text(encoding="utf-8"), path.stem
 
@@ -145,7 +145,9 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     kinds = [kind for kind in kinds if not any(issubclass(o, kind) for o in kinds if o is not kind)]
     if len(kinds) != 1:
         names = ", ".join(kind.__name__ for kind in kinds) or "none"
-        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {names}; leave one")
+        raise ValueError(
+            f"a norm's file must define one nn.Module, {stem} defines {names}; keep only one"
+        )
     parameters = list(inspect.signature(kinds[0].__init__).parameters.values())[1:]
     if not parameters or parameters[0].name != "dim":
         first = parameters[0].name if parameters else "nothing"

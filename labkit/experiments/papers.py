@@ -27,7 +27,7 @@ def published(name: str, folder: Path = FOLDER) -> list[dict[str, Cell]]:
     for number, row in enumerate(rows, start=2):
         if len(row) != len(head):
             raise ValueError(
-                f"every row of {path.name} has {len(head)} cells, as its head has; "
+                f"every row of {path.name} must have {len(head)} cells, like its header; "
                 f"row {number} has {len(row)}: complete it, an empty cell is allowed"
             )
     return [dict(zip(head, map(_parse_cell, row), strict=True)) for row in rows]

@@ -143,7 +143,7 @@ def _load_rows(path: Path, changed: int, size: int) -> tuple[dict[str, Row], lis
             rows[row["key"]] = row
     if not rows:
         reason = damaged[0] if damaged else f"it is empty; {mend}"
-        raise RecordError(f"the records {path.name} hold no whole line: {reason}")
+        raise RecordError(f"the records {path.name} contain no complete line: {reason}")
     for text in damaged:
         warnings.warn(f"{text}. Until then its run counts as missing", stacklevel=4)
     return rows, damaged

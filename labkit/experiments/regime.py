@@ -121,7 +121,8 @@ def too_young(
     """
     if not isinstance(run.data, Text):
         raise ValueError(
-            f"trigrams are for text, {type(run.data).__name__} has none to compare with"
+            "a comparison with trigram counts needs data of type Text, "
+            f"got {type(run.data).__name__}"
         )
     tokens = run.train.steps * run.data.batch * run.data.time
     test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}

@@ -46,7 +46,7 @@ def _check_types(config: Description) -> None:
     names = [name for name, _ in pairs] + ["eps"] * (config.norm_eps is not None)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(
-            f"{', '.join(twice)} is given twice, in norm_kw or as norm_eps; once is enough"
+            f"{', '.join(twice)} is given twice, in norm_kw or as norm_eps; give it once"
         )
 
 

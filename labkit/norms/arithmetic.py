@@ -103,7 +103,7 @@ def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
     if isinstance(norm, RMSNorm) and arithmetic.endswith("one-pass"):
         raise ValueError(
             f"RMSNorm's mean square has no one-pass form, got {arithmetic!r}; "
-            f"take {arithmetic.split()[0]!r}"
+            f"use {arithmetic.split()[0]!r}"
         )
     # The class alone changes, so that the parameters are the same and nothing is drawn again.
     norm.__class__ = _KINDS[type(norm)]  # pyright: ignore[reportAttributeAccessIssue]

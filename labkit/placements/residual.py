@@ -19,7 +19,7 @@ class NoNorm(Step):
     norms, equation = (), "x + f(x)"
 
     def step(self, x: Tensor, f: Map) -> Tensor:
-        """Add the sublayer's output for the raw stream."""
+        """Add the output of f for the raw stream."""
         return x + f(x)
 
 
@@ -39,7 +39,7 @@ class PreNorm(Step):
     equation = "x + f(N(x))"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Add the sublayer's output for a normalized copy of the stream."""
+        """Add the output of f for a normalized copy of the stream."""
         return x + f(N(x))
 
 

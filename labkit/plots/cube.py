@@ -87,8 +87,8 @@ def find_share(norm: str) -> Share:
     named = re.fullmatch(r"group-([1-9]\d*)", norm)
     if named is None or CHANNELS % int(named[1]):
         raise ValueError(
-            f"unknown norm {norm!r}; choose among {', '.join(SHARES)}, or group-G with G a divisor "
-            f"of the {CHANNELS} channels"
+            f"unknown norm {norm!r}; choose one of {', '.join(SHARES)}, or group-G with G a "
+            f"divisor of the {CHANNELS} channels"
         )
     size = CHANNELS // int(named[1])
     title = f"GroupNorm, G = {named[1]}"

@@ -79,7 +79,7 @@ def read_place(recipe: str) -> Place:
 
     drawn = [name for name, row in RECIPES.items() if read_slots(row) or is_placement(row)]
     if recipe not in drawn:
-        raise ValueError(f"no diagram for {recipe!r}; choose among {', '.join(drawn)}")
+        raise ValueError(f"no diagram for {recipe!r}; choose one of {', '.join(drawn)}")
     row = RECIPES[recipe]
     halves = row.block.attention.equation, row.block.feed_forward.equation
     alike = halves[0] == halves[1] and not row.block.heads

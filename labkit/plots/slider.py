@@ -63,8 +63,8 @@ class Slider(Shown):
         size = sum(len(figure.base64()) for figure in self.figures.values())
         if size > MOST_BYTES:
             raise ValueError(
-                f"a slider holds at most {MOST_BYTES // 1000} kB, {name!r} has {size // 1000} kB "
-                f"in {len(self.figures)} frames; use fewer frames or simpler pictures"
+                f"a slider may have at most {MOST_BYTES // 1000} kB, {name!r} has {size // 1000} "
+                f"kB in {len(self.figures)} frames; use fewer frames or simpler pictures"
             )
         self.alt = (
             f"Slider over {label} with {len(self.figures)} pictures, "

@@ -53,7 +53,7 @@ class WholeSet(Observer):
         if corpus.whole is None:
             raise ValueError(
                 "probe 'whole-set' needs data whose every batch is the whole training set, as "
-                "FewDigits and Points have it; take one of them, or the probes 'validation' and "
+                "FewDigits and Points have it; use one of them, or the probes 'validation' and "
                 "'test'"
             )
         self.inputs, _ = corpus.whole

@@ -13,8 +13,8 @@ BREAKS = [
     Break(
         "a residual step without norms forgets its skip",
         "labkit/placements/residual.py",
-        '        """Add what the sublayer makes of the raw stream."""\n        return x + f(x)\n',
-        '        """Add what the sublayer makes of the raw stream."""\n        return f(x)\n',
+        '        """Add the output of f for the raw stream."""\n        return x + f(x)\n',
+        '        """Add the output of f for the raw stream."""\n        return f(x)\n',
         "00-empty-branches-are-the-identity",
     ),
     Break(

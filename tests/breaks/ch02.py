@@ -21,9 +21,9 @@ BREAKS = [
     Break(
         idea="Pre-Norm's skip carries the normalized copy",
         path="labkit/placements/residual.py",
-        old='        """Add to the stream what the sublayer makes of its normalized copy."""\n'
+        old='        """Add the output of f for a normalized copy of the stream."""\n'
         "        return x + f(N(x))",
-        new='        """Add to the stream what the sublayer makes of its normalized copy."""\n'
+        new='        """Add the output of f for a normalized copy of the stream."""\n'
         "        return N(x) + f(N(x))",
         claim="02-a-constant-write-leaves-pre-norm-its-token",
     ),

@@ -213,7 +213,7 @@ def check_errors_say_what_to_do():
     learning = angles.clone().requires_grad_()
     for error, text, given, how in (
         (TypeError, "takes float32, bfloat16", (q.double(), k.double()), {}),
-        (TypeError, "q and k of one dtype", (q, k.to(BRAIN)), {}),
+        (TypeError, "q and k of the same dtype", (q, k.to(BRAIN)), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q, k[:, :4]), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q, k[..., :32]), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q[0, 0], k[0, 0]), {}),
@@ -224,7 +224,7 @@ def check_errors_say_what_to_do():
         (ValueError, "got (5, 33)", (q, k, None, None, turns(5, 33)), {}),
         (ValueError, "(5, 32) and (5, 31)", (q, k, None, None, (angles, angles[:, 1:])), {}),
         (ValueError, "no gradient for angles", (q, k, None, None, learning), {}),
-        (ValueError, "knows norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
+        (ValueError, "supports norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
         (ValueError, "needs eps >= 0", (q, k), {"eps": -1.0}),
     ):  # fmt: skip
         refused(error, text, lambda given=given, how=how: qk_norm_rope(*given, **how))

@@ -74,7 +74,7 @@ def measure_sizes(
     """
     start = time.monotonic()
     results = Results(options.out or choose_path(device), device, options.commit)
-    # On a CPU torch.compile needs a C++ compiler, which is not asked of anybody.
+    # On a CPU torch.compile needs a C++ compiler, which we do not require.
     names = [name for name in NAMES if not (device.dry and name == "compile")]
     cases = plan_sizes(options.kernels, tuple(options.phases), device.dry)
     left = [case for case in cases if case.key not in results.data["results"]]

@@ -11,8 +11,8 @@ from normkernels.bench.operations import DTYPES, Operation
 from normkernels.bench.plan import Case
 
 CHUNK = 2**24  # values of an activation that the reference computes at a time
-# Off by this much of the norm is wrong. A few roundings one after another stay below; sums that
-# are kept in bfloat16, or a term that is missing, do not.
+# Larger errors, relative to the norm, are wrong. A few successive roundings stay below; sums in
+# bfloat16, or a missing term, do not.
 LIMITS = {torch.bfloat16: 2.0**-6, torch.float32: 2e-5}
 
 

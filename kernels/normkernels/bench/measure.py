@@ -83,7 +83,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> di
         else:
             tracks += made
     del exact
-    random.Random(case.key).shuffle(tracks)  # nobody is always the first, on a cool GPU
+    random.Random(case.key).shuffle(tracks)  # no provider is always first, on a cool GPU
     for track in tracks:
         providers[track.provider][track.way] = time_track(track, device)
     for track in tracks:

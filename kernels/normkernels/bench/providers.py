@@ -33,7 +33,7 @@ def find_call(provider: str, kernel: str) -> Call | str:
     call = calls[name]
     if provider == "compile":
         torch.compiler.reset()  # one variant at a time: no recompilation limit, no dynamic sizes
-        # Memory that a backward pass may reuse for itself forbids to run it twice.
+        # A backward pass that may reuse memory cannot run twice.
         torch._functorch.config.donated_buffer = False
         call = torch.compile(call, dynamic=False, fullgraph=True)
     return partial(call, **OPERATIONS[kernel].options)

@@ -38,7 +38,7 @@ from normkernels.bench.measure import DeviceLost, recover, shorten
 from normkernels.bench.providers import read_versions
 from normkernels.bench.results import Results, hash_sources
 
-# Each model's norm, as labkit calls it: it says how the gain is kept, and what is rounded.
+# Each model's norm, by its name in labkit, which determines the stored gain and the rounding.
 NORMS = {
     "llama": "rms-llama",
     "qwen3": "rms-llama",  # norms on q and k
@@ -54,8 +54,8 @@ PROVIDERS = ("shipped", "torch", "norms alone", "normkernels", "liger", "quack")
 MODES = ("eager", "compile")
 FIRST = 5  # steps whose losses are compared
 TURNS, TURN = 6, 5  # turns of each provider, and steps in one
-FAR = 0.02  # a loss, or a norm of gradients, that is off by more is wrong,
-NEAR_ZERO = 1e-3  # unless by less than this share of the first: one batch is soon known by heart
+FAR = 0.02  # a larger relative error of a loss or a gradient's norm is wrong,
+NEAR_ZERO = 1e-3  # unless below this fraction of the first: one batch is soon memorized
 SCHEMA = "steps 1"
 LONGEST = {"eager": 60.0, "compile": 150.0}  # seconds of a case, until one took longer
 Call = Callable[[], Tensor]

@@ -53,13 +53,15 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
         other = _describe_model(model)
         for what, value in first.items():
             if what in other and other[what] != value:
-                raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
+                raise NotTogether(
+                    f"{what} is {value!r} in one model and {other[what]!r} in another"
+                )
         if first.keys() != other.keys():
-            raise NotTogether(f"one has {min(first.keys() ^ other.keys())}, another has not")
+            raise NotTogether(f"only some of the models have {min(first.keys() ^ other.keys())}")
     parameters = list(models[0].parameters())
     kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
     if len(kinds) != 1 or not parameters[0].requires_grad:
-        raise NotTogether("its parameters are not all of one dtype and device, and trained")
+        raise NotTogether("its parameters must all be trainable and have the same dtype and device")
 
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:

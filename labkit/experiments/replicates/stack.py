@@ -162,13 +162,13 @@ class Stack:
             raise
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise NotTogether(f"vmap does not take this model: {reason}") from error
+            raise NotTogether(f"vmap does not support this model: {reason}") from error
         finally:
             for tensor, was in kept:
                 tensor.copy_(was)
         for name, gradient in zip(self.parameters, gradients, strict=True):
             if gradient is None:
-                raise NotTogether(f"the loss does not depend on {name}, which stays as it is")
+                raise NotTogether(f"the loss does not depend on {name}, which would never change")
 
 
 def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
