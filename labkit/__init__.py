@@ -23,8 +23,8 @@ __all__ = [
     "train",
 ]
 
-# PyTorch takes seconds to import, and the command and the figures do without it: a public name
-# is read from its module when it is first asked for.
+# PyTorch takes seconds to import, and the command and the figures do not need it, so a public name
+# is imported from its module at its first use.
 _HOMES = {
     "ModelConfig": "model",
     "Transformer": "model",
@@ -37,7 +37,7 @@ _HOMES = {
 }
 
 
-# The parts that a notebook asks for by name: `labkit.check`, `labkit.plots.curves`.
+# Submodules that a notebook uses by name: `labkit.check`, `labkit.plots.curves`.
 _PARTS = ("check", "convert", "corpora", "experiments", "fused", "plots", "probes")
 
 

@@ -1,4 +1,4 @@
-"""Values other than the stream that the sublayers of one forward pass share: positions, masks.
+"""Values other than the stream that are shared by the sublayers of one forward pass.
 
 A new `Context` is made for every forward pass, so nothing of one pass reaches the next.
 """
@@ -19,15 +19,15 @@ class Context:
 
     angles: Float[Tensor, "time pairs"] | None = None  # rotary positions; None: none
     padding: Bool[Tensor, "batch time"] | None = None  # True where a token is real; None: all are
-    memory: Float[Tensor, "batch source dim"] | None = None  # what cross-attention reads
+    memory: Float[Tensor, "batch source dim"] | None = None  # the input of cross-attention
     memory_padding: Bool[Tensor, "batch source"] | None = None
     scores: dict[str, Tensor] = field(default_factory=dict)  # RealFormer: logits so far, by chain
     total: Tensor | None = None  # ResiDual: the sum of all writes, never normalized
-    entry: Tensor | None = None  # B2T: the stream as it entered the present block
-    turns: tuple[Tensor, Tensor] | None = None  # cos and sin of the angles, if fused attention asks
+    entry: Tensor | None = None  # B2T: the stream at the start of the current block
+    turns: tuple[Tensor, Tensor] | None = None  # cos and sin of the angles, for fused attention
     # The same for all heads side by side, by how many they are and their dtype: attention.rotary.
     rotations: dict[tuple[int, torch.dtype], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    # What a fused step has normalized already, by the norm that comes next: labkit.fused.steps.
+    # The stream that a fused step has already normalized, by the next norm: labkit.fused.steps.
     ready: dict[nn.Module, Callable[[Tensor], Tensor | None]] = field(default_factory=dict)
 
 

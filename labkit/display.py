@@ -2,8 +2,8 @@
 
 (The build reads the runs and the code that a chapter used from .labkit/asked.)
 
-An output is a bundle of MIME types, as Jupyter has it. Its metadata holds {"labkit": {"kind": …}}
-and the facts of that kind; the build reads these and never the pixels or the text.
+An output is a bundle of MIME types, as Jupyter has it. Its metadata contains {"labkit": {"kind":
+…}} and the facts of that kind; the build reads these and never the pixels or the text.
 
     kind        shown by        facts
     claim       claim(…)        id; the claim itself stands in the bundle, under CLAIM
@@ -14,7 +14,7 @@ and the facts of that kind; the build reads these and never the pixels or the te
     standings   leaderboard     none
     volatile    Lab             cpu_seconds, runs, stored, keys: a line that no page or twin keeps
 
-The report of an exercise's check is of no kind: its bundle has, under EXERCISE, what a page asks.
+The report of an exercise's check is of no kind: its bundle has the page's task, under EXERCISE.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
     from IPython.display import display
 
     metadata: dict[str, Any] = {"labkit": {"kind": kind, **facts}}
-    if "image/png" in bundle:  # where nbconvert looks for what a picture says
+    if "image/png" in bundle:  # where nbconvert looks for alt text
         metadata["image/png"] = {"alt": bundle["text/plain"]}
     display(dict(bundle), raw=True, metadata=metadata)
 

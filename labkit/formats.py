@@ -33,11 +33,11 @@ BLOCK = 16  # values that share a scale in NVFP4
 class Format:
     """A floating-point format: its precision p in bits, its exponents and its largest number."""
 
-    bits: int  # all of them
-    significant: int  # p, the implicit one included
+    bits: int  # total bits
+    significant: int  # p, including the implicit one
     lowest: int  # exponent of the smallest normal number
     largest: float
-    overflow: float  # what comes of a number that is too large: inf, or the largest (saturation)
+    overflow: float  # the result for numbers that are too large: inf, or the largest (saturation)
 
     @property
     def smallest_normal(self) -> float:
@@ -72,7 +72,7 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
     kind, x = _find_format(name), x.to(torch.float32)
     if name == "float32":
         return x
-    # The distance of two neighbours at x, which below the normal numbers stays what it is there.
+    # The distance between neighbours at x; it is constant below the normal numbers.
     exponent = torch.frexp(x).exponent - 1
     step = torch.ldexp(torch.ones_like(x), exponent.clamp(min=kind.lowest) - kind.significant + 1)
     rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)

@@ -10,7 +10,7 @@
 `labkit.experiments.replicates`.
 
 Observers measure; the loop never changes for them. A loss that is not finite is a result:
-`diverged_at` says the step.
+`diverged_at` is the step.
 """
 
 import math
@@ -42,7 +42,7 @@ CHOICES = {
     "precision": ("float32", "tf32", "bf16"),
     "decayed": ("all", "matrices"),
 }
-Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
+Inputs = Tensor | tuple[Tensor | None, ...]  # the arguments of a model
 Batch = tuple[Inputs, Tensor]  # inputs, targets
 
 
@@ -56,7 +56,7 @@ class TrainConfig:
     betas: tuple[float, float] = (0.9, 0.98)  # adamw
     momentum: float = 0.9  # sgd
     weight_decay: float = 0.0
-    decayed: str = "all"  # what weight decay acts on: all parameters, or matrices alone
+    decayed: str = "all"  # scope of weight decay: all parameters, or only matrices
     warmup: int = 0  # steps of linear growth from lr/warmup to lr
     schedule: str = "cosine"  # constant, linear or cosine
     final_lr: float = 0.05  # last learning rate, as a share of the peak
@@ -92,7 +92,7 @@ class TrainConfig:
 
 
 class Observer:
-    """Measure something while a model trains; what `result` returns goes into the record.
+    """Measure something while a model trains; the value of `result` goes into the record.
 
     The three hooks may read the model and must leave its weights, gradients, buffers and mode,
     and the random state, as they found them.
@@ -115,7 +115,7 @@ class Record:
     """Result of one training run."""
 
     losses: list[float]  # training loss of each finished step, nats per prediction
-    steps: int  # steps asked for
+    steps: int  # configured steps
     diverged_at: int | None = None  # the step (from 0) whose loss was not finite
     seconds: float = 0.0  # wall time of the loop
     cpu_seconds: float = 0.0  # processor time of training and measuring, all threads
@@ -217,7 +217,7 @@ class Steps(Protocol):
     """Parts of a training step that `take_steps` runs, for one model or for several at once."""
 
     models: Sequence[nn.Module]
-    config: TrainConfig  # of several models, one of theirs: they compute alike
+    config: TrainConfig  # for several models, the first one's: they compute in the same way
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Set the batch and the learning rate of each model."""
@@ -312,7 +312,7 @@ def train(
     """Train `model` in place on (inputs, targets) batches and return the record.
 
     On CUDA its norms run as fused kernels (`labkit.fused`) while it trains, unless `kernels` is
-    False; the record's provenance says which. Elsewhere they are the formulas.
+    False; the record's provenance names them. Elsewhere they are the formulas.
 
     A model may have further methods: `before_training(*inputs)` sees the first batch before the
     first step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
@@ -367,7 +367,7 @@ def train_models(
         for observer in group:
             observer.start(model)
         model.train()
-    sizes: list[list[int]] = []  # predictions of each batch that was drawn
+    sizes: list[list[int]] = []  # number of predictions in each drawn batch
     batches = _draw_batches(streams, sizes)
     wall, cpu = time.perf_counter(), time.process_time()
     first = next(batches)

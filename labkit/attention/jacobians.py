@@ -63,7 +63,7 @@ def attention_jacobians(
     root = math.sqrt(w_q.shape[1])
     a = torch.softmax(q @ k.T / root, dim=-1)
     by_logits = torch.kron(tokens, (v @ w_o).T.contiguous()) @ softmax_jacobian(a)
-    # The logits hold Kᵀ, and W_K makes rows of K: hence T.
+    # The logits contain Kᵀ, but W_K produces rows of K: hence T.
     by_k = torch.kron(q / root, tokens) @ transposition(*k.shape).to(x.dtype)
     return {
         "q": by_logits @ torch.kron(tokens, k / root) @ into["q"],

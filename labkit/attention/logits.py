@@ -51,7 +51,7 @@ def explicit_logits(
     """Multiply each query by its group's keys in at least float32; scale None: 1/sqrt(head_dim)."""
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     wide = torch.promote_types(q.dtype, torch.float32)
-    # Key heads are repeated by hand, since a matrix product knows no groups.
+    # Key heads are repeated explicitly, because a matrix product does not support groups.
     keys = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     return q.to(wide) @ keys.to(wide).transpose(-2, -1) * factor
 
@@ -74,7 +74,7 @@ def largest_logits(
     """Return each head's largest allowed logit over the real queries; −inf if there is none."""
     if queries is not None:
         allowed = allowed & queries[:, None, :, None]
-    # Only a threshold is asked of it, after the step: no gradient flows through.
+    # It is only compared with a threshold after the step, so it needs no gradient.
     return logits.detach().masked_fill(~allowed, -math.inf).amax(dim=(0, 2, 3))
 
 

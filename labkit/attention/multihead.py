@@ -133,7 +133,7 @@ class Attention(nn.Module):
             layer(tokens).unflatten(-1, (-1, self.head_dim))
             for layer, tokens in ((self.q, x), (self.k, source), (self.v, source))
         )
-        # Before the rotation or after it: with a gain for each channel the two are not alike.
+        # Before the rotation or after it: with a gain per channel the two differ.
         after = self.norms is not None and self.norms.after_rope
         if not after:
             q, k = self._apply_norm("q", q), self._apply_norm("k", k)
@@ -160,7 +160,7 @@ class Attention(nn.Module):
         if padding is None and not explicit:
             return fused_attention(q, k, v, causal=self.causal, scale=scale)
         allowed = allowed_pairs(q, k, self.causal, padding)
-        # A query that may see nothing is let see everything, then set to 0: no NaN either way.
+        # A query without allowed keys attends to all, and is then set to 0: no NaN in either pass.
         some = allowed.any(dim=-1, keepdim=True)
         if explicit:
             logits = self._adjust_logits(explicit_logits(q, k, scale), allowed, context)
@@ -204,7 +204,7 @@ class Attention(nn.Module):
         query, key = clip_factors(self.largest_logit, threshold, self.kv_heads)
         for layer, factor in ((self.q, query), (self.k, key)):
             layer.weight.mul_(factor.repeat_interleave(self.head_dim)[:, None])
-        # The largest logits shrank with the weights: a second call then finds nothing to do.
+        # The largest logits shrink with the weights, so a second call does nothing.
         gamma = query * key.repeat_interleave(self.heads // self.kv_heads)
         self.largest_logit = self.largest_logit * gamma
         return gamma

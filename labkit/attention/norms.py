@@ -2,9 +2,9 @@
 
     logits = s · N(q)·N(k),   head = softmax(logits) N(v),   output = N(concat of heads) W_O
 
-A text names the choice: the letters of the normalized tensors, a key of NORMS, what shares one
-gain (head: one of head_dim for all heads; own: each head its own; width: one norm over all heads
-at once), then after-rope, no-gain, shift, times=1.2, temperature=… and length=… where wanted.
+A text names the choice: the letters of the normalized tensors, a key of NORMS, how gains are shared
+(head: one of head_dim for all heads; own: one per head; width: one norm over all heads at once),
+then optionally after-rope, no-gain, shift, times=1.2, temperature=… and length=….
 
     s = 1/sqrt(head_dim)          unless temperature is
         module   s = g            one learned number, starts at log2(L² − L), L the length
@@ -36,10 +36,10 @@ class AttentionNorms:
 
     tensors: str = "qk"  # some of q, k, v, c (the head outputs before W_O), in this order
     norm: str = "rms"  # a key of NORMS that normalizes each vector by itself
-    share: str = "head"  # what has one gain: head (all heads share it), own (each head), width
+    share: str = "head"  # sharing of gains: head (all heads share one), own (one per head), width
     after_rope: bool = False  # q and k are normalized after the rotation, not before
     gain: bool = True  # whether the norms have a learned gain
-    shift: bool = False  # whether they keep their learned shift, where they have one (LayerNorm)
+    shift: bool = False  # whether they keep their learned shift, if they have one (LayerNorm)
     temperature: str | None = None  # in place of 1/sqrt(head_dim): one per module, or per head
     times: float = 1.0  # q and k are each multiplied by this
     length: int | None = None  # L of the temperature per module

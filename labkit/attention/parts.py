@@ -46,7 +46,7 @@ def make_attention_norm(
     learned_here = norms.gain and norms.share != "own"
     for name, wanted in (("bias", norms.shift), ("weight", learned_here)):
         if not wanted and getattr(norm, name, None) is not None:
-            # Every norm reads None as no gain (no shift), and no parameter is left to train.
+            # Every norm treats None as no gain (no shift), so no parameter is left to train.
             setattr(norm, name, None)
     return OwnGains(norm, heads, head_dim) if norms.share == "own" else norm
 

@@ -6,11 +6,11 @@
     y = scale · g · (R x)^         after_rope: the norm is that of R x
 
 over each head's vector, g = weight + offset. `Attention` does the same in modules, each of which
-rounds; here everything is computed in at least float32 and rounded once. It is one function
-because memory is read once for all of it where it is fused: this is the formula of the kernel of
-the same name. Sources: Su et al. 2021, arXiv 2104.09864 (rotation); Henry et al. 2020, arXiv
-2010.04245 (l2); Dehghani et al. 2023, arXiv 2302.05442 (norm of queries and keys); Loshchilov et
-al. 2024, arXiv 2410.01131 (after the rotation).
+rounds; here everything is computed in at least float32 and rounded once. It is one function because
+a fused kernel reads memory only once; this is the formula of the kernel of the same name. Sources:
+Su et al. 2021, arXiv 2104.09864 (rotation); Henry et al. 2020, arXiv 2010.04245 (l2); Dehghani et
+al. 2023, arXiv 2302.05442 (norm of queries and keys); Loshchilov et al. 2024, arXiv 2410.01131
+(after the rotation).
 """
 
 import torch

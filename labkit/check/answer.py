@@ -28,7 +28,7 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
         return Report(title, (Law(name or "answer", False, "", lacks),), ask=ask)
     try:
         message = find_fault(yours, truth, rtol)
-    except Exception as error:  # whatever came, the reader gets a sentence
+    except Exception as error:  # for any error, the reader gets a sentence
         message = f"this cannot be compared ({type(error).__name__}: {error})"
     if message and hint:
         message += f". Hint: {hint}"

@@ -53,7 +53,7 @@ def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -
     )
 
 
-# --- what was handed in ---
+# --- the submitted code ---
 
 
 class Plain(nn.Module):
@@ -115,7 +115,7 @@ def _load_module(path: Path) -> Make:
     return kinds[0]
 
 
-# --- laws: each takes what makes the norm, and raises Broken where it does not hold ---
+# --- laws: each takes a function that makes the norm, and raises Broken if it does not hold ---
 
 
 def _draw_rows(generator: Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -150,7 +150,7 @@ def _compare_tokens(make: Make, generator: Generator) -> None:
     """Check that a token's result does not depend on the other tokens in the batch."""
     norm, x = make(DIM), _draw_rows(generator, 4, 6, DIM)
     other = x.clone()
-    other[0, 0] = 100 * _draw_rows(generator, DIM)  # large: a maximum must notice it, too
+    other[0, 0] = 100 * _draw_rows(generator, DIM)  # large, so that a maximum changes, too
     moved = (norm(x) - norm(other)).abs()
     moved[0, 0] = 0
     if moved.max() > 1e-5:
@@ -172,7 +172,7 @@ def _check_gradients(make: Make, generator: Generator) -> None:
     for p in weights:
         p.data += 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
     try:
-        # Steps so wide that float32 on the way, which half the norms in use have, does no harm.
+        # Steps so wide that float32 inside, which half of all norms use, does no harm.
         torch.autograd.gradcheck(lambda *_: norm(x), (x, *weights), eps=1e-3, atol=1e-3, rtol=1e-2)
     except Exception as error:
         text = " ".join(str(error).split())[:160]
@@ -293,7 +293,7 @@ def _list_properties(make: Make) -> tuple[str, ...]:
             shift = torch.allclose(norm(x + 5), y, rtol=1e-3, atol=1e-4)
             far = norm(1e6 * x).abs().max().item()
             lost = _loses_float64(make)
-    except Exception:  # a law has said it
+    except Exception:  # a law has reported it
         return ()
     return (
         *([LOST] if lost else []),

@@ -39,8 +39,8 @@ from labkit.placements import recipe as look_up
 ALLOWED = 1e-4  # relative to the largest entry
 CUT = "part of the way is cut off (detach, no_grad, .data) or scaled"
 CONSTANT = "a constant does not follow the depth or the block's number"
-FUNCTIONS = ("step", "functions")  # forms that are no module
-DEPTH = 6  # blocks, where no config says it
+FUNCTIONS = ("step", "functions")  # forms that are not modules
+DEPTH = 6  # blocks, if there is no config
 SMALL: dict[str, Any] = {"dim": 16, "heads": 2, "hidden": 20, "depth": DEPTH, "context": 16}
 
 
@@ -195,14 +195,14 @@ class Asked:
         """Yield further depths and blocks for which the same code must be right."""
         by_depth = self.form == "step" and self._takes("depth", "sublayers", "alpha")
         numbered = self.form != "module" and self._takes("index", "number", "block")
-        # A step of this recipe that takes no number holds for one block only.
+        # A step of this recipe that takes no number is right for one block only.
         numbered = numbered or (self.recipe == "lns" and self.form == "step")
         numbered = numbered and self.index is None
         if not (by_depth or numbered):
             return
         for depth in (3, 12) if by_depth else (subject.depth,):
             for index in (0, 1, depth - 1) if numbered else (min(subject.index, depth - 1),):
-                # A step is one equation; a block may be another one for each number.
+                # A step is one equation; a block may have a different one for each number.
                 same = look_up(self.recipe).placement(index, depth) == subject.placement
                 if (self.form == "maker" or same) and index < depth:
                     yield replace(self, index=index, depth=depth)
@@ -248,7 +248,7 @@ class Trial:
                 if self.fits(steps):
                     return sentence
             except (RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError):
-                continue  # shapes that do not fit: it is another mistake
+                continue  # shapes that do not fit: it is a different mistake
         return "; ".join(list_declared(self.subject))
 
     def compare(self, subject: Subject, case: Case) -> None:
@@ -274,7 +274,7 @@ def _find_gap(came: Parts, wanted: Parts, allowed: float = ALLOWED) -> str | Non
     return None
 
 
-# --- laws: each takes a Trial, and raises Broken where it does not hold ---
+# --- laws: each takes a Trial, and raises Broken if it does not hold ---
 
 
 def hold_parameters(trial: Trial) -> None:

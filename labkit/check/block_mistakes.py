@@ -1,4 +1,4 @@
-"""Known mistakes in a block: a wrong equation, or the step of another recipe; each with its text.
+"""Known mistakes in a block: a wrong equation, or another recipe's step, each with a description.
 
 A mistake is a wrong equation of a step s, its stream x, its sublayer f and its norms. Mistakes only
 explain a failure: a mistake is reported only if it produces the actual results.
@@ -136,7 +136,7 @@ def move_by(equation: Equation, step: Any, norms: list[Any] | None = None) -> Mo
     return move
 
 
-# --- which block it is instead ---
+# --- other blocks ---
 
 
 def list_changes(subject: Subject) -> Iterator[Change]:
@@ -218,7 +218,7 @@ def _list_other_recipes(subject: FunctionSubject) -> Iterator[Change]:
         yield told, [move_by(one.step, first, left), move_by(two.step, second, right)]
 
 
-# --- what the parts of a module declare ---
+# --- settings of a module's parts ---
 
 
 def list_declared(subject: Subject) -> Iterator[str]:

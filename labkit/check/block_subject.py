@@ -27,10 +27,10 @@ TAKES = (
     "check.block takes a step (x, f, norm), a block of functions (x, attention, feed_forward, "
     "norm), or a module under the parameter names of labkit.model.Block with its config"
 )
-Move = Callable[[Tensor, Context], Tensor]  # what moves the stream through one half: a Step, say
-Parts = dict[str, Tensor]  # what comes: the stream, and ResiDual's second stream
+Move = Callable[[Tensor, Context], Tensor]  # passes the stream through one sublayer
+Parts = dict[str, Tensor]  # results: the stream, and ResiDual's second stream
 
-# What functions get, as text: a page of the site evaluates the same.
+# The arguments of functions, as text: a page of the site evaluates the same.
 DIM = 4
 SUBLAYERS = {
     "attention": "lambda x: x.flip(-2) + torch.tanh(2 * x)",
@@ -65,10 +65,10 @@ class Subject:
 
     sides: tuple[str, ...] = SIDES
     steps: list[Any]  # the recipe's, of the halves in `sides`, with their sublayers
-    spare: list[Any]  # norms that a step may ask for, whether its recipe has them or not
+    spare: list[Any]  # norms that a step may take, whether its recipe has them or not
     dim: int
-    call: Callable[[Tensor, Context], Any]  # calls what was handed in
-    silence: Callable[[int], "Subject"]  # a copy in which the sublayer of a half writes 0
+    call: Callable[[Tensor, Context], Any]  # calls the submitted code
+    silence: Callable[[int], "Subject"]  # a copy in which one sublayer outputs zeros
 
     def __init__(self, name: str, depth: int, index: int, seed: int):
         self.name, self.depth, self.index, self.row = name, depth, index, recipe(name)
@@ -245,7 +245,7 @@ class ModuleSubject(Subject):
         if p.ndim == 2:
             return noise * 1.2 / p.shape[-1] ** 0.5
         values = 0.5 + torch.rand(p.shape, generator=self.generator, dtype=p.dtype)
-        # Of nGPT's α the size counts, not the sign.
+        # Only the size of nGPT's α matters, not its sign.
         return values * noise.sign() if name.endswith("alpha.weight") else values
 
     def draw_case(self, about: str, *, batch: int = 2, time: int = 5, scale: float = 1.0) -> Case:

@@ -6,10 +6,10 @@ with its own substitute for torch. A task is JSON:
     functions  names of the functions that the reader writes
     cases      each has function, label (or ""), given and wanted: the arguments of a call and its
                result, as source
-    look       source of a lambda (f, *arguments) that returns what is compared; "" calls f
+    look       source of a lambda (f, *arguments) that returns the value to compare; "" calls f
     rtol, hint as check.answer has them
     note       a remark for right answers
-    slips      pairs of a likely mistake and the marks of what it would return, case by case
+    slips      pairs of a likely mistake and the marks of its results, case by case
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from typing import Any
 from labkit.check.compare import find_fault, is_unanswered, list_numbers, name_open
 
 Task = Mapping[str, Any]
-AGREES = 1e-4  # relative: marks of the same numbers, computed another way
+AGREES = 1e-4  # relative: marks of the same numbers, computed differently
 
 
 def try_functions(
@@ -41,7 +41,7 @@ def try_functions(
             came[name] = call(functions[case["function"]], case["given"], task["look"], names)
         except Unanswered:
             came[name] = ...
-        except Exception as error:  # the reader's code: he gets a sentence
+        except Exception as error:  # the reader's code: the reader gets a sentence
             return describe_error(error, find_file(functions[case["function"]])), ""
         wanted[name] = eval(case["wanted"], dict(names))
     if len(came) == 1:
@@ -52,7 +52,7 @@ def try_functions(
         return f"not answered yet{name_open(yours)}", ""
     try:
         fault = find_fault(yours, truth, task["rtol"])
-    except Exception as error:  # whatever came, the reader gets a sentence
+    except Exception as error:  # for any error, the reader gets a sentence
         fault = f"this cannot be compared ({type(error).__name__}: {error})"
     if not fault:
         return "", ""
@@ -111,5 +111,5 @@ def find_file(function: Callable[..., Any]) -> str:
     """Return the file in which a function was written, or "" if it is unknown."""
     try:
         return getfile(function)
-    except TypeError:  # a partial, an object that can be called, what is built in
+    except TypeError:  # a partial, a callable object, a builtin
         return ""

@@ -1,7 +1,7 @@
 """Compare an answer with the right one: numbers, lists, yes or no, words, named parts.
 
-This file is plain Python and imports neither torch nor numpy, because the site's pages run it.
-Values with a `tolist` method, such as tensors and arrays, are compared as numbers.
+This file is plain Python without torch and numpy, because the site's pages run it. Values with a
+`tolist` method, such as tensors and arrays, are compared as numbers.
 """
 
 import re

@@ -40,16 +40,16 @@ class Exam:
         self.failed: set[str] = set()  # names of laws, and settings, that do not hold
         self.gradients: dict[int, dict[str, Tensor | None]] = {}  # of the parameters, by case
         self.unanswered = False  # the code returns None or ...
-        self.searched = False  # a cause was looked for, since somebody last set this
+        self.searched = False  # whether a cause was searched since this was last reset
         self.unexplained: list[str] = []  # names of laws for which none was found
-        self.notes: list[str] = []  # what breaks no law, and is said
+        self.notes: list[str] = []  # remarks that break no law
         refused = sorted({len(s) for s in shapes if s not in self.shapes})
         if refused and norm.formula.features == -1:
             said = " or ".join(map(str, refused))
             self.notes.append(f"x of {said} axes raises; it was checked on 2 and 3 axes")
-        self._state: str | None = None  # what describe_statistics said, once it was asked
-        self._axis: str | None = None  # what _find_axis said, once it was asked
-        self._raised: dict[str, str] = {}  # what the code raised -> what was said then
+        self._state: str | None = None  # result of describe_statistics, once it was called
+        self._axis: str | None = None  # result of _find_axis, once it was called
+        self._raised: dict[str, str] = {}  # error of the code -> message at the time
 
     # --- inputs ---
 
@@ -72,7 +72,7 @@ class Exam:
         shape = self.shapes[0] if shape is None else shape
         # Drawn in float64 and rounded at the end: every dtype is given the same numbers.
         x = torch.randn(shape, generator=draw, dtype=torch.float64)
-        # No two axes are alike, so that statistics over a wrong one show.
+        # No two axes are alike, so that statistics over a wrong axis are detected.
         for axis in range(x.ndim):
             along = [1] * x.ndim
             along[axis] = x.shape[axis]
@@ -213,7 +213,7 @@ class Exam:
             expected = self.find_truth(case)
             if self.is_close(case, y, expected, rtol, atol):
                 continue
-            pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
+            pairs.sort(key=lambda pair: pair[0] is not case)  # the other cases first
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
             explains = self._make_explainer(pairs, rtol, atol, Probes(self, case))
             found = self._find_state(case) or self.diagnose(explains, cases, settings)
@@ -231,7 +231,7 @@ class Exam:
             truth = self.find_truth(case, wrong)
             if room is not None and not self._is_within(case, came, truth, room):
                 return False
-            # As close to it as what is right is to the formula: it may be far smaller.
+            # As close as a right result is to the formula: the value may be far smaller.
             return self._is_within(case, came, truth, self._find_room(case, rtol, atol, wrong))
 
         def explains(wrong: Formula) -> bool:
@@ -249,7 +249,7 @@ class Exam:
     ) -> str:
         """Find a known mistake that explains the results; mistakes found earlier come first."""
         right, given = self.norm.formula, {role for case in cases for role in case.given}
-        # Where no alpha is given, another default is likelier than that it is ignored.
+        # If no alpha is given, a different default is more likely than an ignored alpha.
         self.searched = True
         known = (
             one
@@ -295,7 +295,7 @@ class Exam:
 
     def is_close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
         """Return whether a result agrees with the expected one."""
-        # The result is no larger than its parts: what is this close needs no further room.
+        # The result is no larger than its parts, so this close it needs no further tolerance.
         least = rtol * expected.abs() + atol * expected.abs().max()
         exact = not self.norm.formula.pool and not self.norm.formula.f
         if not exact and self._is_within(case, y, expected, least):
@@ -316,7 +316,7 @@ class Exam:
         self, case: Case, rtol: float, atol: float, formula: Formula | None = None
     ) -> Tensor:
         if formula is not None and not formula.pool and not formula.f and self.norm.formula.pool:
-            truth = self.find_truth(case, formula).abs()  # no norm where one is due
+            truth = self.find_truth(case, formula).abs()  # no norm where one is expected
             return rtol * truth + atol * truth.max()
         return (formula or self.norm.formula).room(case.x, self.fill_settings(case), rtol, atol)
 

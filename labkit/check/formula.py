@@ -31,7 +31,7 @@ POOLS = {
     "space": lambda n: tuple(range(2, n)),
     "last of space": lambda n: (n - 1,) if n > 2 else (1,),
 }
-# What divides, from the moment v and eps.
+# The denominator, from the moment v and eps.
 ROOTS = {
     "inside": lambda v, e: (v + e).sqrt(),
     "outside": lambda v, e: v.sqrt() + e,
@@ -90,7 +90,7 @@ class Formula:
     cut: tuple[str, ...] = ()  # statistics that the gradient does not see: mean, spread
     part: str = "all"  # | first | last: the features that the moment is taken of
     count: str = "floor"  # | ceil | round: how p · d becomes a number of features
-    twice: bool = False  # what is normalized is normalized once more
+    twice: bool = False  # the normalized value is normalized again
     only_part: bool = False  # the features outside the part stay as they are
     mask: str = "used"  # | ignored | inverted | padding counted
     evaluation: str = "running"  # | batch: whose statistics where running ones are given
@@ -198,7 +198,7 @@ class Formula:
     def sensitivity(self, x: Tensor, given: Given) -> Tensor:
         """Bound the change of the result per unit of relative rounding error in x."""
         inner, alpha = (given.get(role) for role in ("shift", self.slope))
-        # What is bounded by 1 may be computed to so many digits of 1.
+        # Values bounded by 1 may be computed to this absolute accuracy.
         moved = torch.ones(x.shape, dtype=torch.float64) * (1 + abs(float(inner or 0.0)))
         if self.pool:
             split, axes = self.split_units(x.double(), given)

@@ -14,7 +14,7 @@ from labkit.check.laws import Law
 CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
 NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
 _HALF = (torch.bfloat16, torch.float16)
-# Room for a float32 step on the way; float32 inputs lose digits to the spread as well, and in
+# Tolerance for a float32 step inside; float32 inputs also lose digits to the spread, and in
 # half precision each operation of the backward pass may round.
 _ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
 
@@ -43,7 +43,7 @@ def make_gradient_law(role: str) -> Law:
             except Broken as broken:
                 broken.cause = _find_ignored(exam, role) or broken.cause
                 raise
-            # A number's is a sum over all of x: in half precision roundings may outweigh it.
+            # A single number's gradient sums over all of x, which half precision may round away.
             if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
                 seen.append((case, top, grad.double()))
         _judge_gradients(exam, seen, role)
@@ -85,7 +85,7 @@ def _draw_cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
         cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
         nothing = replace(level, about="all values of one unit are 0")
         cases.append(replace(nothing, x=torch.where(unit, 0.0, level.x)))
-    # A fast path may serve float32, or half precision, alone.
+    # A fast path may exist only for float32, or only for half precision.
     for dtype in (torch.float32, *_HALF):
         shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
         narrow = [exam.draw_case(draw, s, learned=every, dtype=dtype) for s in shapes]
@@ -116,7 +116,7 @@ def _find_gradients(
     y = exam.call(runner, x, case)
     if not y.requires_grad:
         raise Broken(f"on {case} the result has no gradient at all", CUT)
-    # A fast path may differ under autograd: its value comes before its gradient.
+    # A fast path may differ under autograd, so its value is checked before its gradient.
     if case.x.dtype not in _HALF:
         exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
     try:
@@ -147,7 +147,7 @@ def is_gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
         return False
     gap = (grad.reshape(expected.shape) - expected).abs()
     room = _ROOM[case.x.dtype] * (expected.abs() + expected.abs().max())
-    # What cancels to nothing leaves the rounding of what was added up.
+    # A sum that cancels leaves the rounding errors of its terms.
     floor = 1e-12 if case.x.dtype == torch.float64 else 1e-6
     return bool((gap <= room + floor).all())
 

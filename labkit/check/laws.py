@@ -19,7 +19,7 @@ from labkit.check.precision import list_eps_of_the_dtype
 
 Law = Callable[[Exam, Generator], None]
 
-# Values to ask for. With an eps of 1e-12, numbers near 1e-6 are where it matters.
+# Requested values. With an eps of 1e-12, numbers near 1e-6 are where it matters.
 _ASKED = {
     "eps": (1e-12, 1e-8, 1e-5, 1e-3, 1.0),
     "p": (0.05, 0.125, 0.3, 0.5, 0.99, 1.0),
@@ -59,7 +59,7 @@ def hold_repeatable(exam: Exam, draw: Generator) -> None:
     runner = exam.open_runner(case)
     first = exam.run(case, runner)
     kept = first.clone()
-    # Another x in between: what is handed out again, or remembered, shows.
+    # A different x in between reveals a reused or cached result.
     exam.run(replace(case, x=2 * case.x.flip(-1) - 1), runner)
     if not torch.equal(first, kept):
         raise Broken(
@@ -91,7 +91,7 @@ def make_parameter_law(role: str) -> Law:
         one = exam.norm.learned[role]
         shapes = (exam.shapes[0], *_with_squares(exam))
         cases = [exam.draw_case(draw, s, f"with {one.name}", learned=(role,)) for s in shapes]
-        # The same x twice: what was remembered with the first parameter shows with the second.
+        # The same x twice: a result cached with the first parameter is detected with the second.
         cases[1] = replace(cases[1], x=cases[0].x)
         if not one.each:
             cases[0] = cases[0].but(**{role: -cases[0].given[role].abs()})
@@ -110,7 +110,7 @@ def _with_squares(exam: Exam) -> list[tuple[int, ...]]:
     return [*exam.shapes, *(s for s in square if len(s) in axes)]
 
 
-# --- settings: where eps stands, which value is used, what the default is ---
+# --- settings: the place of eps, the requested value, the default ---
 
 
 def make_setting_law(role: str) -> Law:
@@ -145,10 +145,10 @@ def make_default_law(role: str) -> Law:
         about = f"{role} not passed" + (", numbers so small that it matters" * (role == "eps"))
         documented = exam.subject.expected(role, None, torch.float32)
         size = exam.find_eps_size(asked=documented) or 1e-3
-        # At two sizes, since one alone could be met by another eps and another place of it.
+        # At two sizes, because at one size a different eps in a different place could fit.
         scales = (size, size / 3) if role == "eps" else (1.0, 0.1)
         cases = [exam.draw_case(draw, about=about, scale=s).but(**{role: None}) for s in scales]
-        if role == "p" and exam.subject.dim is None:  # on few features many shares are the same
+        if role == "p" and exam.subject.dim is None:  # else many p are equivalent
             wide = [exam.draw_case(draw, (2, size), about) for size in (1030, 4099)]
             cases += [case.but(p=None) for case in wide]
         formula = exam.norm.formula
@@ -192,7 +192,7 @@ def _draw_telling_inputs(
         yield exam.draw_case(draw, shape, f"another {role}", scale=3.0).but(**{role: asked})
         return
     eps = exam.subject.expected("eps", asked, torch.float32)
-    # A mean square that underflows in float32 is no law's concern.
+    # No law covers a mean square that underflows in float32.
     size = max(exam.find_eps_size(asked=eps), 1e-12)
     scales = [
         (size, "numbers so small that eps matters"),
@@ -221,7 +221,7 @@ def hold_shapes(exam: Exam, draw: Generator) -> None:
             one = exam.draw_case(draw, (3, exam.dim), f"each of {exam.dim} channels a group")
             cases.append(one.but(num_groups=exam.dim))
     for case in cases:
-        # One by one: the mistake may show on one shape only.
+        # One by one: the mistake may affect one shape only.
         exam.compare([case], cause="this shape is treated in another way than the plain one")
 
 

@@ -28,7 +28,7 @@ _POOLED = {
     "strided group": "over every G-th channel instead of neighbouring ones",
 }
 
-# The values of settings that are met in the wild, most common first.
+# The common values of settings, most common first.
 USUAL = {
     "eps": (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 1e-10, 1e-4, 1e-2, 0.1, 1.0, 1.1920929e-07),
     "p": (0.0625, 0.125, 0.25, 0.5, 1.0),

@@ -68,7 +68,7 @@ def hold_magnitudes(exam: Exam, draw: Generator) -> None:
 
 def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
     """Require the input's dtype as the result's, also with float32 parameters."""
-    # Beside a float32 eta the sum is float32; a module that is half all through stays half.
+    # With a float32 eta the sum is float32; a module entirely in half precision stays half.
     half_module = exam.subject.is_module and "eta" in exam.learned
     with exam.use_parameters(mixed=exam.mixed and not half_module):
         for dtype in (torch.float32, torch.float64, *HALF):
@@ -82,7 +82,7 @@ def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
         case = exam.draw_case(draw, **about, dtype=torch.bfloat16)
         try:
             y = exam.run(case)
-        except Broken:  # code that refuses two dtypes hands none on
+        except Broken:  # code that refuses mixed dtypes returns none of them
             return
     if exam.norm.rounds in ("once", "as torch") and exam.variant not in ("llama", "t5"):
         _need_dtype(case, y, PROMOTES)
@@ -106,7 +106,7 @@ def hold_float64_kept(exam: Exam, draw: Generator) -> None:
         y = exam.run(case)
         exam.judge([case], [y], 1e-6, 1e-6)
         if not exam.is_close(case, y, exam.find_truth(case), 1e-9, 1e-9):
-            # Half the norms in use do so, and work: no law is broken.
+            # Half of all norms do so, and work, so no law is broken.
             exam.notes.append(LOST)
             raise Untested()
 
@@ -187,7 +187,7 @@ def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
     case = case.but(**{r: neutral.get(r) for r in exam.learned})
     case = replace(case, x=(torch.randn(shape, generator=draw) + 0.3).to(dtype))
     y, expected = exam.run(case).to(dtype), exam.find_truth(case)
-    # float32 statistics put one value in some thousands on the other side of a rounding.
+    # float32 statistics round one value in several thousand differently.
     least = 1e-4 * expected.square().mean().sqrt()
     other = (y != expected.to(dtype)) & ((y.double() - expected).abs() > least)
     if not (share := other.double().mean().item()) < 0.02:
@@ -197,17 +197,17 @@ def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
         )
 
 
-# --- what tells the RMS norms apart ---
+# --- differences between the RMS norms ---
 
 
 def hold_rounding_order(exam: Exam, draw: Generator) -> None:
     """Require the variant's rounding order: before the gain multiplies, or once at the end."""
     if exam.variant not in _ORDER or "weight" not in exam.learned:
         raise Untested()
-    # What T5 does beside a float32 gain tells it from Llama.
+    # T5 differs from Llama with a float32 gain.
     gains = (False, True) if exam.variant in ("llama", "t5") else (False,)
     for dtype, mixed in product(HALF, gains):
-        # Random gains: with gain 1 both orders round alike.
+        # Random gains: with gain 1 both orders round in the same way.
         with exam.use_parameters(mixed):
             shape = (32, exam.subject.dim or 256)
             case = exam.draw_case(draw, shape, "many numbers", learned=exam.learned, dtype=dtype)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from labkit.check.exam import Exam
     from labkit.check.formula import Formula
 
-LARGE = (1.0, 1e3)  # sizes of numbers beside which eps is nothing, the ordinary ones first
+LARGE = (1.0, 1e3)  # sizes of numbers for which eps is negligible, ordinary ones first
 SIZES = (*LARGE, 1e-9, 1e-6, 1e-3)
 RUNNING = "the running statistics normalize in training, where the batch's own must"
 ROUNDED = "the statistics are rounded to half precision: keep them in at least float32"
-WORST = 2.0**-6  # how far half precision may put a statistic of many values
+WORST = 2.0**-6  # largest error of a statistic of many values in half precision
 
 
 class Probes:
@@ -60,7 +60,7 @@ class Probes:
         case = replace(self.case, x=x.to(self.case.x.dtype))
         try:
             return case, self.exam.run(case).detach()
-        except Broken:  # another law says it
+        except Broken:  # a different law reports it
             return None
 
 

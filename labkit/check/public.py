@@ -26,7 +26,7 @@ SLOW = "no result within"  # labkit.check's words for a law that ran out of time
 SUMMARY = re.compile(r": \d+ of \d+ laws hold$")
 CAUSE = re.compile(r"\s+Likely cause: ")
 SHOWN = 3  # laws; the first is the most basic
-ALLOWED = "MAY_IMPORT"  # where a released notebook says what an answer may import
+ALLOWED = "MAY_IMPORT"  # a released notebook's list of allowed imports
 BY_NBGRADER = "NBGRADER_EXECUTION"  # set by nbgrader where it runs a notebook
 WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
 
@@ -47,7 +47,7 @@ def public(question: str, *checks: Any) -> None:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
     names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
     said = [_ask_part(each, name) for each, name in zip(checks, names, strict=True)]
-    # What is there is judged before what is not there yet.
+    # Existing answers are judged before missing ones.
     faults = sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text)
     for line in faults or ["public checks passed"]:
         print(f"{question}: {line}")
@@ -85,7 +85,7 @@ def _ask_part(given: Any, name: str) -> str:
             return _describe_unwritten(str(error))
         except NameError as error:
             return f"{error}; run the cells above first, from the top"
-        except Exception as error:  # whatever a student's code does, a sentence is owed
+        except Exception as error:  # for any error of a student's code, return a sentence
             if isinstance(error.__cause__, NotImplementedError):  # Triton wraps what was raised
                 return _describe_unwritten(str(error.__cause__))
             return f"{name} could not run: {_describe_error(error)}"

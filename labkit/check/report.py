@@ -7,7 +7,7 @@ from typing import Any
 
 from labkit.display import EXERCISE
 
-UNANSWERED = "not answered yet"  # say the laws of a stub
+UNANSWERED = "not answered yet"  # message of the laws for a stub
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def hold(
     """Check an implementation against all laws."""
     named = variant not in (None, "torch")
     title = f"check.rms_{variant}" if named else f"check.{norm.name}"
-    # Before anything is called: None and … are answers that were not given yet.
+    # Before anything is called: None and … are missing answers.
     if refused := refuse_nothing(handed, "a function or a module"):
         return Report(title, (refused,))
     given = {
@@ -98,7 +98,7 @@ def hold(
         return Exam(read_subject(handed, norm, given), seed, variant)
 
     def attempt(name: str, law: Check, exam: Exam) -> Law | None:
-        if exam.unanswered:  # said once
+        if exam.unanswered:  # reported once
             return None
         exam.searched = False
         tried = try_law(name, law, exam, exam.make_generator(name))
@@ -170,7 +170,7 @@ def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
         return None
     except Broken as broken:
         return Law(name, False, broken.cause, broken.message)
-    except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
+    except Exception as error:  # an unforeseen result is wrong, but must not crash the check
         return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 
@@ -183,7 +183,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
     """
     done: list[T] = []
     with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
-        # The first gradient of a process imports for seconds: no job is blamed for that.
+        # The first gradient of a process takes seconds of imports, which no job is charged for.
         torch.ones(1, requires_grad=True).backward(torch.ones(1))
         end = time.monotonic() + total
         for job in jobs:
@@ -193,7 +193,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
             try:
                 with at_most(left):
                     done.append(job())
-            # What hangs once would hang again: the laws after it are not tried.
+            # Code that hangs once would hang again, so the laws after it are not run.
             except TooLong:
                 break
     return done
@@ -203,7 +203,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
 def untouched_world() -> Iterator[None]:
     """Restore the random states and the default dtype afterwards; suppress warnings meanwhile."""
     python, array, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
-    # Foreign code may seed, warn, or set a default dtype: the caller's stay as they were.
+    # Foreign code may seed, warn, or set a default dtype; the caller's state is restored.
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -223,7 +223,7 @@ def _refuse_untried(handed: Implementation, norm: Norm) -> None:
             "an instance norm with running statistics cannot be checked: make it with "
             "track_running_stats=False"
         )
-    # Its forward and backward pass are no function of one batch, which all laws take.
+    # Its forward and backward pass depend on earlier batches, but all laws use a single batch.
     if norm.name == "power_norm" and is_module(handed):
         raise Broken(
             "a module with a running mean square and a custom backward pass cannot be checked: "

@@ -26,7 +26,7 @@ GAIN = Learned("the gain", "gain")
 SHIFT = Learned("the shift", "shift", start=lambda dim: 0.0, centre=0.0)
 _BOTH: Mapping[str, Learned] = {"weight": GAIN, "bias": SHIFT}
 
-# What shares statistics: how a sentence calls it, and the part of x that is the first one.
+# The unit that shares statistics: its name in a sentence, and the first such part of x.
 UNITS: dict[str, Callable[[Tensor, int], tuple]] = {
     "row": lambda x, groups: (*[0] * (x.ndim - 1), slice(None)),
     "value": lambda x, groups: (0,) * x.ndim,
@@ -50,7 +50,7 @@ class Norm:
     formula: Formula
     roles: tuple[str, ...]  # the function's parameters after x, in labkit's order
     learned: Mapping[str, Learned] = field(default_factory=lambda: {"weight": GAIN})
-    # Defaults; where several are documented somewhere, the first is labkit's.
+    # Defaults; if several are documented, the first is labkit's.
     settings: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: {"eps": (1e-5,)})
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit_name: str = "row"  # a key of UNITS
@@ -106,7 +106,7 @@ GEMMA = replace(
     formula=Formula(centre="none", gain="one plus"),
     learned={"weight": Learned("the gain", "gain", start=lambda dim: 0.0)},
 )
-# The authors' code computes in the input's dtype, so nothing is asked of its roundings.
+# The authors' code computes in the input's dtype, so its rounding is not checked.
 OUTSIDE = replace(
     RMS,
     formula=Formula(centre="none", eps_at="outside"),

@@ -31,7 +31,7 @@ ALIASES = {
 }
 _INPUTS = ("x", "input", "inputs", "hidden_states", "h", "tensor", "xs")
 _SIZES = ("normalized_shape", "num_features", "num_channels", "dim", "d_model", "features", "size")
-# With fewer axes torch takes the first for channels, not for samples: no exception says so.
+# With fewer axes torch treats the first as channels, not samples, without an exception.
 _AXES = {nn.InstanceNorm1d: 3, nn.InstanceNorm2d: 4, nn.InstanceNorm3d: 5}
 
 
@@ -58,7 +58,7 @@ def makes_modules(handed: Any, dim: int) -> bool:
         return False
     try:
         names = list(inspect.signature(handed).parameters)
-        # A factory is called with a size; a norm called so would raise, and is none.
+        # A factory is called with a size; a norm would raise, so it is not a factory.
         return bool(names) and names[0] not in _INPUTS and isinstance(handed(dim), nn.Module)
     except Exception:
         return False
@@ -105,7 +105,7 @@ class Function:
     momentum: float | None = 0.1
     is_module = is_class = False
     raises_in_float64 = ""
-    unknown: tuple[str, ...] = ()  # parameters whose part is not known
+    unknown: tuple[str, ...] = ()  # parameters of unknown role
 
     def __init__(self, fn: Callable[..., Any], norm: Norm, given: Mapping[str, float]):
         self.fn, self.norm, self.given = fn, norm, given
@@ -247,7 +247,7 @@ class Module:
         self.has_running = find_buffer(sample, "mean") is not None and norm.runs
         self.takes_mask = "mask" in inspect.signature(sample.forward).parameters
         self.momentum = getattr(sample, "momentum", 0.1)
-        # While this is decided the module must be called as it stands.
+        # Until this is decided, the module must be called unchanged.
         self.channels_last = False
         self.channels_last = norm.formula.features == 1 and self._has_channels_last(sample)
         more = [p for p in inspect.signature(sample.forward).parameters if p != "mask"][1:]
@@ -272,7 +272,7 @@ class Module:
             if isinstance(self.handed, kind) or self.handed is kind:
                 return len(shape) == axes
         only = {"group_norm": 2, "instance_norm": 3}.get(self.norm.name)
-        if self.channels_last and only:  # what stands before is a batch of many axes
+        if self.channels_last and only:  # the leading axes are a batch
             return len(shape) == only
         return self._runs_on(shape, dim)
 
@@ -288,14 +288,14 @@ class Module:
         for own in (held, *(getattr(self.sample, n, None) for n in names_of(role, self.norm))):
             if isinstance(own, int | float):
                 return float(own)
-        # torch's None is the epsilon of the dtype that it computes in.
+        # torch's None means the epsilon of its computation's dtype.
         if isinstance(self.sample, nn.RMSNorm) and self.sample.eps is None:
             return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         return self.norm.settings[role][0]
 
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "ModuleRunner":
         """Copy the module, or make one, and set its parameters and statistics."""
-        # A copy each time: no law sees what another one left behind.
+        # A copy each time, so that no law depends on an earlier one.
         module = self._make_module(dim, given) if self.is_class else copy.deepcopy(self.handed)
         assert isinstance(module, nn.Module)
         if dtype == torch.float64 and self.raises_in_float64:
@@ -317,7 +317,7 @@ class Module:
         sizes = (given.get("num_groups", 1), dim) if "num_groups" in self.norm.roles else (dim,)
         named = {self._find_argument(role): given[role] for role in self.sets if role in given}
         if "affine" in self.constructor and ("weight" in given or "bias" in given):
-            named["affine"] = True  # InstanceNorm has no gain and shift unless asked
+            named["affine"] = True  # InstanceNorm has no gain and shift by default
         return self.handed(*sizes, **named)
 
     def _find_argument(self, role: str) -> str:
@@ -464,7 +464,7 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
 
 def find_size(module: nn.Module, norm: Norm) -> int | None:
     """Return the number of features of a module; None if it is unknown."""
-    for part in module.modules():  # its own size first, then that of what it is made of
+    for part in module.modules():  # its own size first, then those of its parts
         for name in _SIZES:
             size = getattr(part, name, None)
             if isinstance(size, int):

@@ -22,7 +22,7 @@ from labkit.check.specs import Norm
 
 RTOL = 1e-4
 NOTE = "On these cases. In JupyterLab the check holds its laws, with more inputs and gradients."
-IMPOSSIBLE = (  # what a mistake raises on inputs that it does not fit
+IMPOSSIBLE = (  # errors of a mistake on unsuitable inputs
     RuntimeError, ValueError, ArithmeticError, TypeError, AttributeError, IndexError, KeyError,
 )  # fmt: skip
 WITH_STATISTICS = (

@@ -1,6 +1,6 @@
 """Keep PyTorch's fused encoder layer from computing a norm that was replaced.
 
-In evaluation nn.TransformerEncoderLayer hands the numbers `norm1.weight`, `norm1.bias` and
+In evaluation nn.TransformerEncoderLayer passes the numbers `norm1.weight`, `norm1.bias` and
 `norm1.eps` to one fused operation, which is LayerNorm whatever module they belong to: a norm
 without these names would raise, and one that has them would silently be computed as LayerNorm.
 """

@@ -63,7 +63,7 @@ def build_norm(
         for part in pooled:
             setattr(part, "channel_axis", 1)  # noqa: B010 (not declared on nn.Module)
         new = new if pooled else ChannelsFirst(new)
-    # The first floating-point tensor there is decides: a norm may have none of its own.
+    # The first floating-point tensor decides, because a norm may have none.
     tensors = itertools.chain(old.parameters(), old.buffers(), model.parameters())
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
     return new.to(like.device, like.dtype).train(old.training)
@@ -76,7 +76,7 @@ def move_contents(key: str, old: nn.Module, new: nn.Module, reading: Reading) ->
         _choose_branch(norm, reading.key) for norm in (new, make_plain_norm(key, reading.shape))
     )
     trained = [p.requires_grad for p in old.parameters()]
-    for p in new.parameters():  # what is new trains, unless the old norm was frozen
+    for p in new.parameters():  # new parameters train, unless the old norm was frozen
         p.requires_grad_(any(trained) or not trained)
     starts = {"weight": (reading.start, start_of(default))}
     done: set[str] = set()
@@ -135,7 +135,7 @@ def _convert_parameter(
 ) -> tuple[Tensor, str]:
     """Convert a stored parameter from the old norm to the new; also return a note on any loss.
 
-    A parameter that starts at 0 holds gain − 1; any other holds gain times its start.
+    A parameter that starts at 0 stores gain − 1; any other stores gain times its initial value.
     """
     if source.shape == target.shape and start == new_start:
         return source.clone(), ""
@@ -177,7 +177,7 @@ def compare_functions(
     """Describe the inputs on which the new norm computes the same function as the old one."""
     if not moved.exact:
         return "another function"
-    # One function up to where eps stands and what is rounded when, if their gains agree.
+    # The same function except for eps and rounding, if their gains agree.
     kinds = {facts(name).same_as or name for name in (key, reading.key)}
     if key == reading.key:
         same, settings = "same", _read_settings(old)

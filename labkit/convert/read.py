@@ -68,7 +68,7 @@ def _computes_as(norm: nn.Module, kind: type[nn.Module]) -> bool:
     twin = copy.deepcopy(norm).cpu().float()
     try:
         with torch.no_grad():
-            for p in twin.parameters():  # a gain of 0 would hide what follows
+            for p in twin.parameters():  # a gain of 0 would hide the rest
                 p.copy_(torch.rand(p.shape, generator=generator) + 0.5)
             for mode in (True, False):
                 one, other = (copy.deepcopy(twin).train(mode) for _ in range(2))
@@ -98,7 +98,7 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
     channels_first = of_torch and hasattr(NORMS[key], "on_last_axis")
     axis = _find_attribute(norm, "channel_axis") or (1 if channels_first else -1)
     eps = getattr(norm, "eps", None)
-    if eps is None and hasattr(norm, "eps"):  # torch's way to say: that of the computation
+    if eps is None and hasattr(norm, "eps"):  # torch's None: the epsilon of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
     start = 1.0 if of_torch else start_of(make_plain_norm(key, shape))
@@ -181,7 +181,7 @@ def _probe_norm(norm: nn.Module) -> Reading | str:
         for axis, rows in ((-1, x), (1, x.transpose(1, 2).unsqueeze(-1))):
             try:
                 y = twin(rows.clone().to(device))
-            except Exception as error:  # foreign code: whatever it raises is the reason
+            except Exception as error:  # foreign code: any error is the reason
                 said = f"{type(error).__name__}: {error}"
                 reason = reason or f"its forward fails on a trial row ({said})"
                 continue

@@ -74,7 +74,7 @@ def _swap_norms(
     rest = [
         Left(" = ".join(places[norm]), type(norm).__name__, reason) for norm, reason in left.items()
     ]
-    # The model changes from here on: what can fail was done before.
+    # The model changes from here on; everything that can fail comes before.
     for parent, name, _, new in seats:
         parent._modules[name] = new
     made = {plan.new for plan in plans.values()}

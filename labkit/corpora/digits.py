@@ -41,7 +41,7 @@ class Digits:
     """
 
     batch: int = 32
-    images: int | None = None  # train on so many, the first ones; None: on all 1,197
+    images: int | None = None  # number of training images, the first ones; None: all 1,197
 
     def __post_init__(self) -> None:
         at_least_one(batch=self.batch)

@@ -24,7 +24,7 @@ class FewDigits:
     """
 
     images: int = 128
-    draw: int = 0  # which ones: the first of an order that this number draws
+    draw: int = 0  # the selection: the first ones in an order drawn from this seed
 
     def __post_init__(self) -> None:
         at_least_one(images=self.images)

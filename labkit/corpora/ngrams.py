@@ -27,7 +27,7 @@ from labkit.system.unknown import explain_unknown
 
 MOST = 5  # tables of longer contexts would not fit into a chapter's memory
 _NAMES = {2: "bigram counts", 3: "trigram counts"}
-_PART = 2**20  # symbols of a text that are looked at together
+_PART = 2**20  # symbols of a text that are processed together
 Rows = Int[np.ndarray, "row symbol"]  # texts or windows, one in each row
 
 
@@ -47,7 +47,7 @@ def ngram_loss(data: Text, order: int, split: str = "test") -> float:
         raise ValueError(f"n-grams need data of type Text, got {type(data).__name__}")
     if not 1 <= order <= MOST:
         raise ValueError(f"order must be from 1 to {MOST}, got {order}")
-    one = replace(data, batch=1, neighbours=False)  # it is one text, however it is read
+    one = replace(data, batch=1, neighbours=False)  # the text is the same for any batches
     return _measure_orders(one, max(order, max(_NAMES)), split)[order - 1]
 
 
@@ -92,7 +92,7 @@ def compute_losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
     """Return, for each order, the mean of −log p over all symbols except the first of each row."""
     found, p = [], np.full(rows[:, 1:].shape, 1 / levels[0].counts.shape[1])
     for length, level in enumerate(levels):
-        first = max(length, 1)  # the first symbol of a row that is foretold with this context
+        first = max(length, 1)  # the first symbol of a row that is predicted with this context
         here = _number_contexts(rows, levels[:length])[:, first - length :]
         n, t = level.counts.sum(axis=1)[here], (level.counts > 0).sum(axis=1)[here]
         below = p[:, first - 1 :]

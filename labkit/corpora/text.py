@@ -25,7 +25,7 @@ from labkit.corpora.base import SPLITS, Batch, Corpus, at_least_one
 from labkit.system.unknown import explain_unknown
 
 VOCABULARY = "\n" + "".join(map(chr, range(32, 127)))
-# Typographic marks that have a plain form; what remains outside ASCII is left out.
+# Typographic marks with a plain form; other non-ASCII characters are left out.
 _PLAIN = {"“": '"', "”": '"', "‘": "'", "’": "'", "—": "-", "–": "-", "⁄": "/"}
 _NUMBERS = bytes.maketrans(VOCABULARY.encode(), bytes(range(len(VOCABULARY))))
 _OTHERS = bytes(set(range(256)) - set(VOCABULARY.encode()))
@@ -98,7 +98,7 @@ class Text:
     time: int = 32
     neighbours: bool = False  # a training batch's windows follow one another in the text
     held_out: int = 16_384  # characters in each held-out split's sample
-    characters: int | None = None  # train on so many, the first ones; None: on all
+    characters: int | None = None  # number of training characters, the first ones; None: all
     source: str = "speeches"  # or "code"
 
     def __post_init__(self) -> None:

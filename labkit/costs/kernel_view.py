@@ -27,7 +27,7 @@ from typing import Any
 DATA = Path(__file__).resolve().parents[2] / "data"
 Steps = dict[tuple[str, int, int, int], dict[tuple[str, str], dict[str, Any]]]
 CAPABILITY = 90  # an H100 or H200
-# What is compiled: kernel, values of a row, dtype; and, where that is tried out, warps a row.
+# Compiled settings: kernel, values per row, dtype; and, in some, warps per row.
 COMPILED = [
     *(f"{k}/{n}/bf16" for k in ("rms_norm", "layer_norm") for n in (1024, 2048, 4096, 8192)),
     *(f"{k}/{n}/bf16" for k in ("rms_norm", "layer_norm") for n in (16384, 32768, 65536)),
@@ -35,14 +35,14 @@ COMPILED = [
     *(f"{k}/4096/fp32" for k in ("rms_norm", "layer_norm")),
     *(f"rms_norm/8192/bf16/{warps}" for warps in (1, 2, 4, 8, 16, 32)),
 ]
-# What is interpreted: kernel, rows, values of a row, dtype.
+# Interpreted settings: kernel, rows, values per row, dtype.
 INTERPRETED = [
     *(f"{k}/64/4096/fp32" for k in ("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm")),
     *(f"{k}/64/4096/fp32" for k in ("dynamic_tanh", "dynamic_erf", "ngpt_update")),
     *(f"{k}/64/4096/bf16" for k in ("rms_norm", "layer_norm")),
     *(f"{k}/4/{n}/fp32" for n in (16384, 65536) for k in ("rms_norm", "layer_norm")),
 ]
-_LISTED = ("rms_norm", 4096, "bf16")  # whose instructions are kept one by one
+_LISTED = ("rms_norm", 4096, "bf16")  # whose individual instructions are kept
 
 
 def find_package() -> Path:

@@ -148,7 +148,7 @@ def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ())
 
     Parameters do not count.
     """
-    kept: set[torch.UntypedStorage] = set()  # held, so that no other takes a place of theirs
+    kept: set[torch.UntypedStorage] = set()  # held, so that no other storage gets the same address
 
     def keep_storage(x: Tensor) -> Tensor:
         kept.add(x.untyped_storage())

@@ -176,7 +176,7 @@ def _list_kernels(
     values = tokens * size.hidden / given.split
     yield "activation", size.depth, 6 * values, 5 * values, False
     norm, values = NORMS[given.norms], tokens * size.dim
-    # One kernel of several stands for each: bytes and operations are shared out evenly.
+    # Each of several kernels counts an equal part of the bytes and operations.
     each = norm.kernels
     yield "norms and sums", size.norms * each, norm.forward * values / each, 5 * values, False
     if passes == 3:

@@ -29,7 +29,7 @@ VERDICTS = {
     "contradicted": "contradicted here",
     "out-of-range": "out of range",
 }
-# A shape, so that no verdict hangs on its colour, and a colour legible on light and dark ground.
+# A shape, so that verdicts do not depend on colour, and a colour legible on light and dark pages.
 LOOKS = {
     "holds": ("●", "#2c8a57"),
     "holds-on-one": ("◐", "#2c8a57"),
@@ -39,7 +39,7 @@ LOOKS = {
 }
 TRIED = ("second value", "last step", "control")  # robustness checks of a finding
 TICK = "✓"  # an exact claim that holds
-RUNGS = ("smoke", "S", "M", "L", *DIRECTIONS)  # in the order of a card; JSON keeps none
+RUNGS = ("smoke", "S", "M", "L", *DIRECTIONS)  # in the order of a card, because JSON has no order
 DIGITS = 4  # significant, of a number without an interval
 SMALLEST = 6  # decimals, before a number is written as a power of ten
 POWER = re.compile(r"(?<![\w.])([-+−]?\d+(?:\.\d+)?)e([-+−]?\d+)\b")
@@ -88,7 +88,7 @@ def format_interval(low: float, high: float) -> str:
     return f"[{format_number(low, high - low)}, {format_number(high, high - low)}]"
 
 
-# -- what a card says -------------------------------------------------------------------------
+# -- the contents of a card -------------------------------------------------------------------
 def describe_verdict(claim: Card) -> str:
     """Return the verdict in words."""
     only = claim.get("only")
@@ -113,7 +113,7 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
     elif len(claim["values"]) > 1:
         parts.append(f"{len(claim['values'])} {claim.get('unit') or 'seeds'}")
     if high > low:
-        # An interval that was given for one value is of what its unit says.
+        # An interval given for a single value refers to its unit.
         given = claim.get("unit") if len(claim["values"]) == 1 and not claim.get("counts") else None
         parts.append(f"{given or '95 % interval'} {format_interval(low, high)}")
         if claim.get("samples"):
@@ -236,7 +236,7 @@ def draw_card(
         typeset(describe_source(claim)),
         *below,
     ]
-    if said and verdict == "contradicted":  # no mark without the sentence that it is about
+    if said and verdict == "contradicted":  # no mark without its sentence
         found = f"<b>Claim:</b> {typeset(said)}<br><b>Result:</b> {found}"
     elif said:
         lines.insert(0, f"<b>Claim:</b> {typeset(said)}")

@@ -27,7 +27,7 @@ class Claim:
     id: str
     said: str | None  # the sentence that is tested
     wording: str  # as typed, its numbers still to be filled in
-    numbers: Mapping[str, int | float | str]  # those that fill it
+    numbers: Mapping[str, int | float | str]  # the numbers in it
     estimate: Estimate
     source: str
     criterion: str
@@ -37,16 +37,16 @@ class Claim:
     published: str | None
     domain: Mapping[str, Any] | None  # theirs, ours, inside: where the source's statement applies
     effect: float | None  # an equivalence margin is at most a quarter of it
-    predicted: float | None  # what theory gives
+    predicted: float | None  # the theoretical value
     rungs: Mapping[str, Estimate]  # results on the ladder: sizes first, then directions
-    runs: Mapping[str, Any] | None  # what was read from records: seeds, values, dates
+    runs: Mapping[str, Any] | None  # facts from records: seeds, values, dates
     only: str | None  # the one rung on which it holds
-    word: str | None  # of a finding with all its runs: which of them are older than its lock
+    word: str | None  # of a complete finding: which of its runs are older than its lock
     lock: Mapping[str, Any] | None  # when it was locked, with which probability and checksum
     lacking: tuple[str, ...]  # unmet requirements of the regime
-    unit: str | None  # what the sample is of, where it is not seeds or runs
+    unit: str | None  # what the sample consists of, if not seeds or runs
     tried: Mapping[str, str]  # robustness checks: second value, last step, control
-    tolerance: float  # how far a later mean may move
+    tolerance: float  # the allowed change of a later mean
 
     @property
     def statement(self) -> str:

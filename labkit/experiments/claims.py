@@ -5,9 +5,9 @@ labkit.experiments.ladder.comparison, whose method `claim` a chapter calls) with
 author has: the tested sentence, its criterion and its source.
 
 A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
-of seeds that its lock names, and seed by seed where its lock says so. Until these runs exist, the
-card shows a preliminary evaluation and says that the lock waits. A comparison that lacks something
-(labkit.experiments.regime) gets no verdict, and its card lists what is missing.
+of seeds that its lock names, and seed by seed if its lock requires it. Until these runs exist, the
+card shows a preliminary evaluation and says that the lock waits.  A comparison with unmet
+requirements (labkit.experiments.regime) gets no verdict, and its card lists them.
 """
 
 import math
@@ -46,8 +46,8 @@ from labkit.system.root import project_root
 from labkit.system.unknown import explain_unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "Domain", "Evidence", "collect_claims", "make_claim"]
-SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
-EFFECT = re.compile(r"(.+) of (\S+)")  # a criterion, and the effect that its margin is a share of
+SHARE = 0.05  # of the mean: allowed change of a later mean, at least half of the interval
+EFFECT = re.compile(r"(.+) of (\S+)")  # a criterion, and the effect to compare its margin with
 _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
 
@@ -68,15 +68,15 @@ class Evidence:
     """The facts that a claim reads from a result: its numbers and their origin."""
 
     estimate: Estimate | None = None
-    rungs: Mapping[str, Estimate] = field(default_factory=dict)  # of the ladder, in its place
+    rungs: Mapping[str, Estimate] = field(default_factory=dict)  # on the ladder, in its place
     kind: str = "at"  # a key of card_html.KINDS
-    since: str = ""  # when the first of its runs began (UTC); "" where it has none, or has no dates
-    looked: str | None = None  # the same of runs that were seen before; None where there are none
-    seeds: tuple[int, ...] = ()  # of each value, where it is of one run
+    since: str = ""  # when its first run began (UTC); "" without runs or dates
+    looked: str | None = None  # the same for runs seen before; None without such runs
+    seeds: tuple[int, ...] = ()  # of each value, if it is of one run
     live: bool = True  # some of it was computed just now; else it comes from records alone
-    find_lacking: Callable[[str], Sequence[str]] = lambda rung: ()  # by the rung that reports
-    unit: str | None = None  # what the sample is of, where it is not seeds or runs
-    tolerance: float | None = None  # how far a later mean may lie
+    find_lacking: Callable[[str], Sequence[str]] = lambda rung: ()  # by the rung of the result
+    unit: str | None = None  # what the sample consists of, if not seeds or runs
+    tolerance: float | None = None  # the allowed change of a later mean
 
     def check(self, id: str) -> None:
         """Refuse an invalid id, and numbers that are not evidence."""

@@ -153,7 +153,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
         if not settled:
             said = f"not settled: {said}"
         elif refuted:
-            said = str(claim["statement"])  # what was found
+            said = str(claim["statement"])  # the result
         link = f"{claim['chapter']}.ipynb#claim-{named}"
         grade, scale = ("law", "any size") if law else ("our run", _scale_of(claim))
         return Line(grade, scale, said, named, link, limits)

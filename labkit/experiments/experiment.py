@@ -130,7 +130,7 @@ class Results:
             if unknown := set(labels) - known:
                 raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
             raise ValueError(f"no run is labelled {labels}")
-        # A ladder keeps the scatter of all its arms.
+        # A ladder keeps the standard deviations pooled over all its arms.
         return replace(self, rows=rows, rerun=self._follow(lambda again: again.where(**labels)))
 
     def by(self, label: str) -> dict[Any, "Results"]:

@@ -44,7 +44,7 @@ def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record],
         if not replay_run(distinct[keys[0]], found[keys[0]], store.device).agrees:
             missing += [distinct[key] for key in keys]
             for key in keys:
-                store.mark_stale(key)  # else whoever is to train it finds the record, and does not
+                store.mark_stale(key)  # else the trainer would find the record and skip the run
                 del found[key]
     return found, missing
 

@@ -64,7 +64,7 @@ class Lab:
         if size not in SIZES:
             raise ValueError(explain_unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
-        self._counted: set[str] = set()  # keys of the runs that were told
+        self._counted: set[str] = set()  # keys of the runs that were reported
         self.memory = read_declared_memory(memory)
         self.device = device_of(size)
         root = project_root()
@@ -135,7 +135,7 @@ class Lab:
         self._declare({"climbs": [*arms, *also]})
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
-            read = cache(self.store.read_record)  # to list the runs is to read many of them again
+            read = cache(self.store.read_record)  # listing the runs reads many of them repeatedly
             wanted = {arm: ladder.MethodRuns(first, arm, read).wanted for arm in arms}
             runs = [run for of_arm in wanted.values() for run in of_arm]
             found, missing = read_records(runs, self.store)

@@ -43,7 +43,7 @@ from labkit.statistics.criteria import parse_criterion
 from labkit.system.files import write_whole
 
 LOCKED, LOOKED, SEEN = "locked, then run", "looked, then locked", "seen first"
-WORDS = {  # as a person reads them
+WORDS = {  # as a card shows them
     LOCKED: "preregistered",
     LOOKED: "preregistered after exploratory runs",
     SEEN: "not preregistered",
@@ -164,7 +164,7 @@ def add_lock(root: Path, lock: Lock) -> Path:
 def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
     """Refuse a claim that differs from its lock.
 
-    `asked` holds the claim's sentence (said), its criterion and, if it has any, its arms.
+    `asked` has the claim's sentence (said), its criterion and, if there are any, its arms.
 
     Raises:
         LockError: one of them differs.
@@ -183,7 +183,7 @@ def refuse_seed_count(lock: Lock, n: int) -> None:
     """Refuse a claim off the ladder that reads more or fewer seeds than its lock names.
 
     Raises:
-        LockError: `n` is another number than the lock's.
+        LockError: `n` differs from the lock's number.
     """
     if n != lock.n:
         raise LockError(

@@ -36,7 +36,7 @@ def measure_peak(device: str = CPU) -> Iterator[dict[str, int]]:
     if _on_cuda(device):
         torch.cuda.reset_peak_memory_stats()
     else:
-        # Where this is no Linux, or a container forbids it, the process' own peak stands.
+        # Without Linux, or if a container forbids it, the process' own peak is used.
         with suppress(OSError):
             _CLEAR.write_text("5")
     yield taken

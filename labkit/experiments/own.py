@@ -28,7 +28,7 @@ from torch import nn
 from labkit.norms import NORMS
 
 DIGITS = 12  # of the hash, in a name
-_SOURCES: dict[str, str] = {}  # by full name: what workers are sent
+_SOURCES: dict[str, str] = {}  # by full name, to send to workers
 
 
 def own_norm(given: str | Path) -> str:
@@ -141,7 +141,7 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
         if isinstance(value, type) and issubclass(value, nn.Module)
         and value.__module__ == module.__name__
     ]  # fmt: skip
-    # A class that another one extends is not the one that is meant.
+    # A class that another one extends is not the intended one.
     kinds = [kind for kind in kinds if not any(issubclass(o, kind) for o in kinds if o is not kind)]
     if len(kinds) != 1:
         names = ", ".join(kind.__name__ for kind in kinds) or "none"

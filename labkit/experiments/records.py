@@ -17,7 +17,7 @@ lines=True).
     probes      the measurements, in float32
     seconds, cpu_seconds, predictions_per_second    time and speed
     peak_bytes  the peak memory of its process, if it was measured
-    provenance  where and how it was made: device, versions, commit, engine, code
+    provenance  device, versions, commit, engine, code
     at          when it was made (UTC)
     sum         a checksum of all of the above
 
@@ -42,7 +42,7 @@ from labkit.system.files import make_slug, write_whole
 from labkit.training import Record
 
 FORMAT = 1
-FIRST = 8  # losses kept exactly: what a replay compares
+FIRST = 8  # losses stored exactly, for replays
 POINTS = 200  # of a loss curve, at most
 LADDER = "ladder"
 Row = dict[str, Any]
@@ -199,7 +199,7 @@ def to_row(run: Run, record: Record, at: str, *, peak_bytes: int | None = None, 
         "provenance": record.provenance | made,
         "at": at,
     }
-    row = json.loads(json.dumps(row))  # as it will be read: tuples are lists
+    row = json.loads(json.dumps(row))  # as it will be read, with tuples as lists
     return {**row, "sum": compute_checksum(row)}
 
 

@@ -22,7 +22,7 @@ from labkit.experiments.run import Run
 
 Losses = Sequence[float | None]  # one a seed; None: the run diverged
 YOUNG = "too young to rank: "
-PART, TIMES = 0.3, 10  # nats that a part is worth, or so many times the claimed difference
+PART, TIMES = 0.3, 10  # benefit of a part in nats, or as a multiple of the claimed difference
 UPDATES, WARMUP = 2000, 0.1
 TOKENS = 18  # a parameter: about 20 (Hoffmann et al. 2022, arXiv 2203.15556)
 RATES, SPAN, PLACED = 5, 100, 3

@@ -22,8 +22,8 @@ from labkit.training import Record, TrainConfig
 TIMED = ("pace", "folding")  # probes that time something differ every time
 OPENING = 1e-4  # relative, of the first losses, on another kind of machine
 WHOLE = 1e-3  # relative, of a whole training there: rounding grows with every step
-NUDGES = (1e-6, -1e-6)  # relative, of the weights: about what another processor's rounding does
-SPREAD = 20  # times what a nudge changes: two samples of a long tail
+NUDGES = (1e-6, -1e-6)  # relative, of the weights: about the rounding of a different processor
+SPREAD = 20  # times a nudge's effect, because two samples have a long tail
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Replay:
 
     run: Run
     kind: str  # opening or whole
-    difference: float  # the largest one, relative; infinite where something has another shape
+    difference: float  # the largest one, relative; infinite if shapes differ
     tolerance: float
     where: str = ""  # what differs most
 
@@ -127,11 +127,11 @@ def _judge_replay(
             for nudge in NUDGES:
                 moved = _compare_parts(actual, compute(nudge))
                 wild = SPREAD * moved["losses"]
-                least = math.inf if wild > 1 else max(room, wild)  # it may as well diverge
+                least = math.inf if wild > 1 else max(room, wild)  # it may even diverge
                 rooms = {
                     name: max(rooms[name], least, SPREAD * moved[name]) for name in differences
                 }
-    # What is measured of a model that trained otherwise differs, too: its training says more.
+    # If the training differs, so do all measurements: the training is more informative.
     trained = (x for x in differences if x in ("losses", "its end") and differences[x] > rooms[x])
     worst = next(trained, None) or max(differences, key=lambda name: differences[name])
     return Replay(run, kind, differences[worst], rooms[worst], worst)

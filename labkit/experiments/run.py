@@ -28,7 +28,7 @@ from labkit.system.unknown import explain_unknown
 from labkit.training import Record, TrainConfig, train
 
 CPU = "cpu"
-# What may stand in a run, by the name under which its JSON says so.
+# The classes allowed in a run, by their name in its JSON.
 _MODELS = (
     ModelConfig, Departure, Perturbed, ScaledGradients,
     MLPConfig, CNNConfig, BareMLPConfig, StackConfig, ViTConfig,
@@ -36,7 +36,7 @@ _MODELS = (
 _DATA = (Text, Digits, FewDigits, Points)
 _PARTS = {"model": _MODELS, "data": _DATA, "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
-# Fields that configs had once, at the one value that records have.
+# Former fields of configs, with their only value in records.
 GONE = {"matmul": "default", "residual": None}
 
 
@@ -53,7 +53,7 @@ class Run:
     def __post_init__(self) -> None:
         for part, kinds in _PARTS.items():
             kind = type(value := getattr(self, part))
-            # A record could not say what a class of somebody else's adds.
+            # A record could not describe the additions of a foreign class.
             ours = kind.__name__ in CONFIGS or kind.__module__.startswith("labkit.")
             if not (isinstance(value, kinds) and ours):
                 raise TypeError(
@@ -109,7 +109,7 @@ class Run:
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
 
 
-# Runs that train together, as one batched model where they are more than one.
+# Runs that train together, as one batched model if there are several.
 Task = tuple[Run, ...]
 
 

@@ -2,7 +2,7 @@
 
     losses = runs["Post-Norm"].measure("test.loss")     one value per run, with its seed
     losses.map(math.log10)                              apply a function to each value
-    losses.at(140)                                      the same measure at another step
+    losses.at(140)                                      the same measure at a different step
     losses.again(lr=0.018)                              the same runs with changed fields
     losses - other.losses, losses / other.losses        seed by seed
     losses.improvement_over(other)                      mean of other minus mean, not paired
@@ -47,10 +47,10 @@ class Sample:
     earlier: tuple[Record, ...] = ()  # runs that were seen before these were trained
     live: bool = False  # some of it was computed just now; else it comes from records alone
     size: str = ""  # of the model, where the runs are of the ladder
-    kind: str = "at"  # at a stated setting, at each method's best rate, over a range, or exact
-    lacking: tuple[str, ...] = ()  # what a comparison of its kind lacks (labkit.experiments.regime)
-    unit: str | None = None  # what the values are of, where it is not seeds or runs
-    tolerance: float | None = None  # how far a later mean may lie
+    kind: str = "at"  # at a given setting, at each method's best rate, over a range, or exact
+    lacking: tuple[str, ...] = ()  # unmet requirements of the comparison (experiments.regime)
+    unit: str | None = None  # what the values belong to, if not seeds or runs
+    tolerance: float | None = None  # the allowed change of a later mean
     reread: Callable[[Changes], "Sample"] | None = None
 
     @property

@@ -27,7 +27,7 @@ from labkit.system.files import WRITING as WRITING  # known by this name here to
 from labkit.system.files import code_hash, make_slug, write_whole
 from labkit.training import Record
 
-# Taken now: a record must name the code that this process has imported, not a later edit of it.
+# Computed now, because a record must name the imported code, not a later edit of it.
 CODE = code_hash()
 
 
@@ -58,7 +58,7 @@ class Store:
         except RecordError:
             if own is None:
                 raise
-            recorded = None  # what the store has needs no other file
+            recorded = None  # the store's row is enough
         return choose_newer(own, recorded)
 
     def read_recorded(self, run: Run) -> Record | None:

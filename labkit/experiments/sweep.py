@@ -52,17 +52,17 @@ def sweep(
     """Train the runs that the store lacks, and return the records of all, in the order of `runs`.
 
     runs        an Experiment gives Results, its records by label; a list of runs gives a list
-    engine      "processes" (one a core), "serial" or "ray"; without one LABKIT_ENGINE's, or
+    engine      "processes" (one per core), "serial" or "ray"; default: LABKIT_ENGINE, or
                 processes
-    root        the folder whose .labkit holds the store; without one the project's
+    root        the folder whose .labkit contains the store; default: the project's
     device      a class of devices: "cpu", or a GPU's name
-    address     the cluster's, for an engine that knows one
-    replicates  how many runs train together at most, where they can; 1: each alone; without one
+    address     the cluster's address, for an engine that uses one
+    replicates  the most runs that may train together; 1: each separately; default:
                 LABKIT_REPLICATES, else many on a GPU and one on a CPU
-    timeout     seconds a run may take; without one LABKIT_RUN_TIMEOUT, else an hour
+    timeout     time limit of a run in seconds; default: LABKIT_RUN_TIMEOUT, else an hour
 
-    A run that fails does not stop the others; at the end the first failure is raised as a
-    RuntimeError, and the same call goes on from what is stored.
+    A run that fails does not stop the others. At the end the first failure is raised as a
+    RuntimeError; the same call then continues from the stored records.
     """
     if isinstance(runs, Experiment):
         labels, of_grid = zip(*runs.runs(), strict=True)

@@ -4,9 +4,9 @@
     unfuse(model)            formulas again
     with fuse_temporarily(model): …    temporarily, as the training loop does on CUDA
 
-Only the class of a module changes: parameters, names, state_dict, hooks and buffers stay. A fused
-module asks at each call whether the kernel takes its tensors, and otherwise uses its formula: on
-the CPU, in float64, for distributed tensors, for a norm that has hooks, and under autocast for
+Only the class of a module changes: parameters, names, state_dict, hooks and buffers stay. At each
+call a fused module checks whether the kernel supports its tensors, and otherwise uses its formula:
+on the CPU, in float64, for distributed tensors, for a norm that has hooks, and under autocast for
 torch's own modules. So a fused model may be moved between devices. Kernels have no second
 derivative.
 
@@ -15,7 +15,7 @@ operations around them, which it cannot do with our kernels, so kernels would on
 
 Kernels exist for: labkit's `layer`, `rms`, `rms-llama`, `rms-gemma`, `dyt` and `derf`; torch's
 LayerNorm and RMSNorm; the sums of most placements with the norm that reads them, DeepNorm, nGPT;
-rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`; norms, rotations and sums
+rotation, with the norm of q and k if that is `rms`, `rms-gemma` or `l2`; norms, rotations and sums
 in transformers' Llama, Qwen 3, Gemma 2 and 3 and OLMo 2 (`labkit.fused.hub`). Norms of other models
 of transformers first become labkit's: `labkit.convert`. Modules whose class was changed after
 fusing, as by a parametrization, stay as they are.
@@ -48,7 +48,7 @@ class Fused:
     """Result of `fuse`."""
 
     kernels: str  # the package of kernels; "formulas" where nothing was fused
-    modules: dict[str, int]  # class name -> how many of its modules use kernels where they can
+    modules: dict[str, int]  # class name -> number of its modules that use kernels
     reason: str = ""  # why there are no kernels here
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from labkit.fused import hub_attention, hub_blocks
 from labkit.fused.norms import call_kernel
 from labkit.fused.sums import KERNELS
 
-_NORMS = {  # of each model, the kernel that is its RMSNorm
+_NORMS = {  # the kernel for each model's RMSNorm
     "llama": "rms_norm_llama",
     "qwen3": "rms_norm_llama",
     "gemma2": "rms_norm_gemma",

@@ -62,7 +62,7 @@ class SandwichNormBlock(Block):
         return self.end(stream, self.post_feedforward_layernorm(write))
 
 
-# By all the names in the code of transformers' block: one that does more, in another version, is
+# By all names in the code of transformers' block: a block that does more, in another version, is
 # left as it is.
 _PARTS = {"self_attn", "input_layernorm", "post_attention_layernorm", "mlp"}
 _MORE = {"pre_feedforward_layernorm", "post_feedforward_layernorm"}

@@ -63,18 +63,18 @@ class Ready:
     """A normalized stream that was computed together with the stream."""
 
     context: Context
-    norm: nn.Module  # that would make it
+    norm: nn.Module  # that it replaces
     stream: Tensor
-    changes: int  # of the stream in place, so far
+    changes: int  # in-place changes of the stream so far
     result: Tensor
     stays: bool  # a checkpointed block that reads it is run twice, and must find it again
 
     def __call__(self, x: Tensor) -> Tensor | None:
         """Return the norm of x if x is this stream, unchanged; else None."""
         if not (self.stays and torch.is_grad_enabled()):
-            # Found once: what is kept longer would hold its memory.
+            # Used once, because keeping it longer would keep its memory.
             del self.context.ready[self.norm]
-        # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
+        # Reentrant checkpointing computes both without a tape; only the stream gets a gradient.
         taped = self.result.requires_grad or not x.requires_grad
         if self.stream is x and count_changes(x) == self.changes and taped:
             return self.result

@@ -54,7 +54,7 @@ def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] 
 
 def add(stream: Tensor, write: Tensor, norm: nn.Module | None) -> Tensor:
     """Return stream + write, with the next norm's result attached."""
-    counted = not torch.is_inference_mode_enabled()  # how often a tensor is changed in place
+    counted = not torch.is_inference_mode_enabled()  # whether in-place changes are counted
     both = sum_norm(norm, write, stream) if norm is not None and counted else None
     if both is None:
         return stream + write
@@ -69,6 +69,6 @@ def take_made(norm: nn.Module, x: Tensor) -> Tensor | None:
     if made is None or made[0] is not norm or made[2] != x._version:
         return None
     if not torch.is_grad_enabled():
-        delattr(x, _MADE)  # asked for once: what is kept longer would hold its memory
-    # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
+        delattr(x, _MADE)  # used once, because keeping it longer would keep its memory
+    # Reentrant checkpointing computes both without a tape; only the stream gets a gradient.
     return made[1] if made[1].requires_grad or not x.requires_grad else None

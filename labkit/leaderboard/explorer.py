@@ -44,8 +44,8 @@ from labkit.training import Record
 
 POINTS = 50  # of a training curve
 SEARCH = ("tuning", "room")  # the stages of runs that look for a rate
-OVER = "pre"  # what a recipe is compared with where the reader names nothing
-# What a norm in a slot is on, for those who hear the page.
+OVER = "pre"  # the default comparison of a recipe
+# The place of each slot's norm in words, for screen readers.
 WORDS = {
     "embedding": "the embedding",
     "attention-in": "the input of attention",
@@ -96,7 +96,7 @@ def _list_besides(recipe: Recipe) -> list[str]:
     return said or ["more in its equations"]
 
 
-# -- what a rung recorded ---------------------------------------------------------------------
+# -- the records of a rung ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class Tried:
     """A learning rate that the search tried."""
@@ -104,7 +104,7 @@ class Tried:
     rate: float
     mean: float | None  # validation loss; None where a run diverged
     seeds: list[float]  # the loss of each seed that did not diverge, the lowest first
-    diverged: list[int]  # the steps at which the others did
+    diverged: list[int]  # the steps at which the others diverged
 
 
 def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Row:
     rate: float
     edge: bool  # the rate is the lowest or highest that was tried
     tuned: float  # what the choice of the rate leaves, in nats
-    strict: bool  # three seeds chose the rate, and all seeds of the rung report
+    strict: bool  # three seeds tuned the rate, and all evaluation seeds of the rung are complete
     steps: int
     operations: float  # of a step
     norm_share: float

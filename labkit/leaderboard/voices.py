@@ -1,9 +1,10 @@
-"""What models write at some of the ladder's losses: the recorded texts of the probe `voice`.
+"""Texts of trained models at several of the ladder's losses, recorded by the probe `voice`.
 
     compare_texts(lab, rung, {name: (recipe, rate)})   a chapter's table: name, loss, text
     describe_voices(read)                              the models of the cover, as plain values
 
-A run here is a run of the ladder's first tuning seed with one more probe, so it trains as that run.
+The runs are those of the ladder's first tuning seed with an additional probe, so they train in the
+same way.
 """
 
 import re
@@ -32,13 +33,13 @@ ON_STREAM, HELD = ("mix-ln", "ngpt"), ("ngpt",)
 
 
 def build_voice_run(rung: str, recipe: str, rate: float) -> Run:
-    """Build the run of a recipe of the ladder that is heard."""
+    """Build the run of a recipe of the ladder with the probe `voice`."""
     base = ladder.build_base_run(rung, recipe)
     return ladder.configure_run(base, rate, ladder.TUNING_SEED, PROBES)
 
 
 def compare_texts(lab: Lab, rung: str, speakers: Mapping[str, tuple[str, float]]) -> Table:
-    """Show what trained models write, each beside its loss: {name: (recipe, learning rate)}."""
+    """Show trained models' texts, each next to its loss: {name: (recipe, learning rate)}."""
     rows = []
     for name, (recipe, rate) in speakers.items():
         ((_, record),) = lab.run(Experiment(build_voice_run(rung, recipe, rate), {}))
@@ -54,12 +55,12 @@ def compare_texts(lab: Lab, rung: str, speakers: Mapping[str, tuple[str, float]]
 
 
 def quote_text(text: str) -> str:
-    """Write a model's text so that Markdown shows every character of it."""
+    """Quote a model's text so that Markdown shows every character of it."""
     return re.sub(r"[^\w\s.,;:]|_", lambda found: f"&#{ord(found[0])};", text)
 
 
 def describe_voices(read: Read) -> dict[str, Any]:
-    """Describe the cover's models: what they are, their losses, and their texts by step.
+    """Return the cover's models, with their losses and their texts by step.
 
     Raises:
         ValueError: one of their runs has no record.
@@ -93,11 +94,11 @@ def describe_voices(read: Read) -> dict[str, Any]:
 
 
 def describe_map(rung: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe each recipe's losses at RATES, the lowest at the highest rate first.
+    """Return each recipe's losses at RATES, the lowest at the highest rate first.
 
     `rung` is `labkit.leaderboard.explorer.describe_rung`'s. A loss is the mean over the seeds that
-    tried a rate, None where one of them diverged; a rate that nobody tried is absent. `stream`: a
-    norm is on the stream. `held`: norms on queries and keys, or a cap, bound attention's logits.
+    tried a rate, None if one of them diverged; untried rates are missing. `stream`: a norm is on
+    the stream. `held`: norms on queries and keys, or a cap, bound attention's logits.
     """
     rows = {}
     for recipe, described in rung["recipes"].items():

@@ -75,8 +75,8 @@ class BareMLPConfig:
     """A perceptron on flattened inputs; invalid settings are refused when it is made."""
 
     norm: str = "none"  # a key of NORMS
-    ghost: int | None = None  # of norm="batch": so many rows share statistics; None: the batch
-    relu: bool = True  # rectify what leaves a norm
+    ghost: int | None = None  # for norm="batch": rows that share statistics; None: the batch
+    relu: bool = True  # apply ReLU after a norm
     width: int = 64
     depth: int = 2  # hidden layers
     inputs: int = 64

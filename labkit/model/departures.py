@@ -37,7 +37,7 @@ class Departure(ModelConfig):
     differs: str | None = None  # a key of DEPARTURES; None: not at all
     s_z: float = 1.0  # of the logits' scale
     share: float = 0.05  # of |α|, in every sublayer
-    bias: tuple[float, ...] = ()  # what is added to the logits, a number a token; (): nothing
+    bias: tuple[float, ...] = ()  # a constant added to the logits, one number per token; (): none
     # Of DeepNorm: α, and the gains over Xavier's rule of all matrices but q and k, and of these.
     constants: tuple[float, float, float] | None = None  # None: as published
 
@@ -128,7 +128,7 @@ class NoAttention(Attention):
 
 
 def _change_class(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
-    # The class alone changes: another module would draw anew, and lose its name and its tensors.
+    # Only the class changes: a new module would draw new weights, and lose its name and tensors.
     for module in model.modules():
         if isinstance(module, old):
             module.__class__ = new

@@ -107,7 +107,7 @@ class Description:
         """
         asked = recipe(self.recipe)
         encoder, _ = self.depths
-        # What the recipe says of these is resolved below, where a config may say otherwise.
+        # The recipe's values of these are resolved below, because a config may override them.
         here = ("norm", "norm_kw", "init", "final_norm", "softcap", "logit_softcap")
         rest = {name: value for name, value in asked.content().items() if name not in here}
         return {field.name: getattr(self, field.name) for field in fields(self)} | {

@@ -64,7 +64,7 @@ class FeedForward(nn.Module):
 class AuxiliaryLoss(NamedTuple):
     """A router's two training losses, added to the model's; both have gradients to the router."""
 
-    balance: Float[Tensor, ""]  # 1 when probabilities are uniform; more: few experts do the work
+    balance: Float[Tensor, ""]  # 1 if probabilities are uniform; larger if few experts do the work
     z: Float[Tensor, ""]  # mean over tokens of logsumexp(router x)²
 
 

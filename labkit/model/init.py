@@ -32,7 +32,7 @@ from labkit.system.unknown import explain_unknown
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")
 ATTENTION = ("q", "k", "v", "out")
-# What DeepNorm and Magneto scale: all but queries and keys, whose size only sharpens attention.
+# Matrices that DeepNorm and Magneto scale: not queries and keys, which only sharpen attention.
 _SCALED = ("v", "out", "gate", "up", "down")
 
 
@@ -43,7 +43,7 @@ class Matrix:
     name: str  # the last part of its path: q, k, v, out, gate, up, down, output …
     dim: int  # width of the stream
     stack: str = "decoder"
-    layer: int = 1  # its block, from 1; 1 for what is in no block
+    layer: int = 1  # its block, from 1; 1 outside all blocks
     encoder: int = 0  # blocks in each stack
     decoder: int = 1
 

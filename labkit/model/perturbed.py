@@ -20,10 +20,10 @@ from labkit.norms.arithmetic import set_arithmetic
 class Perturbed(ModelConfig):
     """A model whose norms are rounded, or whose embeddings are shifted or start smaller."""
 
-    norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
+    norm_arithmetic: str | None = None  # layer, rms: the rounding, as in norms.arithmetic
     embedding_offset: float = 0.0  # a constant added to every channel of every embedding
     embedding_outlier: float = 0.0  # added to channel 0 of token 1's embedding (text: the space)
-    embedding_drawn: float = 1.0  # times the embeddings as drawn, once: training may make them grow
+    embedding_drawn: float = 1.0  # initial factor of the embeddings, which may grow in training
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -86,7 +86,7 @@ class Transformer(Placed):
     ) -> Float[Tensor, "batch time vocab"]:
         """Return a logit for each token of the vocabulary at every position.
 
-        `padding` and `source_padding` are True where a token is real. Padded positions are ignored:
+        `padding` and `source_padding` are True for real tokens. Padded positions are ignored:
         attention and norms over tokens leave them out, and their own logits are meaningless.
         """
         self._check_source(source, source_padding)
@@ -115,7 +115,7 @@ class Transformer(Placed):
                 f"{tokens.max()}; the model's vocab must be the corpus' (its `vocab`)"
             ) from None
         _check_padding(tokens, padding)
-        # Angles grow with the position: below float32 they would lose the pairs that turn fast.
+        # Angles grow with the position: below float32 the fast pairs would be inaccurate.
         wide = torch.promote_types(x.dtype, torch.float32)
         angles = self.get_buffer("angles")[: tokens.shape[1]].to(wide)
         context = Context(angles, padding, memory, memory_padding)
@@ -141,7 +141,7 @@ class Transformer(Placed):
                 "the tokens"
             )
 
-    # --- what a training loop calls, if the model has it ---
+    # --- optional methods that a training loop calls ---
 
     def before_training(self, *inputs: Tensor) -> None:
         """Set the constants that a recipe measures in a pass at initialization: Admin's ω."""

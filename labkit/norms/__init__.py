@@ -1,9 +1,9 @@
 """Norms: one file each, with the formula as a pure function and a module that owns its tensors.
 
 `NORMS` maps a name to its module; `make_norm(name, dim)` makes one that normalizes (or pools, for
-batch norm) the last axis of any tensor, which is what a transformer needs. Each class declares
-further facts about its norm in attributes named like the fields of `Facts`; `facts(name)` returns
-them, with the options that make_norm takes.
+batch norm) the last axis of any tensor, as a transformer needs. Each class declares further facts
+about its norm in attributes named like the fields of `Facts`; `facts(name)` returns them, with the
+options that make_norm takes.
 """
 
 # ruff: noqa: F401 (functions are imported here so that they are found here)
@@ -83,12 +83,12 @@ class Facts:
     source: str = ""
     # Its arguments are the module's attributes by name; None: the module is more than a function.
     function: Callable[..., Tensor] | None = None
-    # What the result of one token depends on, on the last axis: itself, its sample, the batch.
+    # Scope of one token's result, on the last axis: the token, its sample, or the batch.
     scope: Literal["token", "sample", "batch"] = "token"
-    first_values: tuple[str, ...] = ()  # the options that only say where a parameter starts
+    first_values: tuple[str, ...] = ()  # the options that only set a parameter's initial value
     eps_place: str = "inside the root"  # an eps keeps its meaning in a norm with the same place
-    same_as: str | None = None  # the norm that it equals but for eps, rounding and gain
-    start: float = 1.0  # what `weight` holds where the gain is 1
+    same_as: str | None = None  # the norm that it equals except for eps, rounding and gain
+    start: float = 1.0  # the `weight` for a gain of 1
 
 
 def facts(name: str) -> Facts:
@@ -117,7 +117,7 @@ def make_norm(name: str, dim: int, **kw) -> nn.Module:
             f"{name} has no {', '.join(unknown)}; it takes {', '.join(options) or 'no options'}"
         )
     kw = {key: check_option(name, options[key], value) for key, value in kw.items()}
-    # A norm whose plain form reads another axis says how to make it for the last one.
+    # A norm over a different axis defines how to make it for the last one.
     make = getattr(module, "on_last_axis", module)
     return make(dim, **kw)
 
@@ -136,7 +136,7 @@ def _look_up(name: str) -> type[nn.Module]:
 _CHOSEN = ("dim", "num_features", "num_channels", "normalized_shape", "channel_axis", "self", "cls")
 
 
-@cache  # a deep model asks for its norms' options thousands of times
+@cache  # a deep model reads its norms' options thousands of times
 def _list_options(module: type[nn.Module]) -> dict[str, inspect.Parameter]:
     """List the keyword arguments of a norm, including those that it passes to base classes."""
     makers = [

@@ -109,7 +109,7 @@ def check_size(name: str, argument: str, size: Any) -> None:
 class LastAxis(nn.Module):
     """Base class of norms over the last axis: checks the width, stores eps, prints both."""
 
-    eps: float  # where the norm has one
+    eps: float  # if the norm has one
 
     def __init__(self, dim: int, eps: float | None = None):
         super().__init__()

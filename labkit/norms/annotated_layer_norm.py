@@ -32,8 +32,8 @@ def annotated_layer_norm(
         )
     wide = at_least_float32(x)
     centred = wide - wide.mean(dim=-1, keepdim=True)
-    centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
-    # A length, since its gradient is 0 on constant rows, where that of a root is infinite.
+    centred = centred - centred.mean(dim=-1, keepdim=True)  # corrects the mean's rounding
+    # A length, because its gradient is 0 on constant rows, where a root's is infinite.
     deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / (dim - 1) ** 0.5
     return affine(centred / (deviation + eps), weight, bias).to(x.dtype)
 

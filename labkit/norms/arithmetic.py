@@ -105,7 +105,7 @@ def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
             f"RMSNorm's mean square has no one-pass form, got {arithmetic!r}; "
             f"use {arithmetic.split()[0]!r}"
         )
-    # The class alone changes, so that the parameters are the same and nothing is drawn again.
+    # Only the class changes, so that the parameters are the same and nothing is drawn again.
     norm.__class__ = _KINDS[type(norm)]  # pyright: ignore[reportAttributeAccessIssue]
     norm.arithmetic = arithmetic  # pyright: ignore[reportArgumentType]
     return norm

@@ -40,8 +40,8 @@ def batch_norm(
     """Normalize each channel (axis 1); arguments and running updates as in torch.
 
     With `training`, or without running statistics, the batch's own statistics are used. The running
-    buffers, where given, are updated in place when training; `x` never is. Positions where `mask`
-    is False are padding: they do not affect the statistics, and their result is 0.
+    buffers, if given, are updated in place in training; `x` is never changed. Positions where
+    `mask` is False are padding: they do not affect the statistics, and their result is 0.
     """
     check_input("batch_norm", x, eps)
     if mask is not None and x.ndim >= 2:
@@ -59,11 +59,11 @@ def batch_norm(
     if training or running_mean is None or running_var is None:
         mean = rows.mean(dim=0)
         centred = rows - mean
-        # The mean was rounded at the size of x; take off what it missed at the size of the rest.
+        # The mean was rounded at the size of x; correct its error at the size of the rest.
         centred = centred - centred.mean(dim=0)
         variance = centred.square().mean(dim=0)
         if training and running_mean is not None and running_var is not None:
-            # What the buffers remember is no part of this step's graph.
+            # The buffers are not part of this step's graph.
             unbiased = variance.detach() * (len(rows) / (len(rows) - 1))
             running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
             running_var.lerp_(unbiased.to(running_var.dtype), momentum)
@@ -99,8 +99,8 @@ def _check_count(x: Tensor, uses_batch: bool) -> None:
 
 def _is_native(x: Tensor, state: Tensor | None) -> bool:
     """Return whether torch's operation supports this input with this gain or running mean."""
-    # It mixes float64 with nothing, and on the CPU it rounds gain ÷ deviation to half precision
-    # before it multiplies.
+    # It never mixes float64 with other dtypes, and on the CPU it rounds gain ÷ deviation to half
+    # precision before it multiplies.
     half = x.dtype.itemsize == 2
     return state is None or state.dtype == (torch.float32 if half else x.dtype)
 
@@ -150,7 +150,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
             return over_real_tokens(type(self).__name__, own, input, mask, self.channel_axis)
         rows = input
         if self.channel_axis == -1 and input.ndim > 2:
-            # torch's batch norm wants channels on axis 1: a token becomes a sample of its own.
+            # torch's batch norm needs channels on axis 1: each token becomes a sample.
             rows = input.reshape(-1, input.shape[-1])
         self._check_input_dim(rows)
         y = self._normalize(rows, self._count_batch())

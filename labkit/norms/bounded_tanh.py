@@ -3,8 +3,8 @@
     y = weight · tanh(scale · x / (bound · sqrt(mean(x²) + eps)))      mean over the last axis
 
 With scale 1 and bound 10 the tanh is nearly linear, and the result is a tenth of RMSNorm's. Source:
-arXiv 2601.09719, and the authors' code, where scale is one learned number started at 1 to 5. Their
-block estimates its second mean square from the first; this module does not.
+arXiv 2601.09719, and the authors' code, where scale is one learned number with an initial value of
+1 to 5. Their block estimates its second mean square from the first; this module does not.
 """
 
 import torch

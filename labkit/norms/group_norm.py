@@ -35,9 +35,9 @@ def group_norm(
     check_parameter("group_norm", "bias", bias, x.shape[1])
     groups = at_least_float32(x).reshape(x.shape[0], num_groups, x[0:1].numel() // num_groups)
     centred = groups - groups.mean(dim=-1, keepdim=True)
-    centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
+    centred = centred - centred.mean(dim=-1, keepdim=True)  # corrects the mean's rounding
     variance = centred.square().mean(dim=-1, keepdim=True)
-    # Gain and shift go by channel, not by group: channels last, as `affine` wants them.
+    # Gain and shift are per channel, not per group: channels last, as `affine` needs them.
     standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
     return laid_out_as(x, affine(standard, weight, bias).movedim(-1, 1).to(x.dtype))
 

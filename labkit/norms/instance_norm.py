@@ -37,7 +37,7 @@ def instance_norm(
     check_parameter("instance_norm", "bias", bias, x.shape[1])
     wide = at_least_float32(x).flatten(2)
     centred = wide - wide.mean(dim=-1, keepdim=True)
-    centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
+    centred = centred - centred.mean(dim=-1, keepdim=True)  # corrects the mean's rounding
     variance = centred.square().mean(dim=-1, keepdim=True)
     standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
     return laid_out_as(x, affine(standard, weight, bias).movedim(-1, 1).to(x.dtype))
@@ -113,7 +113,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
         ):
             cudnn = torch.backends.cudnn.enabled
             return torch.instance_norm(x, weight, bias, mean, var, own, momentum, self.eps, cudnn)
-        # As batch norm's, torch's CPU operation rounds too early in half precision.
+        # Like batch norm's, torch's CPU operation rounds too early in half precision.
         if not own:
             return batch_norm(x, mean, var, weight, bias, eps=self.eps)
         if mean is not None and var is not None and x.numel():

@@ -28,7 +28,7 @@ def layer_norm(
     check_parameter("layer_norm", "bias", bias, x.shape[-1])
     wide = at_least_float32(x)
     centred = wide - wide.mean(dim=-1, keepdim=True)
-    # The mean was rounded at the size of x; what it missed is taken off at the size of the rest.
+    # The mean was rounded at the size of x; its error is corrected at the size of the rest.
     centred = centred - centred.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
     return affine(centred * torch.rsqrt(variance + eps), weight, bias).to(x.dtype)
@@ -60,7 +60,7 @@ class LayerNorm(nn.LayerNorm):
             try:
                 return torch.layer_norm(input, shape, weight, bias, eps)
             except (RuntimeError, ValueError):
-                self._check(input)  # says it in words, if it is one of the usual mistakes
+                self._check(input)  # explains the usual mistakes
                 raise
         self._check(input)
         # torch's CUDA operation refuses mixed dtypes; the formula rounds once, as its CPU

@@ -7,7 +7,7 @@ The modules of rms_norm.py and rms_variants.py call it where it applies; tests c
 import torch
 from torch import Tensor
 
-# With fewer values the calls cost more than the memory, and torch's own operation has fewer.
+# With fewer values the calls cost more than the memory, and torch's operation needs fewer calls.
 _FEW = 2**15
 
 
@@ -43,7 +43,7 @@ class _NativeRMSNorm(torch.autograd.Function):
             dy, x, [x.shape[-1]], zero, rstd, weight, None, mask
         )
         if dx is not None:
-            # LayerNorm's kernel took out the mean of dy · weight, which RMSNorm keeps.
+            # LayerNorm's kernel removed the mean of dy · weight, which RMSNorm keeps.
             dx.add_(rstd * (dy @ weight / x.shape[-1]).unsqueeze(-1))
         return dx, dweight, None
 

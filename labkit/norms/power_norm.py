@@ -131,12 +131,12 @@ class PowerNorm(LastAxis):
         running = self.running_square.to(wide.dtype)
         if not self.training:
             return affine(wide * torch.rsqrt(running + self.eps), weight, bias).to(x.dtype)
-        # Detached: the backward pass has its own stand-in for the gradient through v.
+        # Detached: the backward pass has its own approximation of the gradient through v.
         square = _mean_square("PowerNorm", wide.detach(), mask)
         batch_root = (square + self.eps).sqrt()
         self.calls += 1
         call = int(self.calls)
-        # The φ of the calls before this one; `_track` moves it afterwards.
+        # The φ of the calls before this one; `_track` updates it afterwards.
         root = batch_root if call <= self.warmup else (running + self.eps).sqrt()
         self._track(square, running, call)
         rows = wide.reshape(-1, self.dim)
@@ -145,7 +145,7 @@ class PowerNorm(LastAxis):
         return y.view(x.shape).to(x.dtype)
 
     def _track(self, square: Tensor, running: Tensor, call: int) -> None:
-        # One call moves φ twice while it warms up, as the authors' code does.
+        # During the warm-up one call updates φ twice, as in the authors' code.
         if call < self.warmup:
             running = torch.lerp(running, square, 1 / call)
         self.running_square.copy_(torch.lerp(running, square, 1 - self.forward_decay))

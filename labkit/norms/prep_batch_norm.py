@@ -89,7 +89,7 @@ class PRepBatchNorm(nn.Module):
         share, warming = self.share, int(self.calls) < self.warm
         wide = at_least_float32(x) if x.is_floating_point() else x
         layered = self._layered(wide)
-        # Not lerp with share 1: that would run RepBN, and move its statistics, while warming.
+        # Not lerp with share 1: that would run RepBN, and update its statistics, in the warm calls.
         y = layered if warming else torch.lerp(self.rep(wide), layered, share)
         self.calls += 1
         return y.to(x.dtype)

@@ -89,7 +89,7 @@ def fold(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
             f"fold needs a linear map of the norm's {inner.num_features} features, "
             f"got one of {linear.in_features}"
         )
-    # float64, since fold is made once and every later result has its error.
+    # float64, because the fold is made once and its error is in every later result.
     slope = torch.rsqrt(inner.running_var.double() + inner.eps)
     slope = slope if inner.weight is None else inner.weight.double() * slope
     offset = -slope * inner.running_mean.double()

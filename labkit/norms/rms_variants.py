@@ -68,7 +68,7 @@ def rms_norm_outside(
     check_input("rms_norm_outside", x, eps)
     check_parameter("rms_norm_outside", "weight", weight, x.shape[-1])
     wide = at_least_float32(x)
-    # A length, since its gradient is 0 at 0, where that of a root is infinite.
+    # A length, because its gradient is 0 at 0, where a root's is infinite.
     length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
     return affine(wide / (length / x.shape[-1] ** 0.5 + eps), weight, None).to(x.dtype)
 

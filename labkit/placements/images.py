@@ -46,7 +46,7 @@ class Highway(Step):
 
     def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
         super().__init__(make_norm, sublayer, place)
-        # Parameters of their own, not an nn.Linear: no rule for a model's matrices redraws them.
+        # Separate parameters, not an nn.Linear, so that initializations leave them as they are.
         self.weight = nn.Parameter(torch.randn(place.dim, place.dim) * place.dim**-0.5)
         self.bias = nn.Parameter(torch.full((place.dim,), -2.0))
 

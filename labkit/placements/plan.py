@@ -54,13 +54,13 @@ class Recipe:
     inner_norm: bool = False  # a norm on the hidden vector of the feed-forward
     head_gain: bool = False  # a learned gain for each head, before the output projection
     chain: bool = False  # attention logits add up from block to block
-    second_stream: bool = False  # a sum of all writes beside the stream; both make the output
+    second_stream: bool = False  # a sum of all writes next to the stream; both make the output
     sphere: bool = False  # nGPT: all weights and the stream have unit length
     softcap: float | None = None  # bound of attention logits
     logit_softcap: float | None = None  # bound of the output's logits
-    norm: str | None = None  # the norm it is made for; None: whichever the model names
+    norm: str | None = None  # the norm it is made for; None: the model's
     norm_kw: tuple[tuple[str, float], ...] = ()  # further arguments of that norm, (name, value)
-    init: str | None = None  # the initialization it is made for; None: whichever, or megatron
+    init: str | None = None  # the initialization it is made for; None: the model's, or megatron
     profiled: bool = False  # its constants come from a forward pass before training
     note: str = ""
 

@@ -110,7 +110,7 @@ def profile_writes(stacks: list[list[Admin]], run: Callable[[], object]) -> None
         variances[one] = output.double().var(correction=0).item()
 
     for one in steps:
-        # Also where ω was set before: a second profile must find what the first one did.
+        # Also if ω was set before: a second profile must give the same result as the first.
         one.omega.fill_(1.0)
     hooks = [one.sublayer.register_forward_hook(partial(record_variance, one)) for one in steps]
     try:
@@ -119,7 +119,7 @@ def profile_writes(stacks: list[list[Admin]], run: Callable[[], object]) -> None
         for hook in hooks:
             hook.remove()
     for stack in stacks:
-        # ω² is the variance of the stream that the step reads: 1, and that of each write so far.
+        # ω² is the variance of the step's input: 1, plus that of each write so far.
         total = 1.0
         for one in stack:
             one.omega.fill_(total**0.5)

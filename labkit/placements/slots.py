@@ -76,7 +76,7 @@ class SandwichPostNorm(Step):
         return L(x + M(f(N(x))))
 
 
-# By where the norms are: on what the sublayer reads, on what it writes, after the addition.
+# By the places of the norms: the sublayer's input, its output, after the addition.
 _STEPS: dict[tuple[bool, bool, bool], type[Step]] = {
     (False, False, False): NoNorm,
     (True, False, False): PreNorm,
@@ -107,7 +107,7 @@ def _read_places(equation: str) -> Iterator[str]:
     whole: ast.AST = ast.parse(equation, mode="eval").body
     if _called(whole) in NORMS:
         yield "after"
-        _, whole = ast.iter_child_nodes(whole)  # what the norm is of
+        _, whole = ast.iter_child_nodes(whole)  # the argument of the norm
     (branch,) = (node for node in ast.walk(whole) if _called(node) == "f")
     inside = {id(node) for node in ast.walk(branch)}
     norms = [node for node in ast.walk(whole) if _called(node) in NORMS]
@@ -163,7 +163,7 @@ def build_recipe(slots: Collection[str]) -> Recipe:
     reads, writes = ({half: f"{half}-{side}" in slots for half in _OF} for side in ("in", "out"))
     middle, end, entry = ("middle" in slots, "end" in slots, "embedding" in slots)
     bare = {half: not (reads[half] or writes[half]) for half in _OF}
-    # x ← N(x) + f(N(x)) before both halves, or before attention alone.
+    # x ← N(x) + f(N(x)) before both sublayers, or only before attention.
     starts = entry and end and bare["attention"] and (bare["feed-forward"] or not middle)
     closes = end and not starts
     splits = middle and not closes and bare["feed-forward"]

@@ -64,7 +64,7 @@ class SphereStep(Step):
         return self.unit(x + self.share * (self.unit(f(x)) - x))
 
 
-# The matrices that write to the stream: their columns, not their rows, live on its sphere.
+# The matrices that write to the stream: their columns, not their rows, are on its sphere.
 _WRITERS = ("out", "down")
 
 
@@ -75,6 +75,6 @@ def normalize_weights(
     """Normalize every matrix to unit vectors along the axis of the stream's width."""
     for path, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
-            # torch stores (out, in): the stream is axis 1 of what reads it, 0 of what writes to it.
+            # torch stores (out, in): the stream is axis 1 of its readers and axis 0 of its writers.
             writes = path.rpartition(".")[2] in _WRITERS
             unit_rows_(module.weight, 0 if writes else 1)

@@ -19,7 +19,7 @@ class Place:
     """Position of a sublayer, as the counts that determine some recipes' constants."""
 
     kind: str = "feed-forward"  # attention, cross-attention or feed-forward
-    stack: str = "decoder"  # the stack it stands in: encoder or decoder
+    stack: str = "decoder"  # its stack: encoder or decoder
     block: int = 0  # its block, from 0
     sublayer: int = 0  # its place in the stack, from 0: attention and feed-forward are two
     encoder: int = 0  # blocks in the encoder; 0: there is none

@@ -41,7 +41,7 @@ class ResiDual(Step):
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Add the sublayer's output to both streams."""
-        # A step by itself, outside of a model: its own x is where the second stream starts.
+        # A step outside a model: its own x is the start of the second stream.
         context = Context(total=x) if context is None else context
         write = self.sublayer(x, context)
         context.total = write + (x if context.total is None else context.total)

@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"labkit.plots has no {name!r}; it has {', '.join(__dir__())}")
     figure = getattr(import_module(f"labkit.plots.{_HOMES[name]}"), name)
-    globals()[name] = figure  # importing a module of the same name has put that there
+    globals()[name] = figure  # importing a module of the same name has set this
     return figure
 
 

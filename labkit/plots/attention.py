@@ -90,11 +90,11 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
             f"{weights.shape}"
         )
     shown = np.tril(weights)
-    # A weight is how much of the page's ground its cell covers, be that light or dark.
+    # A weight is the opacity of its cell over the page, which may be light or dark.
     cells = np.full((*shown.shape, 4), (*to_rgb(COLOURS["blue"]), 0.0))
     cells[..., 3] = shown.clip(0, 1)
     ax.imshow(cells)
-    steps = np.arange(len(text) + 1) - 0.5  # above the stair are keys that a query may not see
+    steps = np.arange(len(text) + 1) - 0.5  # above the stair are keys that are not allowed
     ax.fill_between(steps, steps, -0.5, step="post", color=HAIR, linewidth=0)
     places, letters = range(len(text)), ["␣" if letter.isspace() else letter for letter in text]
     ax.set_xticks(places, letters)

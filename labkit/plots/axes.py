@@ -40,7 +40,7 @@ class References(NamedTuple):
 
     drawn: dict[str, float]
     beyond: dict[str, float]
-    cut: tuple[str, ...] = ()  # how far the series reach that the limits cut off
+    cut: tuple[str, ...] = ()  # how far the cut series reach
 
     @property
     def note(self) -> str:

@@ -56,7 +56,7 @@ class Shown(ABC):
     """An output of a notebook with a caption below it, which a build can read."""
 
     kind = "figure"
-    name: str = ""  # its address on a page, which outlives its words and its place
+    name: str = ""  # its address on a page, independent of its words and position
     alt: str
     caption: str
     data: list[float | None]
@@ -147,18 +147,18 @@ class Figure(Shown):
         with use_book_style():
             self.fig.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
         svg = re.sub(r"<(metadata|style).*?</\1>\s*", "", drawn.getvalue(), flags=re.S)
-        for colour, name in VARIABLES.items():  # what has a colour of its own keeps it, as cells do
+        for colour, name in VARIABLES.items():  # elements with their own colour keep it
             svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
         svg = re.sub(rf' id="({KEY}|{NAME})(\d+)"', r' data-\1\2"', svg)
         svg = svg.replace(f" data-{KEY}", ' data-series="').replace(f" data-{NAME}", ' data-name="')
         for name in re.findall(r' id="([^"]+)"', svg):
-            if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
+            if f"#{name}" not in svg:  # unused ids would be repeated on a page
                 svg = svg.replace(f' id="{name}"', "")
         # A hundredth of a point is enough.
         svg = re.sub(
             rf' (?:{PLACES})="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg
         )
-        # What all text has in common is said once.
+        # The common attributes of all text are written once.
         svg = re.sub(r"; font-family: 'DejaVu Sans'|; text-anchor: start", "", svg)
         svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
         width = f"{self.fig.get_figwidth() * dpi:.0f}"
@@ -176,7 +176,7 @@ class Figure(Shown):
             drawings["labkit-narrow"] = self.draw_narrow().svg(PHONE[1], axes=axes)
         parts = []
         for screen, svg in drawings.items():
-            # What is hidden must not own a name that another drawing refers to.
+            # A hidden element must not own an id that a different drawing uses.
             own = f"{prefix}{screen.removeprefix('labkit-')[0]}-"
             svg = re.sub(r'( id="|url\(#|href="#)', rf"\1{own}", svg)
             parts.append(svg.replace("<svg", f'<svg class="{screen}"', 1))

@@ -27,7 +27,7 @@ from .series import mean_and_half, read_values
 MOST_PLACES = 100  # of a series, that a page reads; its file has all
 KEY = "series-"
 NAME = "name-"
-TOP = 0.96  # of the axes: where a setting stands at which every run diverged
+TOP = 0.96  # of the axes: the height of a setting at which every run diverged
 
 Setting = float | str
 

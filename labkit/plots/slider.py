@@ -19,7 +19,7 @@ from .style import DPI
 MOST_BYTES = 300_000
 VEGA_LITE = "application/vnd.vegalite.v5+json"  # the newest that JupyterLab 4 draws
 
-# The drawings lie in the page, all but one hidden. Without scripts that one stays.
+# The drawings are in the page, all but one hidden. Without scripts that one stays.
 PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px"{live}>
 {frames}
 <p hidden><label for="{id}-range">{label}: <output for="{id}-range">{shown}</output></label><br>

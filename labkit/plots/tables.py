@@ -20,7 +20,7 @@ class Table:
                     f"every row of a table must have the same columns, {self.columns}; row {i} "
                     f"has {list(row)}"
                 )
-        # Numbers stand to the right, with their digits below one another.
+        # Numbers are right-aligned, with their digits in columns.
         self.rules = [
             "--:" if all(_is_number(row[column]) for row in rows) else "---"
             for column in self.columns

@@ -12,7 +12,7 @@ MEMORY, CHIP = 1.0, 0.0  # how high they are drawn
 THICK = 0.9  # points of an arrow for each byte
 ASIDE = (-0.2, 0.2)  # where an operation reads, and where it writes
 STEP = 1.0  # from operation to operation
-LEAST = 0.05  # bytes a value: what is read or written once a row is not drawn
+LEAST = 0.05  # bytes per value: accesses once per row are not drawn
 
 
 @redrawable
@@ -30,7 +30,7 @@ def trips(
         raise ValueError(f"every program needs at least one operation; got {dict(programs)}")
     longest = max(map(len, programs.values()))
     picture = make_canvas(height=(2.3 if is_narrow() else 1.9) * len(programs))
-    picture.set_layout_engine("none")  # words stand beside the lines, not in a margin
+    picture.set_layout_engine("none")  # words are next to the lines, not in a margin
     edges = {"left": 0.01, "right": 0.99, "top": 0.99, "bottom": 0.01, "hspace": 0.02}
     rows = picture.subplots(len(programs), 1, squeeze=False, gridspec_kw=edges)[:, 0]
     parts, marks = [], Marks("operation", of="program", runs="values")
@@ -87,6 +87,6 @@ def _draw_arrow(ax: Any, x: float, start: float, end: float, size: float) -> Non
         "shrinkB": 3,
     }
     ax.annotate("", (x, end), (x, start), arrowprops=line)
-    reads = end < start  # at another height than what its neighbour writes
+    reads = end < start  # at a different height than its neighbour's writes
     height, aside, ha = (0.65, -3 - size, "right") if reads else (0.35, 3 + size, "left")
     write_text(ax, f"{size:.2g}", (x, height), (aside, 0), ha=ha, va="center", color=QUIET)

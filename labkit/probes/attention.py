@@ -27,7 +27,7 @@ from labkit.probes.look import require_transformer, untouched
 from labkit.probes.trained import make_on_trained
 from labkit.training import Observer
 
-Seen = tuple[Tensor, Tensor]  # logits before the soft cap (batch, heads, query, key); who sees whom
+Seen = tuple[Tensor, Tensor]  # logits before the soft cap (batch, heads, query, key); allowed pairs
 
 
 def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:

@@ -25,7 +25,7 @@ from labkit.model import Transformer
 from labkit.probes import make_probe
 from labkit.training import Record, loss_of, name_weights
 
-# What a model shows without further training.
+# Measurements of a model without further training.
 OF_A_MODEL = ("validation", "test-batch-statistics", "test", "attention", "residual-rms",
               "leakage", "mean-share", "gradient-at-start")  # fmt: skip
 
@@ -39,9 +39,9 @@ class Symptom:
     """One problem: its symptom, and how to find its cause."""
 
     name: str
-    see: str  # what one sees without a probe
-    probe: str  # which probe tells
-    number: str  # what the probe is boiled down to, in words
+    see: str  # the symptom without a probe
+    probe: str  # the probe that finds it
+    number: str  # the number computed from the probe, in words
     limit: float  # sick above it
     cause: str
     fix: str
@@ -101,7 +101,7 @@ def _boil_down(compute: Callable[[Any], float], *path: str) -> Measure:
         found: Any = record.probes
         for part in path:
             found = found.get(part) if isinstance(found, Mapping) else None
-        if isinstance(found, list):  # a record writes what is not finite as null
+        if isinstance(found, list):  # a record stores values that are not finite as null
             found = [math.nan if value is None else float(value) for value in found]
         return None if found is None or found == [] else compute(found)
 
@@ -220,7 +220,7 @@ def diagnose(
         raise ValueError("diagnose needs data, got none: diagnose(model, Text(batch=8).load())")
     else:
         record = _observe_copy(subject, corpus)
-    lost = record.diverged_at is not None  # what was measured on such a model says nothing
+    lost = record.diverged_at is not None  # measurements of such a model are meaningless
     return Diagnosis(
         tuple(
             Finding(each, None if lost and not each.early else each.measure(record, unigram))

@@ -23,8 +23,8 @@ from labkit.probes.look import Watcher, join_batches
 from labkit.training import Observer
 
 Weights = dict[str, Tensor]
-STEPS = tuple(range(20, 400, 40))  # where a run is looked at
-RATES = tuple(0.025 * 2**i for i in range(6))  # how far down the gradient: 0.025 … 0.8
+STEPS = tuple(range(20, 400, 40))  # steps of the measurements
+RATES = tuple(0.025 * 2**i for i in range(6))  # step sizes along the gradient: 0.025 … 0.8
 
 
 def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:

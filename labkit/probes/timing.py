@@ -41,7 +41,7 @@ class Pace(Observer):
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Build both models and time them alternately; restore the random state."""
         config = require_transformer(model, self.name).config
-        assert isinstance(config, ModelConfig)  # what labkit builds is built of one
+        assert isinstance(config, ModelConfig)  # labkit builds every model from one
         with torch.random.fork_rng(devices=[]):
             pair = [config.build(), replace(config, recipe=self.other).build()]
         took = [[self._time_training(each) for each in pair] for _ in range(self.rounds + 1)][1:]
@@ -91,7 +91,7 @@ class Folding(Observer):
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Fold a copy; the model is not changed."""
         inputs, _ = self.batch
-        # New linear maps draw weights before they are given theirs.
+        # New linear maps draw weights before they get theirs.
         with untouched(model, training=False), torch.random.fork_rng(devices=[]):
             try:
                 folded = fold_prenorms(model)

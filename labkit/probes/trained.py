@@ -14,7 +14,7 @@ from labkit.model import Transformer
 from labkit.probes.look import outputs_of, require_transformer, residual_streams, untouched
 from labkit.training import Observer, loss_of
 
-# Held-out batches are joined up to so many predictions: small ones cost more calls than work.
+# Held-out batches are joined up to this many predictions, because small ones are inefficient.
 _JOINED = 4096
 CONTRASTS = (0.125, 0.25, 0.5, 1.0)
 

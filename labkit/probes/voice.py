@@ -24,7 +24,7 @@ LAST = "last"  # the trained model's text
 
 
 def continue_text(model: Transformer, beginning: str, characters: int, seed: int = SEED) -> str:
-    """Let a model of text continue a beginning; it stops where a logit is not finite."""
+    """Continue a text with the model's predictions; stop if a logit is not finite."""
     tokens = encode_text(beginning)
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
@@ -40,13 +40,13 @@ def continue_text(model: Transformer, beginning: str, characters: int, seed: int
 
 
 class Voice(Watcher):
-    """What the model writes after so many steps: {"0": text, "20": text, …, "last": text}.
+    """The model's texts by step of training: {"0": text, "20": text, …, "last": text}.
 
-    A step that was not reached is absent.
+    Steps that were not reached are missing.
     """
 
     def after_backward(self, step: int, model: nn.Module) -> None:
-        """Let the model write at the chosen steps."""
+        """Let the model write a text at the chosen steps."""
         if step in self.steps:
             self.seen[str(step)] = self._write(model)
 

@@ -48,10 +48,10 @@ class Difference:
     scatter: tuple[tuple[float, int], tuple[float, int]]  # σ and its degrees of freedom, of each
     tuned: float = 0.0  # sqrt(u₁² + u₂²)
     since: str = ""  # when the first of these runs began (UTC), where that is known
-    looked: str | None = None  # the same of all that searched rates or made a first look, too
-    arms: tuple[str, ...] = ()  # what is compared, where it has names
-    pairs: tuple[float, ...] = ()  # by how much `one` lies below `other`, of each shared seed
-    paired: bool = False  # judged by these alone
+    looked: str | None = None  # the same, including tuning runs and first looks
+    arms: tuple[str, ...] = ()  # the compared arms, if they have names
+    pairs: tuple[float, ...] = ()  # `other` minus `one`, for each shared seed
+    paired: bool = False  # judged only by these
 
     def to_dict(self) -> dict[str, Any]:
         """Return the samples, the parts of the interval and the dates, in the ledger's format."""

@@ -109,7 +109,7 @@ class Gap:
     def p_value(self, criterion: Criterion) -> float | None:
         """Return the p-value of Fisher's exact test, two-sided: do the proportions differ?"""
         if criterion.bounds != [0]:
-            return None  # it asks for more than a difference
+            return None  # it requires more than a difference
         from scipy.stats import fisher_exact  # importing takes a moment
 
         table = [[side.k, side.n - side.k] for side in (self.one, self.other)]

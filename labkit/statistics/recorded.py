@@ -47,7 +47,7 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
         return Difference.from_dict(samples)
     seeds = Seeds(tuple(map(float, claim["values"])))
     (low, high), (a, b) = seeds.compute_interval(), claim["interval"]
-    # Recorded numbers have six digits; where the interval is another one, it was given.
+    # Recorded numbers have six digits; if the interval differs, it was given.
     if max(abs(low - a), abs(high - b)) > 0.01 * (high - low) + 1e-5 * max(abs(low), abs(high)):
         return Given(seeds.values, (float(a), float(b)))
     return seeds

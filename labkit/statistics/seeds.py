@@ -12,7 +12,7 @@ import numpy as np
 
 from labkit.statistics.criteria import Criterion, Estimate, Interval
 
-# Values that differ by rounding alone have no scatter.
+# Values that differ only by rounding count as equal.
 ROUNDING = 1e-12
 
 

@@ -27,7 +27,7 @@ from labkit.statistics.proportions import Gap
 
 T = TypeVar("T")
 LEVEL = 0.05
-DIRECTIONS = ("D", "D24", "W", "C")  # rungs that are one size with one thing changed
+DIRECTIONS = ("D", "D24", "W", "C")  # rungs that are variants of one size
 
 
 def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-WRITING = ".writing-"  # how the name of a file begins that is not yet whole
+WRITING = ".writing-"  # start of an unfinished file's name
 
 
 def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
@@ -31,7 +31,7 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
         part.replace(path)
     except BaseException as error:
         part.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # of a full disk the system does not say which file
+        if isinstance(error, OSError):  # for a full disk the system does not name the file
             raise OSError(error.errno, f"not written: {error.strerror}", str(path)) from error
         raise
 

@@ -16,7 +16,7 @@ def project_root() -> Path:
 
 
 def explain_no_records(root: Path) -> str:
-    """Say how to reach the book's records from a folder that has none; nothing where it has."""
+    """Return a hint on how to get the book's records, or "" if the folder has them."""
     if (root / "data" / "records").is_dir():
         return ""
     return (

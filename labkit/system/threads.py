@@ -11,7 +11,7 @@ from contextlib import contextmanager
 @contextmanager
 def use_one_thread() -> Iterator[None]:
     """Use one torch thread in this process during a block."""
-    import torch  # what only tells child processes needs none
+    import torch  # not needed just to configure child processes
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

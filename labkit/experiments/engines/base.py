@@ -23,7 +23,7 @@ from labkit.system.unknown import explain_unknown
 
 LOG = logging.getLogger(__name__)
 ENGINES = ("processes", "ray", "serial")
-# What labkit raises where a run cannot train: the rule, what came, the way out.
+# labkit's own errors if a run cannot train; they state the rule, the value and a fix.
 SENTENCES = (ValueError, TimeoutError, MemoryError)
 TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
 FULL = (
@@ -196,7 +196,7 @@ def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: s
 
 
 def name_of(task: Task) -> str:
-    """Return a message's name for a task: its first run, and the number of others."""
+    """Return the name of a task for messages: its first run, and the number of others."""
     first, *others = task
     return f"{first} and {len(others)} more that train with it" if others else str(first)
 

@@ -29,7 +29,7 @@ def lock_runs(
         Timeout: `give_up` returned True first.
     """
     with contextlib.ExitStack() as held:
-        # Everybody takes them in one order: no two wait for each other.
+        # Everybody takes them in the same order, so no two processes wait for each other.
         for path in sorted({store.folder / f".{run.key()}.lock" for run in task}):
             lock = FileLock(path)
             try:
@@ -38,6 +38,6 @@ def lock_runs(
                 if isinstance(error, Timeout) or error.errno not in NO_LOCKS:
                     raise
             held.callback(lock.release)
-            # Before it is released: who waits for it sees that its file is gone, and makes another.
+            # Before the release: a waiting process finds its file missing, and makes a new one.
             held.callback(path.unlink, missing_ok=True)
         yield

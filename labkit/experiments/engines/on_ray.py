@@ -64,7 +64,7 @@ class OnRay(Engine):
     def train_at(self, place: int, task: Task) -> Trained:
         """Let Ray train a task, on any node."""
         share, memory = self.needs.get("GPU"), self.needs.get("memory")
-        # Tried again from here: Ray alone does so without end where a node's memory runs out.
+        # Retried from here, because Ray retries without end if a node's memory runs out.
         remote = self.ray.remote(max_retries=0, num_cpus=1, num_gpus=share, memory=memory)
         words = (task, sources_of(task), self.device, self.timeout * len(task), memory)
         answer = remote(train_on_node).remote(OURS, share, *words)
@@ -105,7 +105,7 @@ class OnRay(Engine):
         }
         try:
             host, _, port = self.address.rpartition(":")
-            if host and port.isdigit():  # Ray itself knocks for minutes
+            if host and port.isdigit():  # Ray itself tries for minutes
                 socket.create_connection((host, int(port)), timeout=KNOCK).close()
             self.ray.init(
                 self.address, runtime_env=sent, log_to_driver=False, logging_level=logging.ERROR
@@ -127,13 +127,13 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
             "same versions there and call the same command again",
             "a node differs",
         )
-    limit_memory(share)  # the neighbours have the rest of the GPU
+    limit_memory(share)  # other tasks have the rest of the GPU
     return train_in_worker(*given)
 
 
 def import_ray() -> Any:
     """Import Ray, which labkit imports only on request."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no use of the network
     try:
         import ray
     except ImportError as error:

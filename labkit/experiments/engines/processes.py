@@ -44,7 +44,7 @@ class Processes(Engine):
         super().__init__(root, device)
         self._part = None if device == CPU else part_of_gpu(self.slots)
         self.memory = run_memory() or machine_memory() // self.slots
-        self._workers: dict[int, ProcessPoolExecutor] = {}  # by the place at which they work
+        self._workers: dict[int, ProcessPoolExecutor] = {}  # by their place
 
     @property
     def slots(self) -> int:
@@ -97,7 +97,7 @@ class Processes(Engine):
         alone = build_one_thread_environment()
         # Memory in large pages, where glibc has it: training takes a few per cent less time.
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-        # Loky takes growth by 300 MB for a leak and starts another worker; a run may hold `memory`.
+        # Loky treats growth by 300 MB as a leak and replaces the worker; a run may hold `memory`.
         alone["LOKY_MAX_MEMORY_LEAK_SIZE"] = str(self.memory)
         if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
@@ -125,7 +125,7 @@ def part_of_gpu(workers: int) -> float | None:
 def initialize_worker(parent: int, device: str) -> None:
     """Set up a worker process: low priority if requested, and an end with its parent."""
     end_with(parent)
-    os.setsid()  # Ctrl-C reaches the parent alone
+    os.setsid()  # Ctrl-C reaches only the parent
     # Bars lock a semaphore of the system, which a worker that is killed would leave behind.
     tqdm.set_lock(threading.RLock())
     if nice := os.environ.get("LABKIT_NICE"):
@@ -134,4 +134,4 @@ def initialize_worker(parent: int, device: str) -> None:
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_text(nice)
     if device != CPU:
-        limit_memory(read_fraction())  # what its engine left to it of our part
+        limit_memory(read_fraction())  # the worker's part of our fraction

@@ -41,7 +41,7 @@ from labkit.statistics.pooled import Difference, Scatter, compare_samples
 from labkit.system.root import project_root
 from labkit.training import Record
 
-FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
+FREQUENCIES = 3.06  # nats: the unigram baseline of this text
 
 
 def is_strict_report(found: Results, arm: str, rung: str) -> bool:
@@ -141,7 +141,7 @@ def claim_locked(
 
 
 def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Difference:
-    """Return the other arm's test loss minus the arm's, on a rung where both were evaluated."""
+    """Return the other arm's test loss minus this arm's, on a rung where both were evaluated."""
     scatter = measure_scatter(found, rung)
     of = {name: reported(found, name)[rung] for name in (arm, over)}
     left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))

@@ -17,7 +17,7 @@ class Comparison(Mapping[str, Difference]):
     """Differences between two methods by rung, sizes before variants."""
 
     rungs: Mapping[str, Difference]
-    find_lacking: Callable[[str], Sequence[str]]  # what the comparison lacks on a rung
+    find_lacking: Callable[[str], Sequence[str]]  # unmet requirements of the comparison on a rung
 
     def __getitem__(self, rung: str) -> Difference:
         return self.rungs[rung]

@@ -39,10 +39,10 @@ from labkit.experiments.ladder.rungs import (
 )
 from labkit.experiments.run import Run
 
-SEEDS = (0, 1, 2, 3, 4)  # that report in a first look
-FIRST_STRICT = 5  # the first seed of a strict report
+SEEDS = (0, 1, 2, 3, 4)  # evaluation seeds of a first look
+FIRST_STRICT = 5  # the first seed of a strict evaluation
 FEWER = 10  # seeds of methods that no chapter ranks
-# The methods that chapters rank; on rung S they report with all its seeds.
+# The methods that chapters rank; on rung S they are evaluated with all its seeds.
 RANKED = (
     "pre", "qk", "qkv-pre", "lns", "post", "deepnorm", "ngpt", "hybrid*", "none", "hybrid",
     "overwritten", "dyt", "sandwich", "realformer", "olmo2", "peri", "derf", "pre, layer",

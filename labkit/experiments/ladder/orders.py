@@ -31,10 +31,10 @@ class Agreement:
     other: str
     arms: tuple[str, ...]
     same: int
-    turned: tuple[Pair, ...]  # the pairs with another order on the other rung
-    told: int  # pairs that the first rung tells apart, after Holm's correction
+    turned: tuple[Pair, ...]  # the pairs with the opposite order on the other rung
+    told: int  # pairs with a significant difference on the first rung, after Holm's correction
     kept: int  # of those, the pairs with the same order on the other rung
-    against: tuple[Pair, ...]  # told apart on both rungs, and the other way round
+    against: tuple[Pair, ...]  # significant on both rungs, in opposite orders
 
     @property
     def pairs(self) -> int:

@@ -19,16 +19,16 @@ DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", 
 DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
 DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
 CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
-# What the cabinet ranks: its own arms, and those of the chapters that only it discusses.
+# Arms ranked by the appendices: their own, and chapters' arms that only they discuss.
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
-# Arms whose rates a GPU has found: what is left of them is the report.
+# Arms whose rates were tuned on a GPU: only their evaluation is left.
 TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
 ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-post", "qkvc-post")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("first", tuple(CHAPTERED)),  # five seeds of every arm on S: what no chapter can do without
+    ("first", tuple(CHAPTERED)),  # five seeds of every arm on S, which every chapter needs
     ("first", tuple(SHELVED)),
     ("D", ("hybrid", "pre", "post")),
     ("M", ("pre", "hybrid", "qkv-pre")),
@@ -65,7 +65,7 @@ def list_next_runs(
         for arm in arms:
             of = MethodRuns("S" if step in ("first", "room") else step, arm, read)
             if step == "first":
-                # A strict report that is whole takes the place of a first look.
+                # A complete strict evaluation replaces a first look.
                 runs = of.first if of.is_strict else [*of.first, *of.first_finals]
             else:
                 runs = of.room if step == "room" else of.strict

@@ -3,13 +3,13 @@
     coarse   on rung S: five rates over two decades, one tuning seed, and the two rates half-way to
              the best one's neighbours
     fine     three tuning seeds at the best rate and at its neighbours, a quarter of a decade away;
-             where the best of them is an end, the next one too. Where a seed does not learn at the
+             if the best of them is at an end, the next one too. If a seed does not learn at the
              neighbour above, three seeds half-way to it
     vertex   a parabola in log(rate) through the means of all rates within half a decade of the
-             best at which every seed learns, weighted by their seeds; where it misses them by more
-             than the seeds scatter (a cliff), through the best and its neighbours. Its minimum,
+             best at which every seed learns, weighted by their seeds; if it misses them by more
+             than the seeds' spread (a cliff), through the best and its neighbours. Its minimum,
              rounded to a sixteenth of a decade and kept between the rates tried on either side of
-             the best, reports
+             the best, is the rate that is evaluated
 
 A seed does not learn at a rate if it diverges, or if its loss is a nat or more above the best
 rate's mean: that is the loss of the unigram baseline, which reveals nothing about the curvature.
@@ -37,7 +37,7 @@ TUNING_SEEDS = (1000, 1001, 1002)
 QUARTER = 4  # sixteenths of a decade
 HALFWAY = QUARTER // 2  # to a neighbour at which a seed does not learn
 LEARNED = 1.0  # nats above the best rate's mean, at which a seed has not learned
-NEAR = 2 * QUARTER  # how far from the best a rate may lie to count for the parabola
+NEAR = 2 * QUARTER  # largest distance from the best of a rate in the parabola's fit
 LOWEST, HIGHEST = -4 * QUARTER, 12 * QUARTER  # the grid may grow from 0.0001 to 1
 CLIFF = 0.05  # level at which a parabola is refuted by its residuals
 DRAWS = 2000
@@ -145,7 +145,7 @@ def _is_cliff(valley: Valley, near: Mapping[int, Sequence[float]]) -> bool:
     freedom = sum(len(losses) - 1 for losses in near.values())
     left = len(near) - 3
     if not left or not freedom:
-        return bool(left)  # without a scatter to hold it against, only three rates are trusted
+        return bool(left)  # without a standard deviation to compare with, trust only three rates
     from scipy.special import fdtrc
 
     within = sum((loss - fmean(of)) ** 2 for of in near.values() for loss in of) / freedom
@@ -165,7 +165,7 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
     """
     valley, best = fit_valley(tuned), find_middle(tuned)
     near = _read_near(tuned, best)
-    if valley is None:  # no parabola: what the best's nearer neighbour costs is as good a guess
+    if valley is None:  # no parabola: use the cost of the best's nearer neighbour
         beside = [
             abs(fmean(losses) - fmean(tuned[name_rate(best)]))
             for place, losses in near.items()
@@ -173,7 +173,7 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
         ]
         return min(beside, default=sd)
     places, counts = np.array([*near]), np.array([len(losses) for losses in near.values()])
-    tried = np.where(counts == counts.max(), 0.0, np.inf)  # what may be called the best
+    tried = np.where(counts == counts.max(), 0.0, np.inf)  # candidates for the best
     draws = np.random.default_rng(0).normal(size=(DRAWS, len(places))) * sd / np.sqrt(counts)
     losses = valley.bend * (places - valley.place) ** 2 + draws
     chosen = (losses + tried).argmin(1)

@@ -11,7 +11,7 @@ from labkit.experiments.ladder.rates import Read
 from labkit.experiments.ladder.rungs import ARMS, CLIMBED, Arm
 from labkit.statistics.pooled import Scatter, pool_scatter
 
-PARTLESS = "no attention"  # what attention is worth: without it no comparison can be judged
+PARTLESS = "no attention"  # for the benefit of attention, which judging a comparison needs
 APART = (PARTLESS,)
 
 
@@ -117,8 +117,8 @@ class Progress:
     why: str
     rate: float | None
     seeds: int
-    trained: int  # runs that are there
-    left: int  # runs that can be named by now and are not
+    trained: int  # runs that exist
+    left: int  # known runs that are missing
 
 
 def list_progress(read: Read, rungs: Iterable[str] = CLIMBED) -> list[Progress]:

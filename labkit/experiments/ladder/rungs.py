@@ -31,12 +31,12 @@ class Rung:
     held_out: int = 65_536
     weight_decay: float = 0.0  # on matrices
     source: str = "speeches"  # of text
-    below: str = ""  # the rung that places its rates; where there is none, they are searched for
+    below: str = ""  # the rung that determines its rates; "": they are searched for
     lower: int = (
         0  # quarters of a decade by which the search with three seeds starts lower than on S
     )
     seeds: int = 10  # that report
-    changes: str = ""  # of a direction: what is not as on rung S
+    changes: str = ""  # of a direction: its change from rung S
 
 
 RUNGS = {
@@ -69,17 +69,17 @@ def _build_recipe_arms(names: Iterable[str]) -> dict[str, Arm]:
     return {name: Arm({"recipe": name}) for name in names}
 
 
-# By importance: where time ends, the last ones are missing. An embedding size is the RMS of
+# By importance: if time runs out, the last ones are missing. An embedding size is the RMS of
 # embeddings; None is the rule 1 / sqrt(2.5 · dim).
 CHAPTERED: dict[str, Arm] = {
     "pre": Arm({"recipe": "pre"}),
-    # What attention is worth: without it no comparison on a rung can be judged.
+    # For the benefit of attention, which judging any comparison on a rung needs.
     "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
     **_build_recipe_arms(["qk", "qkv-pre", "hybrid*", "hybrid"]),
-    # nGPT has no warm-up; its first values suit the depth: one sublayer's share (None), and 10.
+    # nGPT has no warm-up; its initial values: by depth, one sublayer's share (None), and 10.
     "ngpt": Arm({"recipe": "ngpt", "share": None, "s_z": 10.0}, warmup=0.0, kind=Departure),
     **_build_recipe_arms(["overwritten", "post", "none", "lns"]),
-    # The first values with which nGPT was published, for models of 24 layers.
+    # The initial values with which nGPT was published, for models of 24 layers.
     "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
     "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
     "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
@@ -104,11 +104,11 @@ CHAPTERED: dict[str, Arm] = {
         for recipe in ("pre", "hybrid", "hybrid*", "qkv-pre")
     },
 }
-# What only the cabinet reads. Its pages are built before all of these have reported.
+# Arms of the appendices only, whose pages are built before all of these are evaluated.
 SHELVED: dict[str, Arm] = {
     **_build_recipe_arms(["gemma2", "gemma3", "sub-ln", "normformer"]),
     **_build_recipe_arms(["embed-norm", "first-qkv-pre"]),
-    # Gemma 2's bound of attention logits alone, where they grow past it and where norms hold them.
+    # Only Gemma 2's bound on attention logits, without norms and with norms that limit them.
     "pre, soft cap": Arm({"recipe": "pre", "softcap": 50.0}),
     "qk, soft cap": Arm({"recipe": "qk", "softcap": 50.0}),
     # Rows of HybridNorm's Table 4; the other seven are above, Pre-QK-Pre as qk.
@@ -140,7 +140,7 @@ def build_base_run(rung: str, arm: str | Arm) -> Run:
     return _build_named_run(rung, arm) if isinstance(arm, str) else _build_run(rung, arm)
 
 
-@cache  # asked for again with each rate and seed
+@cache  # called again with each rate and seed
 def _build_named_run(rung: str, arm: str) -> Run:
     return _build_run(rung, ARMS[arm])
 
@@ -184,6 +184,6 @@ def configure_run(
     return _configure_run(run, lr, seed, tuple(probes))
 
 
-@cache  # one object each: it remembers its key, which is asked for many times
+@cache  # one object each, because it caches its key, which is used many times
 def _configure_run(run: Run, lr: float, seed: int, probes: tuple[str, ...]) -> Run:
     return replace(run, train=replace(run.train, lr=lr), seed=seed, probes=probes)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from labkit.experiments.replicates.step import Step
 
-WARM = 3  # calls before one is captured
+WARM = 3  # ordinary calls before the capture
 
 
 class Captured:
@@ -54,10 +54,10 @@ class Captured:
                 try:
                     self.call()
                 except RuntimeError as error:
-                    cause = str(error)  # the capture's end hides it behind an error of its own
+                    cause = str(error)  # the end of the capture replaces it by its own error
                     raise
         except RuntimeError as error:
-            torch.cuda.set_stream(before)  # a capture that fails leaves its own current
+            torch.cuda.set_stream(before)  # a failed capture leaves its own stream current
             self.reason = (cause or str(error)).strip().partition("\n")[0]
         else:
             self.graph = graph
@@ -74,7 +74,7 @@ class GraphStep(Step):
         device = self.stack.weights.device
         self.places, self.table = (self.inputs, self.targets), self.optimizer.numbers
         self.now = self.table[0].clone()
-        # Whichever step is asked for, these are its numbers.
+        # The numbers of the requested step.
         self.optimizer.numbers = self.now.expand(self.table.shape)
         self.alive = torch.ones(len(self.models), dtype=torch.bool, device=device)
         self.look = Captured(super().compute_gradients, device)
@@ -88,7 +88,7 @@ class GraphStep(Step):
     def place_batches(self, number: int, batches: Any) -> None:
         """Copy batches and the optimizer's numbers to the memory that the graphs read."""
         super().place_batches(number, batches)
-        if self.table is None:  # the first batches make the places
+        if self.table is None:  # the first batches allocate the places
             return
         self.now.copy_(self.table[number])
         new, places = _list_parts(self.inputs, self.targets), _list_parts(*self.places)

@@ -25,7 +25,7 @@ from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run, Task
 from labkit.system.share import count_free_bytes as free_of_a_gpu
 
-ON_A_GPU = 64  # at most, unless more are asked for
+ON_A_GPU = 64  # default upper limit
 COPIES, BESIDE = 6, 1.5
 # Of the memory that is free and ours: several processes may train on one device (ON_A_GPU of them,
 # and the one over them, are as many).

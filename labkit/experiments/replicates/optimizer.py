@@ -60,7 +60,7 @@ class Optimizer:
             keep, new, newer, lr, root = numbers
             self.weights.mul_(keep if self.decayed is None else keep.where(self.decayed, 1.0))
             self.mean.lerp_(self.gradients, new)
-            # As torch does it: g² alone overflows at gradients that training alone survives.
+            # As in torch: g² overflows at gradients that a single model's training survives.
             self.square.mul_(1 - newer).addcmul_(self.gradients * newer, self.gradients)
             scale = self.square.sqrt().div_(root).add_(EPS)
             self.weights.sub_((self.mean / scale).mul_(lr))

@@ -158,7 +158,7 @@ class Stack:
                     if name not in self.buffers:
                         self._hold_buffer(name, torch.zeros_like(buffer))
                 self.after_step()
-        except torch.OutOfMemoryError:  # says nothing of the model: fewer of them may fit
+        except torch.OutOfMemoryError:  # not the model's fault: fewer of them may fit
             raise
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
@@ -202,7 +202,7 @@ def _compute_attention(
 ) -> Tensor:
     padding = context.memory_padding if layer.cross else context.padding
     seen = layer.softcap is not None or layer.chain is not None or layer.clip
-    if padding is not None or seen:  # somebody sees the logits: they are there
+    if padding is not None or seen:  # the logits exist, because they are recorded
         return type(layer).attend(layer, q, k, v, context)
     scale = None if layer.temperature is None else 1.0
     return _Attend.apply(q, k, v, layer.causal, scale, layer.kv_heads != layer.heads)
@@ -219,7 +219,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        pass  # vmap stands outside of autograd, which sees the operation itself
+        pass  # vmap is outside autograd, which differentiates the operation itself
 
     @staticmethod
     def vmap(info, in_dims, q, k, v, causal, scale, gqa):  # pyright: ignore[reportIncompatibleMethodOverride]

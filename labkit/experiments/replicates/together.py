@@ -59,7 +59,7 @@ def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
         refusal = str(error)
     except torch.OutOfMemoryError:
         pass
-    # Not within `except`: there the error holds the frames, and so the tensors, of what failed.
+    # Not within `except`, where the error keeps the frames, and so the tensors, of the failed call.
     if refusal is None:
         half = len(runs) // 2
         parts = (runs[:half], runs[half:])
