@@ -84,8 +84,8 @@ r"""
 ## A network built by hand
 
 One layer is "sufficient to represent any function given enough capacity", says *Exploring the Transformer*, part 14. The theorem says less. One hidden layer, if it is wide enough, comes as close as you
-like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, even one with jumps, as long as it is no polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit per block
-does this for any integrable function, in the integral of the absolute error ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build one: give the stream two channels, $x$ and $y$, and start $y$ at $f(0)$. Each block leaves $x$ as it is and
+like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, even one with jumps, as long as it is not a polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit per block
+does this for any integrable function, in the integral of the absolute error ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build such a network by hand: give the stream two channels, $x$ and $y$, and start $y$ at $f(0)$. Each block leaves $x$ as it is and
 adds one bent line to $y$:
 
 $$y \leftarrow y + c_k\,\mathrm{relu}(x - t_k), \qquad t_k = \tfrac kn .$$
@@ -135,7 +135,7 @@ exact((lay_hinges(wave, blocks)(at) - wave(at)).abs().max()).claim(
     "A-hinges-fit-a-wave",
     f"<= {bound:.6f}",
     "A residual network of 64 blocks with one unit each approximates sin 2πx within the bound of linear interpolation.",
-    found="{blocks} residual blocks of one unit approximate sin 2πx with an error of {mean:.5f} at most. The bound is {bound:.5f}.",
+    found="A residual network of {blocks} blocks with one unit each approximates sin 2πx with an error of at most {mean:.5f}. The bound is {bound:.5f}.",
     source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
     beside={"blocks": blocks, "bound": bound},
 )
@@ -151,7 +151,7 @@ $1.01^{96} \approx 2.6$. This is not an equation but a bound:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
-Both sides are equal only if the input of each layer points in a direction that this layer stretches most. We compare four rows of 96 matrices of spectral norm $1.01$:
+Both sides are equal only if the input of each layer points in a direction that this layer stretches most. We compare four sequences of 96 matrices of spectral norm $1.01$:
 """
 
 
@@ -187,7 +187,7 @@ plots.by_depth(
     logy=True,
     start=0,
     reference={"bound": 1.01**96},
-    caption="Length of a signal against the number of matrices, for four rows of matrices with the same spectral norm. Orthogonal matrices stretch every vector alike and reach the bound. Random matrices stretch one direction most, and the signal "
+    caption="Length of a signal against the number of matrices, for four sequences of matrices with the same spectral norm. Orthogonal matrices stretch every vector alike and reach the bound. Random matrices stretch one direction most, and the signal "
     "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal in the end grows by the absolute value of its largest eigenvalue. "
     "For a symmetric matrix this is the spectral norm, so once the signal has turned into the best direction it grows at the bound's rate. For a large random matrix it is about half of the spectral norm.",
 ).named("stretch")
@@ -196,8 +196,8 @@ plots.by_depth(
 exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
     "A-spectral-norm-bounds-growth",
     "< 1e-20",
-    "A spectral norm of 1.01 is a bound, not a gain: random matrices of that norm shrink a signal to nothing.",
-    found="As a share of the bound, the signal's length is {mean:.0e} with random matrices, {shared:.2f} with one symmetric matrix and {turned:.3f} with orthogonal ones.",
+    "A spectral norm of 1.01 bounds a signal's growth and does not predict it: random matrices of that norm shrink a signal to nearly nothing.",
+    found="After 96 matrices the signal's length, as a share of the bound, is {mean:.0e} with random matrices, {shared:.2f} with one symmetric matrix and {turned:.3f} with orthogonal matrices.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="spectral norm 1.01 means growth like 1.01 to the power L",
     beside={
@@ -208,11 +208,11 @@ exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
 
 # %% [markdown]
 r"""
-The gain of a matrix, the root mean square of the stretch over all directions, predicts the growth in a random row ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
+The gain of a matrix, the root mean square of the stretch over all directions, predicts the growth in a sequence of random matrices ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
 
 ## Gradients that vanish: sigmoids
 
-*Exploring the Transformer*, part 14, counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Through sigmoids the slope is ¼ at most, but the size stays, because outputs lie around ½. The differences between inputs vanish nevertheless:
+*Exploring the Transformer*, part 14, counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). The slope of a sigmoid is ¼ at most, but the signal keeps its size, because outputs lie around ½. The differences between inputs vanish nevertheless:
 """
 
 
@@ -240,8 +240,8 @@ faded, tanh = [fade(torch.sigmoid, s) for s in five], [fade(torch.tanh, s) for s
 computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).claim(
     "A-sigmoid-layers-vanish",
     "< -10",
-    "Through many sigmoid layers gradients vanish though outputs keep their size.",
-    found="Through 48 sigmoid layers the gradient falls to 10^{mean:.0f} of its size, while outputs keep an RMS of {size:.2f} and differ by {spread:.0e} between inputs. Through tanh the gradient is multiplied by {of_tanh:.1f}.",
+    "Through many sigmoid layers gradients vanish, although outputs keep their size.",
+    found="Through 48 sigmoid layers the gradient shrinks to 10^{mean:.0f} of its size. The outputs keep an RMS of {size:.2f}, but those of different inputs differ by only {spread:.0e}. Through tanh layers the gradient is multiplied by {of_tanh:.1f}.",
     source="Exploring the Transformer, part 14, l. 16",
     beside={
         "size": fmean(rms for _, rms, _ in faded),
@@ -256,7 +256,7 @@ computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).cla
 r"""
 ## Deeper, and worse on its own training data
 
-[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
+[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the network with 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
 capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer*, part 14, reports that such a network was worse. This is not so: the copies are an argument, and nobody trained them. The network that was worse had started from random weights.
 """
 
@@ -285,8 +285,8 @@ for norm in ("none", "batch"):
 exact(moved["none"]).claim(
     "A-deeper-holds-the-shallow",
     "<= 0",
-    "A deeper plain network can compute exactly what a shallower one does.",
-    found="Copying layers on top of a plain network change a logit by {mean:g} at most. With BatchNorm, in evaluation, they change one by {normed:.0e} at most.",
+    "A deeper plain network can compute exactly the same function as a shallower one.",
+    found="Layers that copy their input, added to a plain network, change its logits by at most {mean:g}. With BatchNorm, in evaluation, they change the logits by at most {normed:.0e}.",
     source="He et al. 2016a, arXiv 1512.03385, section 1",
     beside={"normed": moved["batch"]},
 )
@@ -294,7 +294,7 @@ exact(moved["none"]).claim(
 # %% [markdown]
 r"""
 Does training fail in our networks, too? We train perceptrons on handwritten digits, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), by SGD with momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps starts at $\frac1{\sqrt S}$ of its size. For each design we choose
-among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below judge the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best lies between two others. We added this after we had seen five seeds, hence *not preregistered* on the cards of this comparison.
+among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below judge the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best lies between two others. We added this after we had seen the results of five seeds, hence *not preregistered* on the cards of this comparison.
 """
 
 # %%
@@ -421,7 +421,7 @@ cost["ResNet v1"].claim(
     "A-depth-costs-skips-nothing",
     "< 0.1",
     "With skips, the deeper network ends less than 0.1 nats above the shallower one on its own training data.",
-    found=f"In ResNet v1, the training loss of {high} layers is {{mean:.3f}} nats higher than that of {low}.",
+    found=f"With {high} layers, ResNet v1's training loss is {{mean:.3f}} nats higher than with {low} layers.",
     source="this book: a bound of 0.1 nats",
     beside={**at_the_end, "second value": "four times the steps (below)"},
 )
@@ -436,8 +436,8 @@ def share_saved(skips, bare):
 combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
     "A-skips-cut-the-cost-of-depth",
     "> 0.5",
-    "Skips alone, put into a network with BatchNorm, remove most of the cost of depth.",
-    found=f"Skips remove {{mean:.0%}} of the rise in training loss from {low} to {high} layers with BatchNorm.",
+    "In a network with BatchNorm, adding only skips removes most of the cost of depth.",
+    found=f"With BatchNorm, skips remove {{mean:.0%}} of the rise in training loss from {low} to {high} layers.",
     source=figures,
     published=printed,
     beside=at_the_end,
@@ -448,18 +448,18 @@ combine(share_saved, cost["skips, small branches"], cost["plain"]).claim(
     "A-small-branches-cut-the-cost",
     "> 0.5",
     "Without norms, skips with small branches take away most of the cost of depth.",
-    found=f"Skips with small branches remove {{mean:.1%}} of the rise in training loss from {low} to {high} layers without norms.",
+    found=f"Without norms, skips with small branches remove {{mean:.1%}} of the rise in training loss from {low} to {high} layers.",
     source="this book",
     beside=at_the_end,
 )
 
 # %% [markdown]
 r"""
-Without skips depth costs much, with BatchNorm and without. With identity skips and BatchNorm it costs little, but not nothing: the third card's interval lies above zero and reaches past its bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks of the fourth card differ in the skip alone.
+Without skips depth costs much, with BatchNorm and without. With identity skips and BatchNorm it costs little, but not nothing: the third card's interval is above zero and extends past its bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks of the fourth card differ only in the skip.
 
 And no norm is needed: small branches remove the cost as well. Without small branches, with He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. In 400 steps gradient descent does not reach weights which exist. Is it stuck, or late? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all others keep the rates of 400 steps. A better rate for the shallow plain ones could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
+*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. In 400 steps gradient descent does not reach weights that exist. Is it stuck, or only late? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
 """
 
 # %%
@@ -511,7 +511,7 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Training loss against step for networks without skips, over four times the steps. With BatchNorm the loss of the deep network stays only a little below guessing: at "
+    caption="Training loss against step for networks without skips, over four times the steps. With BatchNorm the loss of the deep network stays only a little lower than that of guessing: at "
     f"{len(ends)} rates the mean final loss of the tuning seeds is between {min(ends):.2f} and {max(ends):.2f} nats. Without norms the loss of the deep network continues to fall.",
     provenance=lab.provenance(*patient.values()),
 ).named("four-times-the-steps")
@@ -558,7 +558,7 @@ left.claim(
     "A-deeper-skips-fit-better",
     "< 0",
     "With skips and four times the steps, the deeper network has the lower training loss.",
-    found=f"In ResNet v1, the training loss of {high} layers after {long.train.steps:,} steps is {{apart:.3f}} nats {{where}} that of {low}.",
+    found=f"After {long.train.steps:,} steps the training loss of ResNet v1 with {high} layers is {{apart:.3f}} nats {{where}} that of ResNet v1 with {low} layers.",
     source=figures,
     published="with skips the deeper network has the lower training error",
     beside={"where": "above" if left.mean > 0 else "below", **patiently},
@@ -589,7 +589,7 @@ for name in retuned:
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network hardly learns: at no rate that we tried is its training loss far below guessing. Without norms it is late: most of the gap has closed, but its loss is still higher. At the first step gradients do not vanish in either network (printed above). Without norms those of the first and the last hidden matrix are alike, and with BatchNorm gradients *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did for their plain networks with BatchNorm, found healthy gradients, and call vanishing unlikely. ResNet v1's cost of depth shrinks, and at the old rates stays above zero.
+With BatchNorm the deep network hardly learns: at no rate that we tried is its training loss far lower than that of guessing. Without norms it learns late: most of the gap has closed, but its loss is still higher. At the first step gradients do not vanish in either network (printed above). Without norms the gradients of the first and the last hidden matrix are of similar size, and with BatchNorm gradients *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did so for their plain networks with BatchNorm, found healthy gradients, and call vanishing gradients unlikely. ResNet v1's cost of depth shrinks, but at the old rates it stays above zero.
 
 ## Highways
 
@@ -597,7 +597,7 @@ Shortcuts are older than these networks: *Exploring the Transformer*, part 14, t
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ is a layer without skip, $T = 0$ a copy. With $T$ near 0 the *transform gate* is closed and the shortcut open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. This network does not quite have "the same layers", as the preregistered sentences say: in it a ReLU follows *every* matrix.
+$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the *transform gate* is closed and the shortcut is open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. This network does not quite have "the same layers", as the preregistered sentences say: in it a ReLU follows *every* matrix.
 """
 
 # %%
@@ -624,7 +624,7 @@ ends = measure_tuned(found, sought)
     "A-closed-highway-needs-no-norm",
     "> 0.5",
     "With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
-    found=f"With b = −6 the test loss of a highway of {high} layers is {{closed:.2f}} nats, {{apart:.2f}} {{side}} that of a plain network of the same depth.",
+    found=f"With b = −6 the test loss of a highway of {high} layers is {{closed:.2f}} nats, which is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
     source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
     published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
     beside={
@@ -659,7 +659,7 @@ layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
 
 # %% [markdown]
 r"""
-On digits v1 has the higher loss already with 20 layers ([table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)), and by more with 56.
+On digits v1 already has the higher loss with 20 layers ([table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)), and with 56 layers the difference is larger.
 
 ## What may stand on the shortcut
 
@@ -704,8 +704,8 @@ for name in ("halved", "projected", "dropped", "shortcut-gate", "exclusive-gate"
 exact(max(apart.values()), tolerance=1e-12).claim(
     "A-shortcuts-meet-their-equations",
     "< 1e-12",
-    "In evaluation, the five shortcuts that are trained here compute the equations of the table.",
-    found="labkit's five steps and the equations of the table differ by {mean:.0e} at most.",
+    "In evaluation, the five shortcuts that are trained in this appendix compute the equations of its table.",
+    found="labkit's steps with the five shortcuts differ from the equations of the table by at most {mean:.0e}.",
     source="He et al. 2016b, arXiv 1603.05027, section 3.1",
 )
 
@@ -776,7 +776,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-gated-shortcut-ends-above-identity",
     "> 0",
     "At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
-    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with both gated.",
+    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network in which shortcut and branch are both gated.",
     source=f"{table}; Exploring the Transformer, part 14",
     published="8.70 against 6.61 % error",
     beside=when,
@@ -787,7 +787,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-shortcut-gate-ends-above-identity",
     "> 0",
     "At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
-    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with a gate on the shortcut.",
+    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with a gate on the shortcut only.",
     source=table,
     published="6.91 against 6.61 % error",
     beside=when,
@@ -799,7 +799,7 @@ combine(min, *behind).claim(
     "A-three-shortcuts-read-fewer-digits",
     "> 0.1",
     "At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
-    found=f"With {sizes.tall} layers the accuracy of the best of the three shortcuts is {{mean:.2f}} lower than with the identity, as a share of the digits.",
+    found=f"With {sizes.tall} layers the best accuracy with a halved, dropped or projected shortcut is {{mean:.2f}} lower, as a share of the digits, than the accuracy with identity shortcuts.",
     source=table,
     published="12.35 % error, failed, and 12.22 %, against 6.61 %",
     beside=when,
@@ -807,9 +807,9 @@ combine(min, *behind).claim(
 
 # %% [markdown]
 r"""
-So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, which in the paper is close to the identity, the loss is far higher here. We did not try ResNet v2, and the identity's tuning seed did better than the five evaluation seeds.
+So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, which in the paper is close to the identity, the loss is far higher here. We did not try ResNet v2. With the identity shortcut, the tuning seed did better than the five evaluation seeds.
 
-At no rate that we tried do networks with halved or half-dropped shortcuts learn in 200 steps, and with projected ones they hardly do. The best rate for half-dropped ones was the lowest, hence the third card's "not seen". In the paper two of the three train. So our table says that these networks fail to start learning, not which shortcut is better. With halved shortcuts the training loss stays at guessing; in the test BatchNorm uses running averages, and the losses are higher than guessing. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than guessing, but so are those of the identity, which trains. We did not find out why the losses with half-dropped shortcuts do not fall.
+Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn. The best rate for half-dropped shortcuts was the lowest, hence the third card's "not seen". In the paper two of the three networks train. So our table says that these networks fail to start learning, not which shortcut is better. With halved shortcuts the training loss stays at that of guessing. In the test BatchNorm uses running averages, and the losses are higher than that of guessing. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than that of guessing, but so are the first losses with the identity shortcut, with which the network trains. We did not find out why the losses with half-dropped shortcuts do not fall.
 
 ## Ninety-six blocks without a norm
 
@@ -915,8 +915,8 @@ loud, quiet = ([begin_tower(init, s) for s in draws] for init in ("xavier", "meg
 computed(proportion(not whole for _, _, whole in loud), unit="draws").claim(
     "A-xavier-tower-has-no-first-loss",
     "> 0.5",
-    "In ninety-six blocks without norms, drawn by Xavier's rule, the first loss or its gradients overflow.",
-    found=f"In {sizes.tower_blocks} blocks without norms, with Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws, and the loss itself in {{lost}}.",
+    "In ninety-six blocks without norms, initialized by Xavier's rule, the first loss or its gradients overflow.",
+    found=f"In {sizes.tower_blocks} blocks without norms, with Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws. The loss itself overflows in {{lost}} draws.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
     beside={"lost": sum(not np.isfinite(loss) for _, loss, _ in loud)},
@@ -992,9 +992,9 @@ The same text says that without norms the largest stable learning rate falls as 
 | a last matrix that starts at $\frac1{\sqrt S}$ of its size | falls as $1/S$ | falls as $1/S$ |
 | a constant factor $\frac1{\sqrt S}$ (not trained) | does not fall | falls as $1/\sqrt S$, as the source says |
 
-Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each by $S$. Adam divides each gradient by its size, so only $\frac1{\sqrt S}$ of the factor is left ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by a stream that has grown as $\sqrt S$, which is such a factor, too.
+Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each by $S$. Adam divides each gradient by its size, so only $\frac1{\sqrt S}$ of the factor is left ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
 
-We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A rate *trains* if the mean of the last 20 losses is below guessing.
+We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A rate *trains* if the mean of the last 20 losses is lower than the loss of guessing.
 """
 
 # %%
@@ -1116,15 +1116,15 @@ if size != "smoke":  # there all seeds have one power, and values without scatte
 r"""
 Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the count says, faster than the square root. Under AdamW the slope lies between the two: the card's interval excludes the count's $-1$, and $-\frac12$ as well. It reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this does not single out the norm.
 
-The power is coarse. The rates differ by factors of two, so one seed's slope is a multiple of a quarter. Because the depths have equal ratios, the middle one drops out, and the number compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the spacing of the grid.
+The estimate of the power is coarse. The rates differ by factors of two, so one seed's slope is a multiple of a quarter. Because the depths have equal ratios, the middle one drops out, and the number compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the spacing of the grid.
 
 And these results are about learning anything within 80 steps, not about the best rate.
 
 ## Redundant units (singularities)
 
 [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
-changes nothing, and there is no learning along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count the
-directions that change the output, of 16:
+changes nothing, and there is no learning along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
+directions change the output:
 """
 
 # %%
@@ -1176,7 +1176,7 @@ exact(min([row["with a skip"] for row in counted] + unread[1:])).claim(
     "A-skips-lift-singularities",
     ">= 16",
     "A skip removes each kind of singularity: all directions change the output again.",
-    found="With a skip {mean:.0f} of 16 directions change the output in each case. Without a skip {plain:.0f} or fewer do.",
+    found="With a skip, {mean:.0f} of 16 directions change the output at each kind of singularity. Without a skip, {plain:.0f} or fewer directions do.",
     source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
     beside={"plain": max(row["plain"] for row in counted[1:])},
 )
@@ -1243,7 +1243,7 @@ With small branches about a third of the directions remain; with branches of ful
 ## Early readout (logit lens)
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. On its way up the guess settles and becomes more confident, and layers *correct*
-each other. They also judged 100 words that the last layer had changed: 66 % differed far in meaning. This is a share *of the changed* answers, and a judgement that is out of range for digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
+each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and a judgement that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
 """
 
 # %%
@@ -1283,7 +1283,7 @@ gained.claim(
     "A-early-answers-settle",
     "> 0.1",
     "Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
-    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} points more than after one quarter. The criterion is ten points.",
+    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} percentage points more than after one quarter. The criterion is ten percentage points.",
     source=f"this book: a gain of a tenth; the method is that of {method}",
     beside={"late": late, "points": 100 * gained.mean, **trained},
 )
@@ -1303,7 +1303,7 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 (up - down).claim(
     "A-early-answers-turn-right",
     "> 0",
-    "In a deep ResNet the later steps make more answers correct than wrong.",
+    "In a deep ResNet the later steps make more answers correct than they make wrong.",
     found="From a quarter of the depth to the end {up:.1%} of the answers become correct and {down:.1%} become wrong.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="layers correct each other",
@@ -1312,7 +1312,7 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 
 # %% [markdown]
 r"""
-The paper's trend is confirmed: the first card's interval lies above zero. But the gain is smaller than the tenth of the criterion, because nearly every digit is settled after a quarter of the depth. The second card misses its threshold, too. (The preregistered sentences do not name the thresholds on which the verdicts are based.) And later steps do *correct*: of the few answers that still change, most become correct.
+The paper's trend is confirmed: the first card's interval is above zero. But the gain is smaller than the tenth that the criterion requires, because nearly every digit is settled after a quarter of the depth. The second card misses its threshold, too. (The preregistered sentences do not name the thresholds on which the verdicts are based.) And later steps do *correct*: of the few answers that still change, most become correct.
 
 ### The same in text
 
@@ -1349,7 +1349,7 @@ measure_smallest_gain("agreement").claim(
     "A-early-characters-settle",
     "> 0",
     "In a character model each block makes the early answer the final one more often.",
-    found="The share of final answers rises from {first:.2f} to 1. The block with the smallest rise adds {mean:.3f}.",
+    found="From block to block, the share of positions whose early answer is the final one rises from {first:.2f} to 1. The smallest rise in a block is {mean:.3f}.",
     source=method,
     published="the share of final answers grows with the layer",
     beside={"first": measure_early(told, "agreement", 0), **trained},
@@ -1358,7 +1358,7 @@ measure_smallest_gain("truth").claim(
     "A-early-characters-come-true",
     "> 0",
     "In a character model each block raises the probability of the true next character.",
-    found="The probability of the true character rises from {first:.2f} to {last:.2f}. The block with the smallest rise adds {mean:.4f}.",
+    found="From block to block, the mean probability of the true next character rises from {first:.2f} to {last:.2f}. The smallest rise in a block is {mean:.4f}.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="the probability of the answer grows",
     beside={
@@ -1375,7 +1375,7 @@ measure_early(told, "changed", -1).claim(
     "A-last-block-changes-characters",
     "> 0.05",
     "The last of six blocks changes the answer at more than one position in twenty.",
-    found="The last of six blocks changes the answer at {mean:.1%} of the positions. From the middle to the end {up:.1%} become correct and {down:.1%} become wrong.",
+    found="The last of six blocks changes the answer at {mean:.1%} of the positions. From the middle of the depth to the end, {up:.1%} of the answers become correct and {down:.1%} become wrong.",
     source=f"this book; the method is that of {method}",
     beside={"up": up, "down": down, **trained},
 )
@@ -1386,7 +1386,7 @@ Answers settle later in text than for digits. Whether a changed character is nea
 
 ## Does a skip leak what the mask hides?
 
-No. Call a map of sequences *causal* if its output at $t$ depends on inputs up to $t$ alone. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, every map that works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
+No. Call a map of sequences *causal* if its output at $t$ depends only on inputs up to $t$. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, every map that works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
 """
 
 # %%
@@ -1400,7 +1400,7 @@ exact(max(leaks.values())).claim(
     "A-skips-do-not-leak",
     "<= 0",
     "Skips do not carry later tokens past a causal mask.",
-    found="In {recipes:.0f} recipes of the book, changing the last token changes an earlier logit by {mean:g} at most.",
+    found="In {recipes:.0f} recipes of the book, changing the last token changes the earlier logits by at most {mean:g}.",
     source="Exploring the Transformer, part 14: residual networks and normalization",
     published="the skip introduces no additional information",
     beside={"recipes": len(leaks)},
@@ -1428,8 +1428,8 @@ feel = {s: torch.func.jacrev(guess_last)(sequence[-1], s).abs().max().item() for
 exact(feel[1]).claim(
     "A-skips-show-a-hidden-present",
     ">= 1",
-    "If a mask hides a position from itself, a skip reveals it.",
-    found="The output at a hidden token's position depends on that token with a slope of {mean:g} with a skip and of {none:g} without one.",
+    "If a mask hides a token from its own position, a skip reveals the token.",
+    found="At the position of a hidden token, the slope of the output as a function of that token is {mean:g} with a skip and {none:g} without one.",
     source="this book",
     beside={"none": feel[0]},
 )
@@ -1497,7 +1497,7 @@ assert check_fold(solved_fold).ok
 r"""
 Each step doubles the number of pieces, whereas a unit of a single layer adds at most one ([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)).
 
-**2 (by hand, 5 minutes).** (a) A network of 110 layers, two to a step, has each shortcut multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share of the input is left after
+**2 (by hand, 5 minutes).** (a) In a network of 110 layers, two per step, each shortcut is multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share of the input is left after
 the factors $1 - T$ of all steps?
 """
 
@@ -1513,7 +1513,7 @@ check.answer(yours, truth, name="2", hint="how many steps are there?", rtol=2e-3
 r"""
 <details><summary>Hint</summary>
 
-Fifty-five factors. For (c), $\mathrm{sigmoid}(-6) = 1/(1 + e^6)$.
+There are fifty-five factors. For (c), $\mathrm{sigmoid}(-6) = 1/(1 + e^6)$.
 
 </details>
 <details><summary>Solution</summary>

@@ -95,7 +95,7 @@ into $G$ booklets of $C/G$ pages and averages each: with one booklet it is Layer
 # %%
 plots.bookshelf(
     ["batch", "layer", "instance", "group-3"],
-    caption="Four books of six pages, with four characters per page. Each row is a book. Coloured characters share one mean with the last character. "
+    caption="Four books of six pages, with four characters per page. Each row is a book. Coloured characters share a mean with the last character. "
     "Only under BatchNorm do characters of different books share a mean.",
 ).named("bookshelf")
 
@@ -122,8 +122,8 @@ differ = sum(heard[name] != count for name, (_, count) in averages.items())
 exact(differ, tolerance=0.0).claim(
     "B-books-share-means",
     "<= 0",
-    "If a book is an example and a page a channel, BatchNorm averages a page of all books, LayerNorm a book, InstanceNorm a page and GroupNorm a booklet.",
-    found="A character's output depends on {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm. {mean:.0f} of the four counts differ from the analogy.",
+    "If a book is an example and a page is a channel, BatchNorm averages one page of all books, LayerNorm averages a book, InstanceNorm averages a page, and GroupNorm averages a booklet.",
+    found="A character's output depends on {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm. {mean:.0f} of these four counts differ from those that the analogy of books and pages gives.",
     source="an analogy of Exploring the Transformer, part 14, itself without a source; the norms' definitions",
     beside=heard,
 )
@@ -132,7 +132,7 @@ exact(differ, tolerance=0.0).claim(
 r"""
 The analogy is for images. A transformer's LayerNorm averages the features of *one token*, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
 
-*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare them with ours:
+*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare these outputs with those of this book's BatchNorm:
 """
 
 # %%
@@ -155,7 +155,7 @@ exact(max(apart), tolerance=5e-5).claim(
     "B-printed-batch-norms-hold",
     "< 6e-5",
     "BatchNorm averages a channel over examples and positions, as three outputs printed in a survey show.",
-    found="The output of this book's BatchNorm differs from the three printed outputs by {mean:.0e} at most.",
+    found="The outputs of this book's BatchNorm differ from the three printed outputs by at most {mean:.0e}.",
     source="Exploring the Transformer, part 14, l. 133–163",
 )
 
@@ -165,7 +165,7 @@ r"""
 ## Three demands, measured
 
 *Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. An example is one token here. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
-entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We call it met if one bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* a change below $10^{-9}$.
+entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We call it met if one bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
 """
 
 # %%
@@ -260,7 +260,7 @@ exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).c
 # %% [markdown]
 r"""
 *What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps, and only the bounds differ. LayerNorm's slope comes close to its bound
-for an almost constant token, RMSNorm's for a token near zero (its $\epsilon$ is smaller here).
+for an almost constant token, and RMSNorm's comes close to it for a token near zero (RMSNorm's $\epsilon$ is smaller here).
 
 ## BatchNorm v LayerNorm, line by line
 
@@ -306,8 +306,8 @@ layer_move = max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded))
 exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).claim(
     "B-layer-norm-needs-nobody",
     "<= 1e-12",
-    "LayerNorm depends on neither batch size nor padding, BatchNorm on both.",
-    found="Alone, next to padding or in a quarter of the batch, a token's output under LayerNorm changes by {mean:.1g}. Under BatchNorm it changes by {cut:.1f} in a quarter of the batch and by {pads:.1f} next to padding.",
+    "LayerNorm's output depends on neither batch size nor padding, and BatchNorm's output depends on both.",
+    found="Under LayerNorm a token's output changes by {mean:.1g} if the token is alone, next to padding or in a quarter of the batch. Under BatchNorm it changes by {cut:.1f} in a quarter of the batch and by {pads:.1f} next to padding.",
     source="“Layer normalization, an article”: its table",
     beside={"cut": cut, "pads": pads},
 )
@@ -345,7 +345,7 @@ exact(max(error.values()), tolerance=1e-10).claim(
     "B-padding-inflates",
     "<= 1e-10",
     "Padding enters BatchNorm's mean and variance by the two formulas; a share p of zeros makes centred values 1/√(1−p) times as large.",
-    found="The outputs of the formulas and of BatchNorm differ by {mean:.1g} at most. Batches of 16 sentences of our text are {share:.0%} padding, which gives a factor of {factor:.1f} for centred values.",
+    found="The outputs of the formulas and of BatchNorm differ by at most {mean:.1g}. In batches of 16 sentences of our text {share:.0%} of the positions are padding, which gives a factor of {factor:.1f} for centred values.",
     source="Transformer Anatomy, part 7: padding corrupts the statistics; the law above",
     beside={"share": fmean(shares), "factor": (1 - fmean(shares)) ** -0.5},
 )
@@ -357,7 +357,7 @@ exact((masked - batch_norm(real, training=True)).abs().max(), tolerance=1e-10).c
     "B-a-mask-mends-padding",
     "<= 1e-10",
     "A mask removes the effect of padding on BatchNorm exactly.",
-    found="With a mask, padding changes no real value by more than {mean:.1g}.",
+    found="With a mask, padding changes BatchNorm's output for real values by at most {mean:.1g}.",
     source="Transformer Anatomy, part 7: masking helps, but adds complexity",
 )
 
@@ -367,7 +367,7 @@ r"""
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
-For a value far from the mean the formula needs a large batch: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. There a value at 3 is pulled in, and its standard deviation is smaller.
+For a value far from the mean the formula needs a large batch: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. There a standardized value at 3 is pulled towards the mean, and its standard deviation is smaller.
 """
 
 # %%
@@ -392,7 +392,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="standard deviation of one standardized value",
-    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds in large batches only; in small ones the value is pulled in.",
+    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches; in small batches the standardized value is pulled towards the mean.",
 ).named("scatter")
 
 # %%
@@ -401,7 +401,7 @@ exact(off[256], tolerance=0.05).claim(
     "B-small-batches-blur-by-the-root",
     "<= 0.1",
     "Among 256 values, a value z standard deviations from the mean is standardized with a standard deviation of nearly √((1 + z²/2)/m).",
-    found="At 0 and at three standard deviations, the measured standard deviation differs from the formula by {mean:.0%} at most among 256 values, and by up to {few:.0%} among eight.",
+    found="At 0 and at three standard deviations, the measured standard deviation differs from the formula by at most {mean:.0%} among 256 values, and by up to {few:.0%} among eight.",
     source="the law above; Exploring the Transformer, part 14: in small samples the statistics lose their meaning",
     beside={"few": off[8]},
 )
@@ -409,7 +409,7 @@ exact(off[256], tolerance=0.05).claim(
 # %% [markdown]
 r"""
 **One token at a time.** For one value $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes the same outputs as for the whole text.
-*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but a prompt unlike the training text may fit them badly.
+*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but the running statistics may not fit a prompt that is unlike the training text.
 """
 
 # %%
@@ -425,8 +425,8 @@ with torch.no_grad():
 exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
     "B-decoding-equals-evaluation",
     "<= 1e-4",
-    "In evaluation, a decoder with BatchNorm computes the same outputs token by token as for the whole text.",
-    found="In evaluation, the outputs of a decoder with BatchNorm that reads a text token by token differ by {mean:.1g} at most from those for the whole batch at once.",
+    "In evaluation, a decoder with BatchNorm computes the same outputs token by token as for the whole text at once.",
+    found="In evaluation, the outputs of a decoder with BatchNorm that reads a text token by token differ by at most {mean:.1g} from those for the whole batch at once.",
     source="Transformer Anatomy, part 7, fears that running statistics do not apply to single decode steps",
 )
 
@@ -434,7 +434,7 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch is a new one at each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see the noise of *statistics* alone, every network here reads all its 128 digits at
+The error of a small batch is a new one at each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see only the noise of *statistics*, we let every network read all its 128 digits at
 each step, so there is no sampling noise. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
 [Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64, trained by Adam for 400 steps. Each of ten seeds has a different set of training images. Losses are in nats (natural logarithms).
 """
@@ -475,7 +475,7 @@ plots.dots(
         for what, loss in (("test", test_loss), ("training", train_loss))
     },
     xlabel="loss (nats)",
-    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate of all 128. Both losses are measured in evaluation mode. Groups of 2 do not fit their training digits.",
+    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate that is best for all 128. Both losses are measured in evaluation mode. Groups of 2 do not fit their training digits.",
     provenance=lab.provenance(*noisy.values(), *at_one_rate.values()),
 ).named("noise")
 
@@ -486,7 +486,7 @@ eight.claim(
     "B-batch-noise-narrows-the-gap",
     "> 0",
     "At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
-    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8 and {two:.3f} nats {narrower} with groups of 2.",
+    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8, and {two:.3f} nats {narrower} with groups of 2, than with all 128 images.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -596,7 +596,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly their test loss. It is wider, if only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, and do not exclude a small one. We detect none at higher rates either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and on the test digits alone, that networks with groups of 8 classify more digits correctly at the highest rate.)
+*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. It is wider than with all 128 images, but only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, and do not exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
 
 *What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and mismatch together. We did not try larger networks or dropout.
 
@@ -663,7 +663,7 @@ correlations = {name: torch.corrcoef(x.T)[apart].abs().mean().item() for name, x
 exact(condition["BatchNorm"] if correlations["whitened"] < 1e-9 else 0.0).claim(
     "B-batch-norm-leaves-correlations",
     "> 10",
-    "BatchNorm leaves the features' correlations, and with them a condition number far above 1; whitening leaves no correlations.",
+    "BatchNorm does not remove the correlations between features, so their condition number stays far above 1; whitening removes the correlations.",
     found="The condition number of the features' covariance is {centred:.0f} for centred features, {mean:.0f} after BatchNorm and {whitened:.2f} after whitening. The mean absolute correlation is {off:.2f} after BatchNorm and {none:.0g} after whitening.",
     source="the formulas; Huang et al. 2018, arXiv 1804.08450",
     beside={
@@ -684,20 +684,20 @@ exact(steps_to["whitened"], tolerance=0.0).claim(
     "B-whitened-features-need-one-step",
     "<= 1",
     "Least squares on whitened features needs one step of gradient descent.",
-    found="The squared distance falls below a hundredth after {mean:.0f} step on whitened features, {batch} steps on BatchNorm's and {centred} steps on centred ones. Whitening of eight rows leaves {rank} directions.",
+    found="The squared distance to the best linear map's predictions falls below a hundredth after {mean:.0f} step of gradient descent on whitened features, after {batch} steps on BatchNorm's features and after {centred} steps on centred features. Whitening with only eight rows leaves {rank} directions.",
     source="Σ = I makes the Hessian a multiple of the identity",
     beside={"batch": steps_to["BatchNorm"], "centred": steps_to["centred"], "rank": rank},
 )
 
 # %% [markdown]
 r"""
-*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, as many to apply the root, and $O(d^3)$ to compute it: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many as BatchNorm. And $\Sigma$ needs $m > d$ rows; with fewer it has rank $m - 1$ at most, and no inverse.
+*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, the same number to apply the root, and $O(d^3)$ to compute the root: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many operations as BatchNorm. And $\Sigma$ needs $m > d$ rows; with fewer rows it has at most rank $m - 1$ and no inverse.
 
 *Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a bias for each feature cannot restore the correlations. A matrix after the whitening can, if $\Sigma$ has full rank.
 
 ## Batch statistics, repaired and trained
 
-- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in groups of features, as many as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in as many groups of features as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, which the code for images initializes to 1.
 - **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
@@ -718,8 +718,8 @@ with torch.no_grad():
 exact(moved, tolerance=1e-3).claim(
     "B-folding-changes-nothing",
     "< 1e-3",
-    "All norms of a PRepBN model can be folded into the next matrix.",
-    found="Folding every norm of a PRepBN model changes a logit by {mean:.0e} at most.",
+    "Every norm of a PRepBN model can be folded into the next matrix.",
+    found="Folding every norm of a PRepBN model into the next matrix changes the logits by at most {mean:.0e}.",
     source="Guo et al. 2024, arXiv 2405.11582, and its merge_bn",
 )
 
@@ -776,7 +776,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
-    caption="Validation loss against learning rate for one decoder with four norms at the same positions. Compare the minima of the curves, and how fast each curve rises to the right of its minimum.",
+    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the minima of the curves, and how fast each curve rises to the right of its minimum.",
     provenance=lab.provenance(rated),
 ).named("repaired-by-rate")
 
@@ -786,7 +786,7 @@ losses = {name: of.measure("test.loss") for name, of in ended.items()}
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Test loss of each norm at the best of five learning rates (LayerNorm: of seven). RepBN was trained at BatchNorm's best rate only.",
+    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained at BatchNorm's best rate only.",
     provenance=lab.provenance(reported),
 ).named("repaired")
 
@@ -913,7 +913,7 @@ The published training lengths, and divergence at the published sizes, are *out 
 
 ### Which norms violate causality
 
-BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so during the warm-up alone. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
+BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
 """
 
 # %%
@@ -928,7 +928,7 @@ for warmup in (0, 10_000):
 exact(heard_in[0], tolerance=1e-12).claim(
     "B-power-norm-hears-nobody-after-warm-up",
     "<= 1e-12",
-    "After its warm-up PowerNorm's forward pass depends on no other token of the batch.",
+    "After its warm-up PowerNorm's forward pass does not depend on other tokens of the batch.",
     found="When all other tokens change, PowerNorm's output for a token changes by {during:.2f} during its warm-up and by {mean:.1g} after it, in training mode.",
     source="Shen et al. 2020, arXiv 2003.07845, and their code",
     beside={"during": heard_in[10_000]},
@@ -989,7 +989,7 @@ computed(np.divide(lowest, excess)).claim(
     "B-lowest-norm-makes-most-of-the-excess",
     "> 0.5",
     "For 64 images, the lowest of 48 norms accounts for most of a gradient's growth beyond the derived factor.",
-    found="With 64 images, the lowest norm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). The mean factor per layer elsewhere is {rest:.3f}.",
+    found="With 64 images, the lowest norm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). In the other layers the mean factor per layer is {rest:.3f}.",
     source="this book: the input's variance, as derived below",
     beside={
         "rest": fmean((down[1] / down[48]) ** (1 / 47) for down in downs),
@@ -1049,15 +1049,15 @@ plots.curves(
     hidden,
     xlabel="dimensions of a key",
     ylabel="share of keys that no query selects",
-    caption="Share of forty normal keys that no query selects, against the dimension of a key. Centring removes a dimension and hides more keys. With keys of equal length (ε = 0) no key is hidden: LayerNorm and RMSNorm share the line at 0.",
+    caption="Share of forty normally distributed keys that no query selects, against the dimension of a key. Centring removes a dimension and hides more keys. With keys of equal length (ε = 0) no key is hidden: LayerNorm and RMSNorm share the line at 0.",
 ).named("keys-never-selected")
 
 # %%
 computed(hidden["raw"][4]).claim(
     "B-raw-keys-hide",
     "> 0.1",
-    "Without a norm some keys are selected by no query.",
-    found="Of forty normal keys, {mean:.0%} are selected by no query in four dimensions (centred: {centred:.0%}) and {twelve:.0%} in twelve. Of 128 keys in eight dimensions, {many:.0%} are.",
+    "Without a norm, some keys are not selected by any query.",
+    found="Of forty normally distributed keys in four dimensions, {mean:.0%} are not selected by any query ({centred:.0%} after centring). In twelve dimensions the share is {twelve:.0%}, and of 128 keys in eight dimensions it is {many:.0%}.",
     source="Brody et al. 2023, arXiv 2305.02582",
     published="22 to 45 % before LayerNorm in a trained GPT-2; 32 to 51 % in one whose norms centre and do not scale",
     beside={
@@ -1078,7 +1078,7 @@ exact(unselected, tolerance=0.0).claim(
     "B-a-norm-frees-every-key",
     "<= 0",
     "Without ε, after LayerNorm and after RMSNorm every one of several different keys is selected by some query.",
-    found="Without ε, {mean:.0%} of the keys are selected by no query after LayerNorm or RMSNorm. With the usual ε, up to {usual:.1%} are after LayerNorm in three dimensions.",
+    found="Without ε, {mean:.0%} of the keys are not selected by any query after LayerNorm or RMSNorm. With the usual ε, up to {usual:.1%} of the keys are not selected after LayerNorm in three dimensions.",
     source="Brody et al. 2023, arXiv 2305.02582; no point of a sphere is an average of others",
     published="0 % after LayerNorm, in a trained GPT-2 of width 8",
     beside={"usual": max(by_eps)},
@@ -1091,7 +1091,7 @@ r"""
 ## Linear layers and LayerNorm
 
 LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them are a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses the division alone, the projection to a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them to the circle, and read off $y$.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only the division, the projection to a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them to the circle, and read off $y$.
 """
 
 # %%
@@ -1103,7 +1103,7 @@ exact(height[:2].min() - height[2:].max()).claim(
     "B-xor-by-a-spherical-projection",
     "> 0.1",
     "A rotation, a flattening onto the line y = ½ and one projection to the circle separate XOR.",
-    found="After the projection the two points of one class have the height {same:.2f}, and those of the other class are {mean:.2f} lower.",
+    found="After the projection the two points of one class have the height {same:.2f}, and the two points of the other class are lower by {mean:.2f}.",
     source="Exploring the Transformer, part 14, l. 199, after Ni et al. 2024, arXiv 2406.01255",
     beside={"same": height[:2].min().item()},
 )
@@ -1145,7 +1145,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="training accuracy",
-    caption="Share of training points that are labelled correctly, against the number of LayerNorms, in networks of linear layers and LayerNorm alone. Dotted lines: four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, in networks that consist only of linear layers and LayerNorm. Dotted lines show four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
@@ -1169,7 +1169,7 @@ four, none = right["rings", "LayerNorm", 4], right["rings", "no norm", 4]
     "B-ln-net-reads-rings",
     "> 0.2",
     "Linear layers and LayerNorms alone separate rings that linear layers alone do not.",
-    found="With four LayerNorms, {share:.0%} of the rings' training points are labelled correctly, a share larger by {mean:.2f} than with linear layers alone. In {whole} of {n} runs all points are.",
+    found="With four LayerNorms, {share:.0%} of the rings' training points are labelled correctly, a share that is larger by {mean:.2f} than with only linear layers. In {whole} of {n} runs all points are labelled correctly.",
     source="Ni et al. 2024, arXiv 2406.01255",
     published="with enough layers any points are labelled in any way",
     beside={
@@ -1186,7 +1186,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
     "B-ln-net-fits-more-with-depth",
     "> 0.05",
     "Of random labels eight LayerNorms between linear layers fit more than one does.",
-    found="Networks with eight LayerNorms fit {eight:.0%} of 32 random labels, networks with one fit {one:.0%}. As shares they differ by {mean:+.2f}.",
+    found="Networks with eight LayerNorms fit {eight:.0%} of 32 random labels, and networks with one LayerNorm fit {one:.0%}. The difference between the two shares is {mean:+.2f}.",
     source="Ni et al. 2024, arXiv 2406.01255",
     published="layers in proportion to the points suffice",
     beside={"eight": eight, "one": one, "second value": "four depths (figure)"},
@@ -1195,7 +1195,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 # %% [markdown]
 r"""
 *What we find.* The theorem says that suitable weights exist. Training found them for most points of the rings (in some runs for all) and for a part of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
-The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings it gives the lower loss, for one LayerNorm and for four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
+The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings the next rate gives the lower loss, for one LayerNorm and for four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1225,7 +1225,7 @@ exact(max(moved, unlike), tolerance=1e-10).claim(
     "B-instance-norm-drops-two-numbers",
     "<= 1e-10",
     "InstanceNorm removes a channel's mean and standard deviation, and those of another image can replace them.",
-    found="A quarter of the contrast and more brightness change InstanceNorm's output by {moved:.1g} at most. The means and standard deviations of AdaIN's output differ from the style's by {unlike:.1g} at most.",
+    found="Reducing an image's contrast to a quarter and adding brightness change InstanceNorm's output by at most {moved:.1g}. The means and standard deviations of AdaIN's output differ from those of the style image by at most {unlike:.1g}.",
     source="Exploring the Transformer, part 14; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
     beside={"moved": moved, "unlike": unlike},
 )
@@ -1275,7 +1275,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
     "B-instance-norm-reads-faint-digits",
     "> 0.1",
     "At a quarter of the contrast a CNN with InstanceNorm reads digits that one with BatchNorm misreads.",
-    found="At a quarter of the contrast, {instance:.0%} of the digits are classified correctly with InstanceNorm and {batch:.0%} with BatchNorm. At full contrast {full:.0%} and {whole:.0%} are.",
+    found="At a quarter of the contrast, {instance:.0%} of the digits are classified correctly with InstanceNorm and {batch:.0%} with BatchNorm. At full contrast the shares are {full:.0%} and {whole:.0%}.",
     source="this book; Exploring the Transformer, part 14: a channel's statistics carry style",
     beside={
         "instance": instance[0.25],
@@ -1335,7 +1335,7 @@ exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3)
 
 # %% [markdown]
 r"""
-*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network its running statistics alone make the difference. We did not evaluate the trained CNNs with the statistics of the test batch, and did not train on several contrasts.
+*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network only its running statistics make the difference. We did not evaluate the trained CNNs with the statistics of the test batch, and did not train on several contrasts.
 Brightness is removed less well, because the zeros around an image stay dark. We tested neither brightness in a trained network nor style. Transfer between pictures is out of range.
 
 ## What is not here
@@ -1347,7 +1347,7 @@ Brightness is removed less well, because the zeros around an image stay dark. We
 
 ## Exercises
 
-**1 (by hand, 5 minutes).** A channel holds the values $3$ and $-3$, followed by six zeros of padding ($\varepsilon = 0$). What is BatchNorm's output for the 3 without a mask, and with one? At which share of padding, in values of mean 0, are the outputs for real values three times as large as they should be?
+**1 (by hand, 5 minutes).** A channel contains the values $3$ and $-3$, followed by six zeros of padding ($\varepsilon = 0$). What is BatchNorm's output for the 3 without a mask, and with a mask? At what share of padding, in values of mean 0, are the outputs for real values three times as large as they should be?
 """
 
 # %% tags=["exercise"]
@@ -1367,12 +1367,12 @@ check.answer(yours, truth, name="1", hint="the factor is 1/√(1 − p)")
 r"""
 <details><summary>Hint</summary>
 
-The variance over eight values is $18/8$, over two it is $9$. The factor is $1/\sqrt{1-p}$.
+The variance over eight values is $18/8$, and over two values it is $9$. The factor is $1/\sqrt{1-p}$.
 
 </details>
 <details><summary>Solution</summary>
 
-Without a mask $\sigma = \sqrt{18/8} = \tfrac32$, and the 3 becomes 2. With one, $\sigma = 3$ and it becomes 1; indeed $p = \tfrac34$ and $1/\sqrt{1-p} = 2$. A factor of 3 needs $1 - p = \tfrac19$, so $p = \tfrac89$.
+Without a mask $\sigma = \sqrt{18/8} = \tfrac32$, and the 3 becomes 2. With a mask $\sigma = 3$, and the 3 becomes 1; indeed $p = \tfrac34$ and $1/\sqrt{1-p} = 2$. A factor of 3 needs $1 - p = \tfrac19$, so $p = \tfrac89$.
 
 </details>
 
@@ -1405,7 +1405,7 @@ check_adain(my_adain)
 r"""
 <details><summary>Hint</summary>
 
-Means over the axes 2 and 3, with `keepdim=True`; `std` takes `correction=0`.
+Take means over the axes 2 and 3, with `keepdim=True`; `std` takes `correction=0`.
 
 </details>
 """
