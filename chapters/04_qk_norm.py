@@ -786,7 +786,7 @@ We did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its
 
 ## Implementation details: order, axis, caps
 
-### Before or after the rotation
+### The order of QK-Norm and RoPE
 
 Rotary positions turn pairs of channels by an angle proportional to the position ([Su et al., 2021](https://arxiv.org/abs/2104.09864)). A
 rotation $R_i$ keeps lengths, so for RMSNorm or L2 without gain the order does not matter: $N(R_i q) = R_i N(q)$. (For LayerNorm it matters: a rotation changes the mean.) A gain multiplies

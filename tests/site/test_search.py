@@ -1,4 +1,4 @@
-"""Ten searches of a reader with a question: the right place is among the first that are shown."""
+"""Eleven searches of a reader with a question: the right place is among the first that are shown."""
 
 import re
 
@@ -18,6 +18,7 @@ SEARCHES = {
     "where the S comes from": "07_dynamic_tanh.html#where-the-s-comes-from",
     "seven billion": "10_choosing_a_norm.html#seven-billion-parameters-today",
     "seven answers": "02_pre_and_post_norm.html#seven-answers",
+    "qk norm rope order": "04_qk_norm.html#the-order-of-qk-norm-and-rope",
     "loss scaling": "D_numbers.html#loss-scaling",
 }
 FOUND = "#search-results ul.search > li a:first-of-type"
