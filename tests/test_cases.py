@@ -140,6 +140,43 @@ class LateNorms(Attention):
             self.norms = declared
 
 
+class NormalizedByLength(Gain):
+    def forward(self, x):
+        y = F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1, eps=self.eps)
+        return (y * x.shape[-1] ** 0.5 * self.weight).to(x.dtype)
+
+
+class ChannelsFirst(nn.LayerNorm):
+    """EomtLayerNorm2d's form: images only, over the channels."""
+
+    def forward(self, input):
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def sum_in_half(x, weight=None, eps=1e-6):
+    y = rms(x, eps)
+    return (y if weight is None else y * (1 + weight)).to(x.dtype)
+
+
+def divided_in_half(x, weight=None, eps=1e-6):
+    y = x * torch.rsqrt(
+        x.to(torch.promote_types(x.dtype, torch.float32)).square().mean(-1, True) + eps
+    ).to(x.dtype)
+    return y if weight is None else (y * weight).to(x.dtype)
+
+
+def gain_first(x, weight=None, eps=1e-6):
+    return rms(x if weight is None else x * weight, eps).to(x.dtype)
+
+
+def parallel(x, attention, feed_forward, norm1, norm2):
+    return x + attention(norm1(x)) + feed_forward(norm2(x))
+
+
+def parallel_behind_one_norm(x, attention, feed_forward, norm1, norm2):
+    return x + attention(norm1(x)) + feed_forward(norm1(x))
+
+
 def grouped(x, groups=3, eps=1e-5):
     z = x.unflatten(-1, (groups, -1))
     return (z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)).flatten(-2)
@@ -180,6 +217,18 @@ NAMED = {  # the report -> what is asked, what is said of it
         lambda: check.rms_norm(FusedOrder, variant="llama"), "one rounding, after the gain"),
     "llama.cpp#9310": (
         lambda: check.rms_norm(EpsRewritten, eps=1e-6), "eps is 1e-05 here"),
+    "x-transformers' RMSNorm": (
+        lambda: check.rms_norm(NormalizedByLength), "a floor on the length, as in F.normalize"),
+    "Muse Spark's 1 + w": (
+        lambda: check.rms_norm(sum_in_half, variant="gemma"), "1 + gain is rounded"),
+    "Muse Spark's scaled input": (
+        lambda: check.rms_norm(gain_first), "the gain multiplies x before"),
+    "DeepSeek V4's": (lambda: check.rms_norm(divided_in_half), "a statistic or what divides"),
+    "EoMT's": (lambda: check.layer_norm(ChannelsFirst), "over the channel axis"),
+    "GPT-J's block": (
+        lambda: check.block(parallel, "pre"), "parallel: the feed-forward reads the block's input"),
+    "PaLM's block": (
+        lambda: check.block(parallel_behind_one_norm, "pre"), "the halves are parallel"),
 }  # fmt: skip
 
 
@@ -287,6 +336,16 @@ def test_llamas_norm_is_said_to_hand_float32_on():
     assert any("comes back float32" in note for note in check.rms_llama(CastTooEarly).notes)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["x-transformers' RMSNorm", "Muse Spark's 1 + w", "DeepSeek V4's", "EoMT's", "GPT-J's block"],
+)
+def test_nothing_else_is_said_of_these_forms(name):
+    ask, said = NAMED[name]
+    (cause,) = {law.cause for law in ask().failed if law.cause}
+    assert said in cause
+
+
 class OwnEps(nn.LayerNorm):
     """A class documents its own default, as ConvNeXt's and Llama 4's do."""
 
@@ -322,6 +381,27 @@ class TwoSizes(Gain):
 
     def forward(self, x):
         return (rms(x, self.eps) * self.weight).to(x.dtype)
+
+
+class Weightless(nn.Module):
+    """Falcon Mamba's form: the gain is a constant that no state dict has."""
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("weight", torch.ones(dim), persistent=False)
+
+    def forward(self, x):
+        return rms(x, self.eps).to(x.dtype)
+
+
+def test_a_constant_gain_is_no_fault():
+    assert check.rms_norm(Weightless).ok
+
+
+def test_a_block_of_functions_with_one_norm_too_few_is_told_what_it_takes():
+    (law,) = check.block(lambda x, attention, feed_forward, norm: x, "pre").failed
+    assert "takes x, attention, feed_forward and 2 norms, in the block's order" in law.message
 
 
 class Gated(Gain):

@@ -153,6 +153,7 @@ def list_changes(subject: Subject) -> Iterator[Change]:
         for why, equation in mistakes[i].items():
             told = f"{why} ({subject.sides[i]}: the recipe has {step.equation})"
             yield told, [*steps[:i], move_by(equation, step), *steps[i + 1 :]]
+    yield from _list_parallel(subject)
     yield from _list_other_steps(subject)
     if isinstance(subject, FunctionSubject):
         yield from _list_other_recipes(subject)
@@ -166,6 +167,21 @@ def _turn_rotation(subject: ModuleSubject) -> Iterator[Change]:
         came, wanted = ("before", "after") if norms.after_rope else ("after", "before")
         sublayer.norms = replace(norms, after_rope=not norms.after_rope)
         yield f"q and k are normalized {came} the rotation instead of {wanted}", steps
+
+
+def _list_parallel(subject: Subject) -> Iterator[Change]:
+    """Yield the block whose halves read the same stream, each with its norms or the first's."""
+    steps = subject.steps
+    if len(steps) != 2:
+        return
+    for norms in (None, [getattr(steps[0], name) for name in steps[0].norms]):
+        if norms is None or len(norms) == len(steps[1].norms):
+            other = move_by(type(steps[1]).step, steps[1], norms)
+
+            def move(x: Tensor, context: Context, other: Move = other) -> Tensor:
+                return steps[0](x, context) + other(x, context) - x
+
+            yield "the halves are parallel: the feed-forward reads the block's input", [move]
 
 
 @cache

@@ -174,6 +174,13 @@ class FunctionSubject(Subject):
         """Call the function with the named arguments that it accepts."""
         sublayers = [step.sublayer for step in self.steps]
         if len(sublayers) == 2:
+            try:
+                inspect.signature(self.given).bind(x, *sublayers, *self.norms)
+            except TypeError as error:
+                raise Broken(
+                    f"a block of functions of {self.name!r} takes x, attention, feed_forward and "
+                    f"{len(self.norms)} norms, in the block's order: {error}"
+                ) from error
             return self.given(x, *sublayers, *self.norms)
         offered, named = self.offer_arguments(context), {}
         for p in [*inspect.signature(self.given).parameters.values()][2:]:

@@ -39,6 +39,7 @@ ROOTS = {
     "both": lambda v, e: (v + e).sqrt() + e,
     "floor": lambda v, e: v.clamp(min=e).sqrt(),
     "floor of the root": lambda v, e: v.clamp(min=e * e).sqrt(),  # the root of 0 has no slope
+    "floor of the length": lambda v, e: v.clamp(min=e * e).sqrt(),  # e is that of one value
     "squared": lambda v, e: (v + e * e).sqrt(),
     "no root": lambda v, e: v + e,
     "no root, a floor": lambda v, e: v.clamp(min=e),
@@ -103,6 +104,7 @@ class Formula:
     bound: str = ""  # | inside | ignored | outside | times: BHyT's kappa
     # gain and shift
     features: int = -1  # the axis of parameters that hold one number for each feature
+    gain_first: bool = False  # the gain multiplies x, and not what is normalized
     gain: str = "times"  # a key of GAINS | unset: as if none were given | added
     unset_gain: str = "one"  # | root of d | two: what multiplies where no gain is given
     shift: str = "after"  # | none | before | minus
@@ -113,6 +115,9 @@ class Formula:
     def __call__(self, x: Tensor, given: Given) -> Tensor:
         """Evaluate in float64."""
         x, given = x.double(), {**given, **dict(self.fixed)}
+        if self.gain_first and given.get("weight") is not None:
+            x = x * GAINS[self.gain](self.spread(given["weight"], x))
+            given["weight"] = None
         standard = self.standardize(x, given) if self.pool else x
         standard = self.standardize(standard, given) if self.twice else standard
         y = self.squash(standard, given) if self.f else standard
@@ -251,7 +256,10 @@ class Formula:
             return mean, average(deviation.abs()) + given["eps"]
         if self.moment == "largest":
             return mean, deviation.abs().amax(axes, keepdim=True) + given["eps"]
-        return mean, root(average(deviation.square()), given["eps"])
+        eps = given["eps"]
+        if self.eps_at == "floor of the length":
+            eps = eps / real.sum(axes, keepdim=True).sqrt()
+        return mean, root(average(deviation.square()), eps)
 
     def _count_part(self, x: Tensor, given: Given) -> Tensor:
         wanted = x.shape[-1] * given["p"]

@@ -54,6 +54,7 @@ def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
         rows += _vary_squash(right)
     rows += _vary_affine(right, has_shift)
     if right.pool:
+        rows.append(("the gain multiplies x before x is normalized", {"gain_first": True}))
         rows += [*_vary_statistics(right), *_vary_centre(right)]
         rows += _PART if right.part != "all" else []
         rows += _BATCH if right.pool in ("all but the channel", "all but the last") else []
@@ -113,6 +114,11 @@ def _vary_eps(right: Formula) -> Rows:
         "inside it",
         "squared": "eps is squared before it is added",
     }
+    if not right.summed:
+        said["floor of the length"] = (
+            "eps is a floor on the length, as in F.normalize, instead of being added inside "
+            "the root"
+        )
     rule = ""
     if right.eps_at == "outside":
         rule = "; here it is added to the root"

@@ -23,6 +23,10 @@ IN_HALF = (
     "the statistics are computed in the input's half precision: convert to float32 first, and "
     "the result back once"
 )
+ROUNDED_EARLY = (
+    "something is rounded to half precision before the end, a statistic or what divides: compute "
+    "in float32 and convert the result once"
+)
 HALF = (torch.bfloat16, torch.float16)
 MAGNITUDES = (1e-15, 1e-9, 1e-4, 1e3, 1e6, 1e11, 1e17)
 NOT_BACK = "the result is not converted back after the statistics in float32"
@@ -31,6 +35,7 @@ PROMOTES = (
     "the float32 gain promotes the result: cast back to x's dtype after the gain has multiplied, "
     "not before"
 )
+AS_LLAMA = "; Llama's and T5's norms do so on purpose: variant='llama' or 't5' accepts it"
 OF_THE_DTYPE = (
     "eps is {:.2g}, the machine epsilon of the input's dtype; the statistics are computed in "
     "float32, so float32's is wanted"
@@ -40,6 +45,7 @@ LOST = (
     "precision only)"
 )
 REFUSED = "a float64 module raises {}; it was checked in float32 instead"
+ROUNDED_SUM = "1 + gain is rounded to the gain's half precision, and the result once more"
 ONCE, TWICE = "one rounding, after the gain", "cast back to x's dtype before the gain"
 _ORDER = {"torch": ONCE, "gemma": ONCE, "llama": TWICE, "t5": TWICE}
 
@@ -85,7 +91,7 @@ def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
         except Broken:  # code that refuses mixed dtypes returns none of them
             return
     if exam.norm.rounds in ("once", "as torch") and exam.variant not in ("llama", "t5"):
-        _need_dtype(case, y, PROMOTES)
+        _need_dtype(case, y, PROMOTES + AS_LLAMA * (exam.norm.name == "rms_norm"))
     elif y.dtype != case.x.dtype:
         exam.notes.append("bfloat16 beside a float32 gain comes back float32, as in authors' code")
 
@@ -193,7 +199,7 @@ def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
     if not (share := other.double().mean().item()) < 0.02:
         raise Broken(
             f"on {case} {share:.0%} of the results are not the formula's value rounded to {dtype}",
-            exam.offer_cause(IN_HALF, case),
+            exam.offer_cause(ROUNDED_EARLY, case),
         )
 
 
@@ -216,6 +222,8 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
         standard = exam.norm.formula(case.x, {**exam.fill_settings(case), "weight": None})
         affine, gain = exam.norm.formula.affine, {"weight": case.given["weight"]}
         orders = {ONCE: affine(standard, gain), TWICE: affine(standard.to(dtype).double(), gain)}
+        if exam.variant == "gemma":
+            orders[ROUNDED_SUM] = affine(standard, {"weight": (1 + gain["weight"]).double() - 1})
         share = {order: _measure_share(y, exact) for order, exact in orders.items()}
         wanted = ONCE if mixed and exam.variant == "t5" else _ORDER[exam.variant]
         if not share[wanted] > 0.98:

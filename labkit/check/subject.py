@@ -330,7 +330,8 @@ class Module:
             name = next(
                 (n for n in names_of(role, self.norm) if isinstance(tensors.get(n), Tensor)), ""
             )
-            if name and role not in self.names:
+            constant = name in dict(sample.named_buffers()) and name not in sample.state_dict()
+            if name and role not in self.names and not constant:
                 said = f"{name} is not an nn.Parameter, so no optimizer finds it"
                 missing[role] = (said, "a plain tensor where nn.Parameter(…) is wanted")
         for role in self.learned if self.is_class else ():

@@ -1,0 +1,109 @@
+"""Norms of transformers: the working ones are green, and of the others the cause is true.
+
+A class is checked as what it documents; one that takes a config, a gate or no size as an instance.
+"""
+
+import pytest
+import torch
+from peers import hf, peer
+from torch import nn
+
+from labkit import check
+
+pytestmark = pytest.mark.slow
+
+LLAMA = (
+    "llama Llama, mistral Mistral, mixtral Mixtral, qwen2 Qwen2, qwen3 Qwen3, qwen2_moe Qwen2Moe, "
+    "phi3 Phi3, granite Granite, glm4 Glm4, deepseek_v3 DeepseekV3, smollm3 SmolLM3, olmoe Olmoe, "
+    "eurobert EuroBert, emu3 Emu3, mamba Mamba, mamba2 Mamba2, aimv2 Aimv2, llama4 Llama4Text"
+)
+GREEN = {
+    "rms_llama": [row + "RMSNorm" for row in LLAMA.split(", ")],
+    "rms_t5": [
+        "t5 T5LayerNorm", "mt5 MT5LayerNorm", "longt5 LongT5LayerNorm",
+        "pix2struct Pix2StructLayerNorm", "idefics IdeficsRMSNorm",
+    ],
+    "rms_gemma": [
+        "gemma GemmaRMSNorm", "gemma2 Gemma2RMSNorm", "gemma3 Gemma3RMSNorm",
+        "recurrent_gemma RecurrentGemmaRMSNorm", "qwen3_next Qwen3NextRMSNorm",
+    ],
+    "rms_norm": [
+        "gemma3n Gemma3nRMSNorm", "olmo2 Olmo2RMSNorm", "olmo3 Olmo3RMSNorm",
+        "helium HeliumRMSNorm", "nemotron_h NemotronHRMSNorm", "moshi MoshiRMSNorm",
+        "falcon_mamba FalconMambaWeightlessRMSNorm", "falcon_h1 FalconH1RMSNormGated",
+    ],
+    "layer_norm": [
+        "cohere CohereLayerNorm", "cohere2 Cohere2LayerNorm", "convnext ConvNextLayerNorm",
+        "olmo OlmoLayerNorm", "esmc EsmcLayerNorm",
+    ],
+}  # fmt: skip
+SILENT = 1.2784645427610738  # silu of it is 1
+
+
+class Gated(nn.Module):
+    """What the refusal advises: a forward(x) that calls a norm with its gate."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm, self.weight, self.eps = norm, norm.weight, norm.variance_epsilon
+
+    def forward(self, x):
+        return self.norm(x, torch.full_like(x, SILENT, dtype=torch.float32))
+
+
+INSTANCES = {  # what the class refuses, as a model makes it
+    "llama4 Llama4TextL2Norm": (check.rms_norm, lambda kind: kind(1e-6)),
+    "nanochat NanoChatRMSNorm": (check.rms_norm, lambda kind: kind()),
+    "hrm_text HrmTextRMSNorm": (check.rms_norm, lambda kind: kind()),
+    "zamba2 Zamba2RMSNormGated": (check.rms_llama, lambda kind: kind(12, 12)),
+    "bamba BambaRMSNormGated": (check.rms_llama, lambda kind: kind(12, 12)),
+    "qwen3_next Qwen3NextRMSNormGated": (check.rms_norm, lambda kind: Gated(kind(12))),
+    "poolformer PoolFormerGroupNorm": (check.group_norm, lambda kind: kind(12)),
+    "emu3 Emu3VQVAEGroupNorm": (
+        check.group_norm, lambda kind: kind(num_groups=3, num_channels=12)),
+}  # fmt: skip
+# Working code that is not what the check is asked for, or has a fault in half precision.
+CAUSES = {
+    "llama LlamaRMSNorm": ("rms_norm", {"variant='llama' or 't5' accepts it"}),
+    "deberta DebertaLayerNorm": ("layer_norm", {"the float32 gain promotes the result"}),
+    "nemotron NemotronLayerNorm1P": ("layer_norm", {"1 + gain multiplies"}),
+    "vitdet VitDetLayerNorm": ("layer_norm", {"over the channel axis"}),
+    "squeezebert SqueezeBertLayerNorm": ("layer_norm", {"over the channel axis"}),
+    "eomt EomtLayerNorm2d": ("layer_norm", {"over the channel axis"}),
+    "muse_spark MuseSparkTextInputScaledRMSNorm": (
+        "rms_gemma", {"the gain multiplies x before x is normalized", "rounding order"}),
+    "muse_spark MuseSparkTextCenteredRMSNorm": ("rms_gemma", {"1 + gain is rounded"}),
+}  # fmt: skip
+
+
+def find(row):
+    family, name = row.split()
+    return getattr(hf(family), name)
+
+
+@pytest.mark.parametrize("key, row", [(key, row) for key in GREEN for row in GREEN[key]])
+def test_a_working_class_is_green(key, row):
+    report = getattr(check, key)(find(row))
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("row", INSTANCES)
+def test_a_working_instance_is_green(row):
+    ask, make = INSTANCES[row]
+    report = ask(make(find(row)))
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("row", CAUSES)
+def test_what_is_red_has_true_causes_only(row):
+    key, said = CAUSES[row]
+    report = getattr(check, key)(find(row))
+    causes = {law.cause for law in report.failed if law.cause}
+    assert causes, report
+    assert all(any(one in cause for one in said) for cause in causes), report
+
+
+def test_what_divides_and_is_rounded_is_not_called_a_statistic_in_half_precision():
+    peer("transformers")
+    (failed,) = check.rms_norm(find("deepseek_v4 DeepseekV4UnweightedRMSNorm")()).failed
+    assert failed.name == "half precision" and "a statistic or what divides" in failed.cause
