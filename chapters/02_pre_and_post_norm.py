@@ -11,15 +11,15 @@ r"""
 # Pre-Norm and Post-Norm
 
 **Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
-Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that it ends *better*.
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that its final loss is *lower*.
 How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- At initialization the two placements behave alike. In the first steps both write one and the same vector, the letter frequencies, into every token.
-- Pre-Norm adds this constant next to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
+- At initialization the two placements behave alike. In the first steps both write the same vector, the letter frequencies, into every token.
+- Pre-Norm adds this constant to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
   little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
-- This is not a complete cure: when training at so high a rate goes on for longer, many runs get stuck anyway.
+- This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
 - With each placement at its own best learning rate, their losses are within 0.02 nats of each other at six blocks. At twelve blocks we cannot distinguish them, and at 24 Post-Norm's loss is higher.
   Pre-Norm tolerates learning rates above its best one.
 
@@ -127,7 +127,7 @@ plots.curves(
     logy=True,
     counted=True,
     caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
-    "Pre-Norm keeps every sum, and the token becomes small compared with the constant. Post-Norm normalizes every sum, and the token disappears.",
+    "Pre-Norm keeps every sum, so the token only becomes small compared with the constant. Post-Norm normalizes every sum, and the token disappears.",
 ).named("constant-written")
 
 # %% [markdown]
@@ -138,23 +138,23 @@ Let $f$ be a sublayer, attention or feed-forward, and $N$ a norm:
 
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
-The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), and came with an odd instruction: begin with a learning rate
-near zero and raise it over thousands of steps. Pre-Norm does without a warm-up ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
+The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), and it came with an odd instruction: begin with a learning rate
+near zero and raise it over thousands of steps. Pre-Norm needs no warm-up ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
 
 The **residual stream** is the vector that every token carries from the embedding to the output. The vector that a sublayer adds to it is the sublayer's **write**.
-Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and the stream runs straight through. One more norm, the **final norm**, follows Pre-Norm's last block:
+Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and nothing acts on the stream between the blocks. One more norm, the **final norm**, follows Pre-Norm's last block:
 without it the logits would grow with the stream.
 
 One example accompanies the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
-*By hand.* The next sublayer writes $c$ again. What do the two streams hold, and how many degrees are left between each and $c$?
+*By hand.* The next sublayer writes $c$ again. What are the two streams now, and how many degrees are left between each stream and $c$?
 
 <details><summary>Answer</summary>
 
-Pre-Norm holds $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
-between them, at half of 45°. Over its size, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
+Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
+between them, at half of 45°. Divided by its size, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
 
 </details>
 
@@ -164,9 +164,9 @@ Unroll the Pre-Norm equation over $S$ sublayers, two per block. No norm surround
 
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
-The last stream is the embedding plus a list of writes, all with weight one. None can overwrite: to delete something, a
-layer must write its negative. Post-Norm has a sum as well, but each write in it, and the embedding, has been
-divided by every later norm. Pre-Norm pays with a stream that grows, Post-Norm with a **memory that fades**.
+The last stream is the embedding plus a list of writes, all with weight one. No write can overwrite anything: to delete something, a
+layer must write its negative. Post-Norm's stream is a sum as well, but every later norm has divided the embedding and each write
+in it. The price is a growing stream under Pre-Norm, and a **memory that fades** under Post-Norm.
 
 ## Implementation
 
@@ -210,7 +210,7 @@ check_blocks(post_norm, pre_norm)
 r"""
 <details><summary>Hint</summary>
 
-Each body is one of the two equations at the head of this chapter, letter by letter.
+Each body is one of the two equations at the beginning of this chapter, letter by letter.
 
 </details>
 """
@@ -292,7 +292,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Each row passes sixteen random tokens through that many freshly drawn blocks. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's grows, and remembers the embedding for longer.
+Each row shows sixteen random tokens after that many blocks with random weights. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and its direction remains close to the embedding's for longer.
 
 ## Derivation
 
@@ -308,15 +308,15 @@ J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 its part along $\hat x$ is removed (but for a share $\epsilon/r^2$), since a longer vector is divided by a larger $r$. In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
-$2^S$ paths. On the one that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$, and $S$ sublayers $2^{-S/2}$. That is the usual story of
-why Post-Norm is hard to train, and it looks at this one path only: $I + J_f$ may grow as much as $J_N$ shrinks.
+$2^S$ paths. Along the path that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$ of the gradient, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
+why Post-Norm is hard to train, and it considers only this one path: $I + J_f$ may grow as much as $J_N$ shrinks.
 
-Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix makes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
+Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix computes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
 Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. Lengths of unrelated vectors add in squares, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
-They do *not* cancel when $f$ writes much and its write hardly depends on small changes of its input. The plainest such write is a constant:
-it is the same for every token, $J_f = 0$, and the identity is all that is left. In a second case, which comes back [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies), a sublayer writes something else for each token, and its
+They do *not* cancel when the write of $f$ is long and hardly depends on small changes of its input. The simplest such write is a constant:
+it is the same for every token, $J_f = 0$, and only the identity is left. In a second case, which we meet again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies), a sublayer writes a different vector for each token, and its
 write still depends little on small changes.
 
 ### A constant write, twelve times
@@ -325,7 +325,7 @@ Let all twelve sublayers write our $c$, whatever they read. What is left of the 
 stream and $c$.
 
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
-Pre-Norm adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof. Here labkit's blocks are compared with both laws.
+Pre-Norm's stream adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof. Here we compare labkit's blocks with both laws.
 """
 
 # %%
@@ -336,7 +336,7 @@ off["Post-Norm"].claim(
     "02-a-constant-write-halves-the-angle",
     "< 1e-3",
     "Under Post-Norm each constant write as long as the token halves the angle between the stream and the constant.",
-    found="Under Post-Norm the angle is {end:.3f}° after twelve equal writes; after each of them it agrees with the law to a relative error of {mean:.0e}.",
+    found="Under Post-Norm the angle between the stream and a constant is {end:.3f}° after twelve writes of that constant. After each write it agrees with the derived angle to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Post-Norm"][-1]},
 )
@@ -344,49 +344,49 @@ off["Pre-Norm"].claim(
     "02-a-constant-write-leaves-pre-norm-its-token",
     "< 1e-3",
     "Under Pre-Norm the angle between the stream and the constant has the tangent 1/S after S constant writes.",
-    found="Under Pre-Norm the angle is {end:.1f}° after twelve equal writes; after each of them it agrees with the law to a relative error of {mean:.0e}.",
+    found="Under Pre-Norm the angle between the stream and a constant is {end:.1f}° after twelve writes of that constant. After each write it agrees with the derived angle to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Pre-Norm"][-1]},
 )
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token ends at a twelfth of the constant's length, which can still be read. Under Post-Norm a few ten-thousandths are left, which hardly can.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's, which later layers can still read. Under Post-Norm it is a few ten-thousandths, which they hardly can.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
-Would a real network write a constant? At first it should. The cheapest thing to learn
-about text is how frequent each letter is, and that is one vector of logits for all positions.
+Would a real network write a constant? At first it should. The easiest thing to learn
+about text is how frequent each letter is, and that is the same vector of logits at all positions.
 
 ## Predict
 
-For each question, write down a range in which you expect the answer to lie, before you scroll. Three terms first. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
+For each question, write down a range in which you expect the answer to lie, before you scroll. Three terms are needed. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
 length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
 
 | question | axis | ours |
 | --- | --- | --- |
-| At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 Post-Norm's first block has about the gradient of its last one.</details> |
-| At a high learning rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it.</details> |
+| At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 the gradient of Post-Norm's first block is about as large as that of its last block.</details> |
+| At a high learning rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high learning rate Post-Norm gets stuck on a plateau without warm-up, and does not get stuck with warm-up.</details> |
 | At step 20, what power of ten is the token share of Post-Norm's last stream? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
 | *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is its token share larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens distinct for these twenty steps.</details> |
 | What is the final loss of Post-Norm runs that must write the letter frequencies, minus that of runs that are *given* them? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
-| Over the runs that were given the frequencies: what rank correlation does the identity path at step 20 have with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss.</details> |
-| At six blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned rates, both reach the same loss.</details> |
-| At twelve blocks, each with its tuned learning rate: what is Pre-Norm's loss minus Post-Norm's? <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned rates, Post-Norm reaches a higher loss.</details> |
+| Over the runs that were given the frequencies, what is the rank correlation of the identity path at step 20 with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss.</details> |
+| At six blocks, with tuned learning rates, what is Pre-Norm's loss minus Post-Norm's? <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned learning rates, both reach the same loss.</details> |
+| At twelve blocks, with tuned learning rates, what is Pre-Norm's loss minus Post-Norm's? <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned learning rates, Post-Norm's loss is higher.</details> |
 | Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Leaving out a late block costs Pre-Norm less than Post-Norm.</details> |
 
 ## Measure
 
-Checks of these results are in [How we know](02_pre_and_post_norm.ipynb#how-we-know).
+The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these results.
 
 ### Post-Norm without warm-up
 
 **What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without.
 
-Each has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. Adam with `betas=(0.9, 0.98)` takes
-only 150 steps on 16 windows of 32 characters, because the trouble is early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
+Each model has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. We train for only 150 steps of Adam with `betas=(0.9, 0.98)`,
+on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
 
-The loss of a model that knows only how frequent each character is can be computed from the text: the *plateau* of letter frequencies. A
-run is **stuck** unless its final loss is at least a tenth of a nat lower. The tenth is a choice.
+The loss of a model that knows only how frequent each character is can be computed from the text. It is the *plateau* of letter frequencies. A
+run is **stuck** unless its final loss is at least a tenth of a nat lower than that. The tenth is our choice.
 """
 
 
@@ -404,7 +404,7 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
     "02-post-needs-warm-up",
     "> 0",
     "Without warm-up Post-Norm gets stuck more often than with it.",
-    found="Without warm-up {k} of {n} Post-Norm runs are stuck, with warm-up {other_k} of {other_n}. Of Pre-Norm's runs, all without warm-up, {pre:.0f} are stuck.",
+    found="Without warm-up {k} of {n} Post-Norm runs are stuck at the loss of letter frequencies, and with warm-up {other_k} of {other_n} runs are. Of Pre-Norm's runs, all without warm-up, {pre:.0f} are stuck.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
     beside={"pre": stuck["Pre-Norm"].estimate.k},
@@ -417,7 +417,7 @@ r"""
 ### What is it stuck in?
 
 **What we did.** Letter frequencies are the prediction of a model that ignores its input. So we compare the tokens in the last stream: take the mean over all tokens of a batch, and split
-each token into this mean and the rest. The token share is the rest's part of the squared length (1 if the mean is zero).
+each token into this mean and the rest. The token share is the share of the squared length that belongs to the rest (1 if the mean is zero).
 """
 
 
@@ -482,23 +482,23 @@ plots.panels(
     log=(SHARE, RATIO),
     reference={"training loss (nats)": {"letter frequencies": unigram_loss}},
     caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and gradient of "
-    "the first block over that of the last, at the first sixty steps: for Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 "
-    "the three are alike. Twenty steps later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get almost no gradient.",
+    "the first block over that of the last, at the first sixty steps: for Post-Norm without and with warm-up, and for Pre-Norm without warm-up. At step 0 "
+    "the three are alike. Twenty steps later most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
     provenance=lab.provenance(watched),
 ).named("three-starts")
 
 # %% [markdown]
 r"""
-**What came out.** By step 20 the tokens of most Post-Norm runs are nearly one vector, so the model gives one answer at every position. Hardly any gradient reaches the first block.
+**What came out.** By step 20 the tokens of most Post-Norm runs are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
 
-Table entries are medians over the runs, and the identity path takes $r$ averaged over tokens.
+Table entries are medians over the runs. For the identity path $r$ is averaged over tokens.
 
-The other Post-Norm runs keep up to several per cent of their stream for differences between tokens, and still stay near the plateau. So merged tokens are what *most* stuck runs are stuck in. What divides the tokens away? There are four suspects.
+In the other Post-Norm runs up to several per cent of the stream still distinguishes tokens, and yet they stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged. What makes the tokens disappear? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
-If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, at the first step already. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
+If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, already at the first step. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
 """
 
 
@@ -506,9 +506,9 @@ If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor
 arms["Post-Norm"].measure(first_over_last, at=0).claim(
     "02-step-zero-shows-nothing",
     "> 0.5",
-    "At initialization Post-Norm's first block has at least half the gradient of its last one.",
-    found="At step 0 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, and Pre-Norm's {pre:.2f} times. Post-Norm's "
-    "identity path alone would leave {path:.2f}.",
+    "At initialization the gradient of Post-Norm's first block is at least half as large as that of its last block.",
+    found="At step 0 the gradient of the first block is {mean:.2f} times that of the last block under Post-Norm, and {pre:.2f} times under Pre-Norm. Along Post-Norm's "
+    "identity path alone the factor would be {path:.2f}.",
     source="against the law of the identity path, 2^(−S/2), as argued in arXiv 2601.19895",
     published="a factor of 1/64 for twelve sublayers",
     beside={
@@ -519,7 +519,7 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0,** under both placements. Half of Xavier's gain makes small writes, so $r$ is near 1: the law's premise, a
+**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1: the law's premise, a
 write as large as the stream, is not met yet. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
@@ -539,20 +539,20 @@ exact(length, tolerance=1e-9).claim(
     "02-pre-gradient-has-no-floor",
     "< 1e-9",
     "A Pre-Norm block can shrink a gradient to nothing.",
-    found="One Pre-Norm block multiplies the length of this gradient by {mean:.1e}.",
+    found="One Pre-Norm block, whose sublayer erases the token, multiplies the length of a gradient by {mean:.1e}.",
     source="against the 'theorem' that Pre-Norm gradients are bounded below",
 )
 
 # %% [markdown]
 r"""
-**Cleared.** The gradient is gone, up to rounding: Pre-Norm has no such floor. In the figure above, the gradient of its first block does keep up with that of the last, but no law ensures it.
+**Cleared.** The gradient is gone, up to rounding, so Pre-Norm has no such floor. In the figure above, the gradient of its first block does keep up with that of the last block, but no law ensures that.
 
 ### Suspect 3: large gradients in the last layer
 
 [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove that at initialization the gradient of the last feed-forward matrix is at most of the
 order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's $\sqrt L$
-comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, the one of their proof. Without that norm the gradient should not fall with depth.
-**What we did:** measure it in fresh Pre-Norm models of 6 and of 24 blocks, with the final norm and without.
+comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, which their proof assumes. Without that norm the gradient should not fall with depth.
+**What we did:** measure the gradient in Pre-Norm models of 6 and of 24 blocks at initialization, with the final norm and without it.
 """
 
 
@@ -577,15 +577,15 @@ corpus = base.data.load()
 powers_of_depth(final_norm=False).claim(
     "02-without-its-final-norm-no-gradient-falls",
     "> 0",
-    "At initialization, without its final norm, the gradient of Pre-Norm's last block does not fall with the depth.",
-    found="From 6 to 24 blocks the gradient of Pre-Norm's last block scales as L to the power {with_it:.2f} with the final norm, and to the power {mean:.2f} without it.",
+    "At initialization, without the final norm, the gradient of Pre-Norm's last block does not fall with the depth.",
+    found="From 6 to 24 blocks the gradient of Pre-Norm's last block scales as depth to the power {with_it:.2f} with the final norm, and as depth to the power {mean:.2f} without it.",
     source="the proof of Theorem 1 in Xiong et al. 2020, arXiv 2002.04745 (power −1/2 with the norm)",
     beside={"with_it": powers_of_depth()},
 )
 
 # %% [markdown]
 r"""
-The gradient falls about as the theorem says, and without the final norm it does not fall. But Adam divides each gradient by its own size, so a large gradient makes no large step. And in the models that fail, is Post-Norm's last gradient large at all? We divide it by Pre-Norm's at step 0.
+The gradient falls about as the theorem says, and without the final norm it does not fall. But Adam divides each gradient by its own size, so a large gradient does not lead to a large step. And is the gradient of Post-Norm's last block large at all in the models that fail? We divide it by Pre-Norm's at step 0.
 """
 
 
@@ -605,14 +605,14 @@ compare_at_zero(last_gradient, at=0).claim(
     "02-last-gradients-begin-alike",
     "< 1.5",
     "In the setting in which Post-Norm fails, the gradient of its last block at step 0 is less than one and a half times Pre-Norm's.",
-    found="At step 0 the gradient of Post-Norm's last block is {mean:.2f} times Pre-Norm's, at six blocks.",
+    found="With six blocks, at step 0, the gradient of Post-Norm's last block is {mean:.2f} times that of Pre-Norm's last block.",
     source="against the explanation of Xiong et al. 2020, arXiv 2002.04745, section 3, at this depth",
 )
 
 # %% [markdown]
 r"""
-**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown, so its final norm has nothing to divide by. The bounds may explain
-deeper stacks (the paper's own deepest have 14 + 14 layers), but not why these six blocks fail. Shelf C tests [the theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of its proof.
+**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown, so its final norm divides by little more than 1. The bounds may explain the failure of
+deeper stacks (the paper's own deepest have 14 + 14 layers), but not that of these six blocks. Appendix C tests [the theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of its proof.
 
 ### Suspect 4: a first step that goes too far
 
@@ -632,7 +632,7 @@ compare_at_zero("step-response.adam").claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** Later steps were not tested. We measured suspects 1, 3 and 4 at step 0, where writes are still small. Perhaps that was the mistake.
+**Cleared, for the first step.** We did not test later steps. We measured suspects 1, 3 and 4 at step 0, where writes are still small. Perhaps that was the mistake.
 
 ### The same measurements at step 20
 
@@ -673,13 +673,13 @@ plots.explore(
 
 # %% [markdown]
 r"""
-**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, under Pre-Norm, too. With warm-up this takes until step 12.
-Then the three diverge. Pre-Norm has the constant *next to* its tokens and goes on from there. Under Post-Norm
-every block divides by it, and a line that keeps falling on a logarithmic axis is what halved angles look like in a trained
-network. The first block's gradient, equal to the last one's at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
+**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, also under Pre-Norm. With warm-up the share becomes that small only at step 12.
+Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
+every block divides the tokens as well. Angles that are halved again and again appear as a line that keeps falling on a logarithmic axis. The
+gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
-At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for what
-$J_N$ takes away?
+At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
+factor of $J_N$?
 
 ### Intervention: give the model the letter frequencies
 
@@ -723,7 +723,7 @@ at_lower_rate = {
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
     "If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
-    found="If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is {given:.2f} (median), {mean:.1f} powers of ten more than if it must write them.",
+    found="If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens is {given:.2f} (median) at step 20. That is {mean:.1f} powers of ten larger than if the model has to write the frequencies itself.",
     source="predicted above; pilots",
     beside={
         "given": share_given.median,
@@ -743,11 +743,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant is what merges the tokens.** Only one thing was changed, and the tokens stay distinct. The norms of these runs have divided, too: little is left on the identity path. Yet their first block gets about as much
-gradient as the last. So at step 20 $I + J_f$ compensates for what $J_N$ takes away, as long as writes depend on
+**The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. The norms of these runs have divided, too: little is left on the identity path. Yet their first block gets about as much
+gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Does this help by the end of training? **What we did:** train twenty new seeds of each kind, and ten of each at a lower learning rate and for four times as many steps.
+Does this help by the end of training? **What we did:** train twenty new seeds of each kind. We repeat ten of them at a lower learning rate, and ten with four times as many steps.
 """
 
 
@@ -766,14 +766,14 @@ gained.after(given.measure("test.loss")).claim(
     "02-a-given-constant-prevents-the-plateau",
     "> 0.1",
     "Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
-    found="Given the letter frequencies, Post-Norm's final loss is {mean:.2f} nats lower: {given:.2f} instead of {plain:.2f}.",
+    found="If Post-Norm is given the letter frequencies, its final loss is {mean:.2f} nats lower: {given:.2f} instead of {plain:.2f}.",
     source="predicted above",
     beside={
         "given": ends,
         "plain": plain_ends,
         "second value": f"rate 0.018: {gained.again(lr=0.018, seed=few).mean:.2f} nats lower",
         "last step": f"{sizes.longer} steps: {gained.again(steps=sizes.longer, seed=few).mean:.2f} nats lower",
-        "control": f"given them, Pre-Norm ends {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
+        "control": f"given them, Pre-Norm's loss is {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
     },
 )
 
@@ -792,10 +792,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant also causes the plateau, but not alone.** Given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
+**The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. So do these of the thirty short runs (ten from the look at step 20, twenty new ones):
+But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. The table shows which of the thirty short runs get stuck, too (ten from the measurements at step 20, twenty new ones):
 """
 
 # %%
@@ -815,7 +815,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Most of these runs have kept their tokens distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+In most of these runs the tokens are distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
 That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes. No table here measures $J_f$.
 
 Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss, by ranks.
@@ -835,7 +835,7 @@ rank.after(given.measure("test.loss")).claim(
     "02-the-path-foretells-the-end",
     "< 0",
     "Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
-    found="Among runs that were given the letter frequencies, the identity path at step 20 has the rank correlation {mean:.2f} with the final loss; the token share has {share:.2f}.",
+    found="Among Post-Norm runs that were given the letter frequencies, the rank correlation with the final loss is {mean:.2f} for the identity path at step 20, and {share:.2f} for the token share.",
     source="seen in the ten runs of the first look",
     beside={
         "share": rank_ends(fresh, share, sizes.then),
@@ -852,19 +852,19 @@ r"""
 **What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher was its final loss. How distinct its tokens were shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
-The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes the dividing and nothing else.
+The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
 
 <details><summary>Why do writes grow at a high learning rate?</summary>
 
-We did not measure it, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
-have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights make larger writes from a normalized vector.
+We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
+have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights turn a normalized vector into a larger write.
 
 </details>
 
 ### What warm-up does
 
-Would a few steps of warm-up do? And
-would a low learning rate do without any? **What we did:** train Post-Norm with 5 and with 20 steps of warm-up, and at a rate of 0.003 without.
+Would a few steps of warm-up suffice? And
+would a low learning rate make warm-up unnecessary? **What we did:** train Post-Norm with 5 and with 20 steps of warm-up, and at a learning rate of 0.003 without warm-up.
 """
 
 # %%
@@ -896,12 +896,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low rate no run is stuck, without any warm-up. Even with the full warm-up the token share dips, so warm-up
-prevents not the dip, but the fall without return.
+**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, without any warm-up. Even with the full warm-up the token share dips, so warm-up
+does not prevent the dip; it makes recovery possible.
 
 <details><summary>Why does the dip do no harm there?</summary>
 
-With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
+With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19 full steps. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
 
 </details>
 
@@ -935,12 +935,12 @@ plots.loss_curves(
 r"""
 ### Where the story does not hold
 
-A plateau at one learning rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*, the shared grid of experiments
+A plateau at one learning rate is an anecdote, and a hundred steps are not a full training. From here on the runs are those of the *ladder*, the shared grid of experiments
 that the book's chapters use: 20 characters per parameter, warm-up over a tenth of the steps for every method, RMSNorm, SwiGLU,
-gradients clipped at 1, Megatron's initialization unless said otherwise. Its sizes are called *rungs*. Rung S has our six blocks of width 32 and 3,200 steps.
-Rung M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are S with twelve and 24 blocks.
+gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its model sizes are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
+Size M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
 
-**What we did.** First, one run of each of five recipes at five learning rates, all with warm-up. Then, at the second highest of these rates, five seeds of Post-Norm and of Pre-Norm.
+**What we did.** First we trained one run of each of five recipes at five learning rates, all with warm-up. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
 """
 
 # %%
@@ -977,7 +977,7 @@ for arm in ("post", "pre"):
     "02-warm-up-is-not-always-enough",
     "> 0",
     "At a rate at which Pre-Norm trains, Post-Norm gets stuck in spite of warm-up.",
-    found="At learning rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs are stuck after 3,200 steps, and {other_k} of {other_n} Pre-Norm runs.",
+    found="At learning rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs and {other_k} of {other_n} Pre-Norm runs are stuck at the loss of letter frequencies after 3,200 steps.",
     source="the usual advice; against it Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
     published="Post-Norm from Xavier fails with 4,000 and 8,000 steps of warm-up, trains from a smaller start",
 )
@@ -989,20 +989,20 @@ show_explorer(
     "pre",
     beside="post",
     caption="A Post-Norm block next to a Pre-Norm block, and the validation loss that models of six such blocks reached at each learning "
-    "rate that was tried, with warm-up. The thick line is the residual stream.",
+    "rate that we tried, with warm-up. The thick line is the residual stream.",
 ).named("two-blocks")
 
 # %% [markdown]
 r"""
-**What came out.** At too high a learning rate Post-Norm is on the plateau in spite of warm-up, where Pre-Norm still trains.
-Would a stuck run escape in the end? None of the ladder's at this rate did in 3,200 steps, and none of the longer runs without the frequencies did in 600.
+**What came out.** At learning rates that are too high for it, Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
+Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate did in 3,200 steps, and none of the longer runs without the frequencies did in 600 steps.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
-warm-up insufficient, and a smaller initialization to be the cure. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a learning rate.
+warm-up insufficient, and a smaller initialization to be the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
 
 ### Each at its own rate
 
-With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the rate of each on three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
+With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
 """
 
 # %%
@@ -1012,7 +1012,7 @@ post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="On rung {rung} Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. On the smallest rung, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Attention is worth {worth:.2f} nats.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
+    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Without attention the loss is {worth:.2f} nats higher.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
@@ -1025,9 +1025,9 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** The losses are within the margin of each other, in models that have learned to use their attention. On S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin (the interval in the card's sentence).
+**What came out.** The difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin (the interval in the card's sentence).
 
-**Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at rates above the best one, as the figure of five rates shows.
+**Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
 Does depth change it? The identity path is a product over all sublayers, so depth should show more than width does. We repeat the comparison with twelve blocks.
 """
@@ -1037,18 +1037,18 @@ post_over_pre.claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
-    found="At twelve blocks, each with its tuned learning rate, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each). The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
+    found="At twelve blocks, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each). The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
     source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
 )
 
 # %% [markdown]
 r"""
-The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning. With 24 blocks Post-Norm's loss is higher, on the one width and text that were tried ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 
-A stream that only adds grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it cheaper to leave one out?
+A stream to which blocks only add grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
+length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
 **What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss.
 """
 
@@ -1081,8 +1081,8 @@ plots.by_depth(
     },
     ylabel="rise of the loss without this block (nats)",
     xlabel="block",
-    caption=f"Rise of the loss when one block of a trained model is left out, on rung {top}. Leaving out a late block costs Post-Norm more than "
-    "Pre-Norm, and leaving out an early one costs it less.",
+    caption=f"Rise of the loss when one block of a trained model is left out, at size {top}. Leaving out a late block raises Post-Norm's loss more than "
+    "Pre-Norm's, and leaving out an early block raises it less.",
     provenance=lab.provenance(climbed.where(stage="final", rung=top)),
 ).named("price-of-a-block")
 
@@ -1091,8 +1091,8 @@ whole = save(LATE["all blocks"])[top].mean
 save(LATE["second half without the last"]).claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
     "> 0",
-    "Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.",
-    found="On rung {rung} removing a late block costs Post-Norm {mean:.2f} nats more than Pre-Norm; averaged over all blocks, removing one costs it {whole:.2f} nats {less}.",
+    "Leaving out a late block costs Pre-Norm less than Post-Norm.",
+    found="At size {rung}, leaving out a late block costs Post-Norm {mean:.2f} nats more than Pre-Norm. Averaged over all blocks, leaving one out costs Post-Norm {whole:.2f} nats {less} than Pre-Norm.",
     source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
     beside={"whole": abs(whole), "less": "less" if whole < 0 else "more"},
 )
@@ -1102,11 +1102,11 @@ save(LATE["second half without the last"]).claim(
 r"""
 **What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early one costs it less. Averaged over all blocks, the cost is a little lower for Post-Norm on S and M, and a little higher on the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
-**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Shelf C tries recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Appendix C trains recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 
-Many recipes want both, a highway and late blocks that count. Seven of them move or add a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
+Many recipes aim at both, a highway and late blocks that matter. Seven of them move or add a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1117,16 +1117,16 @@ Many recipes want both, a highway and late blocks that count. Seven of them move
 | Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) | Sandwich, with a norm on the embedding | once, at its start |
 | Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) | $x \leftarrow N(x + f(x))$ in the first quarter of the blocks, $x \leftarrow x + f(N(x))$ in the others | in the first quarter |
 | ResiDual ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)) | $x \leftarrow N(x + f(x))$ and, in parallel, $r \leftarrow r + f(x)$; the output reads $x + N(r)$ | on $x$, not on $r$ |
-| B2T ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is what the block read | yes |
+| B2T ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) | $x \leftarrow N(x + f(x))$ after attention, $x \leftarrow N(e + x + f(x))$ after the feed-forward layer, where $e$ is the block's input | yes |
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Each fold gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result by which it would be *wrong*.
+Each fold gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would show it to be *wrong*.
 
 <details><summary>What the folds compare: the share of the embedding in the final vector</summary>
 
 Let the embedding and every write have variance 1 and be unrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
-Post-Norm's is $2^{-S/2}$, for the same two depths $0.016$ and $4\cdot10^{-15}$. A root falls slowly with depth, a power fast. A gradient that takes the skips alone comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
+Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only the skips comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
 
 In the first steps Adam moves each weight by about the learning rate, whatever the size of the gradient.
 
@@ -1185,21 +1185,21 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 
 </details>
 
-Four remedies leave the equation of the block as it is. The last one is our intervention, a test rather than a recipe.
+Four remedies leave the equation of the block as it is. The last remedy is our intervention, a test rather than a recipe.
 
 <details><summary>Warm-up: the first steps are small</summary>
 
-$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first ones are $T$ times smaller and grow. *Cost:* $T$ steps below the full rate, and $T$ to choose. *Wrong if* runs got stuck in spite of it. At a high enough rate ours do, so it is a remedy at some rates.
+$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first ones are $T$ times smaller and grow. *Cost:* $T$ steps below the full learning rate, and one more number, $T$, to choose. *Wrong if* runs got stuck in spite of it. At a high enough learning rate ours do, so it is a remedy only at some learning rates.
 
 </details>
 <details><summary>A lower learning rate: all steps are small</summary>
 
-*Signal, gradient:* unchanged at step 0. *First steps:* smaller by one factor, as all later ones are. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low rate that we tried none did.
+*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low learning rate that we tried none did.
 
 </details>
 <details><summary>Smaller initial weights: writes begin small</summary>
 
-Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no time. *Wrong if* it prevented nothing once writes have grown: our models start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
+Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* it prevented nothing once writes have grown. That is so here: our models start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
 
 </details>
 <details><summary>Giving the frequencies: there is no constant to write</summary>
@@ -1208,22 +1208,22 @@ Logits $W x_S + b$ with a fixed $b$, the logarithm of each letter's frequency. *
 
 </details>
 
-A [separate page](placements.md) says who uses which, and what their sources report. The shelf [Zoo](C_zoo.ipynb) has what became of them in our models.
+A [separate page](placements.md) lists which models use which answer, and what the sources report. [Appendix C](C_zoo.ipynb) trains them at our size.
 
 ## Where it goes wrong
 
-Most wrong blocks train, so a loss curve seldom finds them. Compare with the equation instead.
+Most wrong blocks train, so a loss curve seldom reveals them. Compare the code with the equation instead.
 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm and
 normalizes the *input* of each sublayer ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for anybody who cites it as the original.
 
-**The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
+**The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. With $y = N(x)$ this is $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
 [NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last block. If a norm follows, no logit changes.
 
-*A bug to find.* `h = norm(x); x = h + f(h)`, twelve times, then a head on `norm(x)`. The author calls it Pre-Norm. What is it, and which single test tells?
+*A bug to find.* A model runs `h = norm(x); x = h + f(h)` twelve times, and its head reads `norm(x)`. The author calls it Pre-Norm. What is it, and which single test shows that?
 
 <details><summary>Answer</summary>
 
@@ -1242,8 +1242,8 @@ for _ in range(6):
 exact((norm()(skip) - summed).abs().max(), tolerance=1e-3).claim(
     "02-a-normed-skip-is-post-norm",
     "< 1e-3",
-    "A Pre-Norm whose skip carries the norm is Post-Norm with a norm on the embedding.",
-    found="Six sublayers of N(x) + f(N(x)) and a final norm differ from Post-Norm on a normed embedding by {mean:.0e}.",
+    "Pre-Norm with the norm on the skip as well is Post-Norm with a norm on the embedding.",
+    found="Six sublayers of N(x) + f(N(x)) and a final norm differ from Post-Norm on a normalized embedding by at most {mean:.0e}.",
     source="derived above",
 )
 
@@ -1266,7 +1266,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
     "02-tripling-finds-a-missing-final-norm",
     "< 1e-3",
     "With a final norm the logits are invariant to the scale of the last block's output.",
-    found="Tripling the last block's output changes the logits by at most {mean:.0e} of the largest logit with a final norm, and by up to {bare:.1f} of it without.",
+    found="Tripling the last block's output changes the logits by at most {mean:.0e} of the largest logit with a final norm, and by up to {bare:.1f} times the largest logit without one.",
     source="the norm's own scale invariance",
     beside={"bare": change_when_tripled(False)},
 )
@@ -1275,7 +1275,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-The chapter's argument does not need these checks.
+These checks support the chapter's results. Its argument does not depend on them.
 
 **Which runs count as stuck?** Half and twice the threshold lead to the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
 """
@@ -1298,7 +1298,7 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is it the division, or the constant?** The first two rows compare the two kinds of run at equal division: the second row is plain Post-Norm at the first measured step at which its norms have divided by as much as those in the first row. Hardly any gradient reaches its first block even there.
+**Is the cause the division, or the constant?** The first two rows compare the two kinds of run at equal division: the second row is plain Post-Norm at the first measured step at which its norms have divided by as much as those in the first row. Hardly any gradient reaches its first block even there.
 
 <details><summary>Why at equal division, and what the last row shows</summary>
 
@@ -1349,7 +1349,7 @@ def compare_ends(name, results):
 seen = arms["Post-Norm"] + given
 plots.table(
     [
-        compare_ends("the ten seeds of the first look", seen),
+        compare_ends("the first ten seeds", seen),
         compare_ends("twenty new seeds", fresh),
         compare_ends("rate 0.018", fresh_at_lower_rate),
         compare_ends(f"{sizes.longer} steps", longer),
@@ -1359,7 +1359,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Could one have known at step 20?** Draw one run that learned and one that is stuck. The table says how often the first has the larger value of a measure at step 20. By chance it would be half of the time.
+**Could one have known at step 20?** Draw one run that learned and one that is stuck. The table gives the probability that the first has the larger value of a measure at step 20. By chance it would be one half.
 
 <details><summary>Which runs these are, and why the table proves little</summary>
 
@@ -1393,11 +1393,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-The next table has the rank correlations of the same measures with the final loss, among runs that were given the frequencies. A negative number means that runs with more of the measure reach a lower loss.
+The next table gives the rank correlations of the same measures with the final loss, among runs that were given the frequencies. A negative number means that runs with a larger value of the measure reach a lower loss.
 
 <details><summary>What the table shows</summary>
 
-In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it does so less well, and at step 12 the token share does it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share predicts better, and at step 140 the path does. At the other steps the token share's correlation is weak or has the other sign.
+In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share predicts better, and at step 140 the path does. At the other steps the token share's correlation is weak or has the other sign.
 The two other settings have ten seeds each.
 
 </details>
@@ -1426,7 +1426,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a rate at which no seed learns count?** One grid step above Post-Norm's best rate every seed stayed on letter frequencies. If that loss takes part in tuning, the interval excludes zero, and otherwise it contains zero. We left it out, after seeing the result ([shelf E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero; otherwise it contains zero. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
@@ -1451,7 +1451,7 @@ r"""
 ## Exercises
 
 **2 (proof).** Let $x$ and $c$ have mean 0, variance 1 and an angle $\theta$ between them, and let $\epsilon = 0$. Show that
-$N(x + c)$ has the angle $\theta/2$ to $c$. First a number: after how many constant writes of the token's own length has Post-Norm's angle, 90° at
+$N(x + c)$ has the angle $\theta/2$ to $c$. First compute two numbers: after how many constant writes of the token's own length has Post-Norm's angle, 90° at
 first, fallen below a tenth of a degree? And after how many has Pre-Norm's?
 """
 
@@ -1479,7 +1479,7 @@ needs $S = 573$.
 
 </details>
 
-**3 (in code).** A gradient $g$ arrives at the output of LayerNorm. Write what arrives at its input, $J_N^\top g$, without autograd and without
+**3 (in code).** A gradient $g$ arrives at the output of LayerNorm. Write a function for the gradient at its input, $J_N^\top g$, without autograd and without
 making a $d\times d$ matrix. `x` and `g` have shape (tokens, d).
 """
 
@@ -1525,8 +1525,8 @@ assert check_pull_back(solved_pull_back).ok
 # %% [markdown]
 r"""
 **4 (open).** The intervention leaves a hole: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
-closes it? Write down a prediction, and what result would change your mind. Then compare: (a) the frequencies and ten steps of warm-up; (b) the
-frequencies and a third of the learning rate; (c) no frequencies, but the whole gradient clipped to norm 1.
+closes it? Write down a prediction, and which result would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
+frequencies and a third of the learning rate, and (c) no frequencies, but the whole gradient clipped to norm 1.
 """
 
 # %% tags=["exercise"]
@@ -1552,17 +1552,17 @@ Adam divides by the size of the gradient. What can clipping change, then?
 ## What you now know
 
 - **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
-  Post-Norm divides that content, too. At a learning rate as high as this one the tokens of most runs merge, and little of the gradient that could separate them gets through.
+  Post-Norm divides that content, too. At a high learning rate the tokens of most runs merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower rate most tokens stay distinct without them, too, so preventing the merger is not the whole gain. Nor is it a complete cure: many of the longer runs are stuck.
+- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate most tokens stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor is it a complete cure: many of the longer runs are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, before a quarter of their training. A change of the dividing alone was not tried.
+- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, before a quarter of their training. We did not try changing the division alone.
   <!-- 02-the-path-foretells-the-end -->
-- **Nothing shows at step 0.** Vanishing gradients, a large last gradient, too long a first step: with 6 blocks none of these distinguishes the two placements there. And Pre-Norm's gradient has no lower bound.
+- **Step 0 shows no difference.** With 6 blocks, neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements at step 0. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
-- With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at too high a rate warm-up is not enough.
+- With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** With each learning rate tuned, the losses are within 0.02 nats of each other with 6 blocks. With 12 we cannot distinguish them, and with 24, on the one width and text that were tried, Post-Norm's loss is higher. Pre-Norm tolerates rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
+- **What is the place worth?** With each learning rate tuned, the losses are within 0.02 nats of each other with 6 blocks. With 12 blocks we cannot distinguish them, and with 24, at the one width and on the one text that we tried, Post-Norm's loss is higher. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
 - A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->
@@ -1570,7 +1570,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
 ## To carry away
 
 - **Equations.** Post-Norm $x \leftarrow N(x + f(x))$; Pre-Norm $x \leftarrow x + f(N(x))$, and one norm after the last block.
-- **Use.** Pre-Norm unless there is a reason against it: it tolerates learning rates above its best one.
+- **Use.** Use Pre-Norm unless there is a reason against it: it tolerates learning rates above its best one.
 - **Cost.** Pre-Norm's stream grows, so late writes count for less. Post-Norm divides what earlier layers wrote, and needs warm-up or a low rate.
 - **Related methods.** Output norm, Sandwich, Peri, Mix-LN, ResiDual, B2T, Admin, LNS.
 
