@@ -49,7 +49,8 @@ def test_both_licences_are_named_where_a_reader_looks():
     assert PROJECT["license"] == "MIT AND CC-BY-4.0"
     assert text("LICENSE").startswith("MIT License")
     assert "CC BY 4.0" in text("chapters/LICENSE")
-    for page in ("README.md", "chapters/conf.py", "CONTRIBUTING.md"):
+    pdf = "chapters/press/site/pdf.py"
+    for page in ("README.md", "chapters/conf.py", pdf, "CONTRIBUTING.md"):
         assert "MIT" in text(page) and "CC BY 4.0" in text(page), page
 
 

@@ -44,7 +44,7 @@ SHELL = """<!doctype html>
 <div class="title"><h1>Normalization in Transformers: a Lab Book</h1>
 <p>Every transformer normalizes its activations, and papers disagree about how, where and why. This
 book tests their claims by experiment.</p>
-<p class="made">{made}</p></div>
+<p class="made">{made}<br>Text and figures: CC BY 4.0. Code: MIT licence.</p></div>
 <div id="contents-page" class="bd-article"><h1>Contents</h1><div id="contents"></div></div>
 </div>
 <div id="book"></div>
