@@ -1,4 +1,4 @@
-"""Eleven searches of a reader with a question: the right place is among the first that are shown."""
+"""Searches of a reader with a question: the right place is among the first that are shown."""
 
 import re
 

@@ -67,8 +67,8 @@ HOW = """## How to run
 
 Open a chapter, then choose *Run All Cells*. Its runs are stored with the book, so this takes
 seconds. If you change a cell and run it again, your machine trains whatever has no stored run.
-Click the three dots of a folded cell to open it. Type an answer in the cell of an exercise and press
-Shift+Enter: the cell below, which is folded, checks it.
+Click the three dots of a folded cell to open it. Type an answer in the cell of an exercise and
+press Shift+Enter: the folded cell below checks it.
 
 **No module named `labkit`?** It comes with the book: run `pip install path/to/the/book` on the
 folder that has `pyproject.toml`. If you downloaded a single chapter, do the same and restart its
