@@ -170,15 +170,16 @@ class Lab:
             return None
         from labkit.plots import loss_curves
 
-        run = experiment.runs()[0][1]
+        labels, run = experiment.runs()[0]
+        name = f" of {labels['arm']}" if "arm" in labels else ""
         steps = min(steps, run.train.steps)
         (_, record), *_ = self.run(Experiment(run, {"seed": [run.seed]}))
         live = first_losses(run, steps, self.device, progress=True)
         return loss_curves(
             {"recorded": [record.losses[:steps]], "live": [live]},
             ylabel="training loss (nats)",
-            caption=f"The first {steps} steps, of {run.train.steps}: as the book has them, and "
-            "trained just now.",
+            caption=f"The first {steps} of {run.train.steps:,} steps{name}: as the book has them, and "
+            "trained just now. To train another one, change the experiment in this cell.",
         )
 
     def provenance(self, *results: Results) -> dict[str, Any]:
