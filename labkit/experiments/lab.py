@@ -178,8 +178,8 @@ class Lab:
         return loss_curves(
             {"recorded": [record.losses[:steps]], "live": [live]},
             ylabel="training loss (nats)",
-            caption=f"The first {steps} of {run.train.steps:,} steps{name}: as the book has them, and "
-            "trained just now. To train another one, change the experiment in this cell.",
+            caption=f"The first {steps} steps{name}, of {run.train.steps:,}: as the book has them, "
+            "and trained just now. To train another one, change the experiment in this cell.",
         )
 
     def provenance(self, *results: Results) -> dict[str, Any]:
