@@ -393,20 +393,6 @@ exact((leaves - enters).abs().max()).claim(
 
 # %% [markdown]
 r"""
-## Predict
-
-For each question, give a range in which you expect the answer to lie. Write it down before you scroll.
-
-| question | axis | ours |
-| --- | --- | --- |
-| After ninety-six ReLU layers with He's initialization, what is the mean cosine between two different images? <!-- 00-he-merges-its-inputs --> | 0 to 1 | <details><summary>show</summary>With He's rule the size of the signal survives ninety-six ReLU layers. The difference between two images does not.</details> |
-| With forty-eight layers and tuned learning rates, how much higher is the test loss of BatchNorm alone than that of norms and skips together? (Losses are cross-entropies in nats, with the natural logarithm; guessing one of ten digits costs $\ln 10$.) <!-- 00-norms-and-skips-together --> | −0.5 to 2.5 nats | <details><summary>show</summary>With forty-eight layers and tuned learning rates, BatchNorm alone learns next to nothing, skips alone explode, and the two together train.</details> |
-| At a learning rate low enough for their huge initial logits, what is the test accuracy of skips alone, minus that of BatchNorm alone? <!-- 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | −100 to 100 % | <details><summary>show</summary>At a learning rate low enough for their huge initial logits, skips alone classify more digits correctly than BatchNorm alone. Their loss stays above that of guessing.</details> |
-| With BatchNorm alone, by what factor does a gradient grow in each layer on its way down? <!-- 00-batch-norm-makes-gradients-explode --> | 0.5 to 2 times | <details><summary>show</summary>With BatchNorm alone a gradient grows on its way down, by about $\sqrt{\pi/(\pi-1)}$ per layer.</details> |
-| How much higher is the test loss of skips with small branches and no norm than that of norms and skips? <!-- 00-small-branches-need-no-norm 00-norms-widen-the-range-of-rates --> | −0.5 to 2.5 nats | <details><summary>show</summary>Skips with small branches need no norm. But fewer learning rates work.</details> |
-| Add noise to the output of each norm at every step. With tuned learning rates, how much lower is the mean training loss than without norms? (Negative: it is higher.) <!-- 00-shaken-at-its-own-rate 00-shift-does-not-slow-training 00-shift-does-not-slow-training-at-low-rates --> | −0.5 to 0.5 nats | <details><summary>show</summary>With tuned learning rates, a network with noise after each norm trains faster than one without norms.</details> |
-| After a walk of $\eta = 0.1$ down the gradient, by how many powers of ten has the gradient changed more without norms than with BatchNorm? <!-- 00-gradients-predict-further --> | −2 to 2 powers of ten | <details><summary>show</summary>Along a step, the gradient changes less with a norm than without.</details> |
-
 ## Measure
 
 ### Three numbers before the first step
@@ -506,6 +492,10 @@ Now we train our network in all five architectures for 400 steps of SGD with mom
 not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
 
 Skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Forty-eight layers, each design at its tuned learning rate: how well does BatchNorm alone do, compared with norms and skips together? <!-- 00-norms-and-skips-together 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | nearly as well; <!-- 0.3 --> clearly worse, but it learns; <!-- 1.5 --> it learns next to nothing | <details><summary>show</summary>With forty-eight layers and tuned learning rates, BatchNorm alone learns next to nothing, skips alone explode, and the two together train.</details> |
 """
 
 # %%
@@ -699,6 +689,10 @@ subtract, whereas images that point in similar directions give a unit a large me
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
 ### What the norm adds
+
+| question | choices | ours |
+| --- | --- | --- |
+| Skips with small branches and no norm, at forty-eight layers and a tuned learning rate: do they do as well as norms and skips? <!-- 00-small-branches-need-no-norm --> | yes, nearly; <!-- 0.1 --> no, their loss is clearly higher | <details><summary>show</summary>Skips with small branches need no norm. But fewer learning rates work.</details> |
 """
 
 # %%
@@ -935,6 +929,10 @@ r"""
 Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? All three networks
 were trained at learning rate 0.01, at which all three learn. The noise is held fixed during such a walk. A walk of $\eta$ moves the weights by $\eta$ times the gradient. The gradient part of a training step is a walk of 0.01, and momentum, which
 adds up about ten gradients, makes the step up to 0.1 long.
+
+| question | choices | ours |
+| --- | --- | --- |
+| After a walk of $\eta = 0.1$, how much has the gradient changed with BatchNorm, compared with no norm? <!-- 00-gradients-predict-further --> | more; <!-- -0.3 --> about as much; <!-- 0.3 --> less than half as much | <details><summary>show</summary>Along a step, the gradient changes less with a norm than without.</details> |
 """
 
 

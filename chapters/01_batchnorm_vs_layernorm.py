@@ -430,22 +430,6 @@ show(layer_norm)
 r"""
 Statistics are taken in float32 or better, and squares *after* centring.
 
-## Predict
-
-For each question, give a range in which you expect the answer to lie. Write it down before you scroll. The CNN keeps its images at $8\times8$ pixels. The perceptron has no positions. Cards write 20 % as $0.2$.
-
-| question | axis | ours |
-| --- | --- | --- |
-| At two images per step and tuned learning rates, how much higher is a perceptron's test accuracy with LayerNorm than with BatchNorm? <!-- 01-bn-fails-at-batch-2 --> | −100 to 100 % | <details><summary>show</summary>At two images per step BatchNorm fails in a perceptron, at every learning rate. LayerNorm does not.</details> |
-| At 128 images per step, and few steps, how much lower is BatchNorm's test loss than LayerNorm's? (Negative: it is higher.) <!-- 01-bn-first-at-batch-128 --> | −0.2 to 0.2 nats | <details><summary>show</summary>At 128 images per step, and few steps, BatchNorm has the lower loss.</details> |
-| After training at four images per step, how much higher is BatchNorm's test accuracy with running statistics than with those of each batch? <!-- 01-running-statistics-help --> | −50 to 50 % | <details><summary>show</summary>After training at four images per step, BatchNorm's test accuracy is higher with running statistics than with those of each batch.</details> |
-| From 32 images per step to two, by how many powers of ten does the largest channel gradient of the first layer grow? (Negative: it shrinks.) <!-- 01-gradient-dies-at-two --> | −6 to 6 powers of ten | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer vanishes.</details> |
-| Raise $\varepsilon$ from $10^{-5}$ to $0.1$. By how much does BatchNorm's test accuracy rise at two images per step? <!-- 01-wide-eps-repairs-batch-2 --> | −50 to 50 % | <details><summary>show</summary>With $\varepsilon$ raised from $10^{-5}$ to $0.1$, two images per step are enough.</details> |
-| In a CNN with two images per step BatchNorm pools 128 values of both images, and GroupNorm pools 128 values of one image. How much higher is BatchNorm's test accuracy? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | −20 to 20 % | <details><summary>show</summary>In a CNN each mean is taken over 128 values even with two images per step, and BatchNorm's accuracy is higher than GroupNorm's.</details> |
-| In a language model, BatchNorm takes each mean over 512 values. With tuned learning rates, how much higher is BatchNorm's test loss than LayerNorm's? (Negative: it is lower.) <!-- 01-lm-layer-beats-batch --> | −0.1 to 0.1 nats | <details><summary>show</summary>In a language model, where each mean is taken over 512 values, BatchNorm's loss is still higher than LayerNorm's.</details> |
-| In training mode, in how many of five trained language models with BatchNorm does a later token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | 0 to 5 models, whole | <details><summary>show</summary>In training mode future tokens leak through BatchNorm's 512 values, and the model uses the leak.</details> |
-| After training, how many times as much as those of independent values do batch means fluctuate at a language model's last norm? <!-- 01-text-fluctuates-after-training --> | 0.1 to 100 times, log | <details><summary>show</summary>Batch means of text fluctuate more than twice as much as those of independent values.</details> |
-
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
@@ -568,6 +552,10 @@ Evaluation is the *better* mode, also at two images per step, because running st
 
 **No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass the norm. Look at each channel's gradient in the first layer of networks at initialization.
 If this were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
+
+| question | choices | ours |
+| --- | --- | --- |
+| From 32 images per step to two, what happens to the largest channel gradient of the first layer? <!-- 01-gradient-dies-at-two --> | it dies; <!-- -1 --> it shrinks a little, or stays; <!-- 0.3 --> it grows | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer vanishes.</details> |
 """
 
 
@@ -653,6 +641,10 @@ Our criterion was an interval entirely above 0.2, and the interval begins just b
 ## The same batch of two in a CNN
 
 For a channel of $8\times8$ positions BatchNorm pools $m = 2\cdot64 = 128$ values. Its Jacobian has rank 126, and its output does not resemble a sign. GroupNorm, with eight groups of two channels, also pools $2\cdot64 = 128$ values, but they come from one image.
+
+| question | choices | ours |
+| --- | --- | --- |
+| At two images per step, how does BatchNorm's test accuracy in the CNN compare with GroupNorm's? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | far lower, as in the perceptron; <!-- -0.1 --> within a tenth of it; <!-- 0.1 --> far higher | <details><summary>show</summary>In a CNN each mean is taken over 128 values even with two images per step, and BatchNorm's accuracy is higher than GroupNorm's.</details> |
 """
 
 # %%
@@ -746,6 +738,10 @@ et al. train larger models, mostly to translate, with sentences of all lengths. 
 
 BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, and the statistics depend
 on every later token and every other window. Change only the *last* token of each window, or every character of the *other* windows, and look at logits that must not move:
+
+| question | choices | ours |
+| --- | --- | --- |
+| In how many of five trained models with BatchNorm does changing the last token move earlier logits? <!-- 01-batch-norm-leaks-the-future 01-lm-uses-the-leak --> | none; <!-- 0.5 --> some; <!-- 4.5 --> all five | <details><summary>show</summary>In training mode future tokens leak through BatchNorm's 512 values, and the model uses the leak.</details> |
 """
 
 # %%

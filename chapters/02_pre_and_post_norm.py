@@ -357,24 +357,10 @@ The gradient fades with the token: with $J_f = 0$ each norm divides it as well, 
 Would a real network write a constant? At first it should. The easiest thing to learn
 about text is how frequent each letter is, and that is the same vector of logits at all positions.
 
-## Predict
-
-For each question, write down a range in which you expect the answer to lie, before you scroll. Three terms are needed. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
-length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
-
-| question | axis | ours |
-| --- | --- | --- |
-| At step 0, how many times the gradient of its last block does Post-Norm's first block have? <!-- 02-step-zero-shows-nothing --> | 0.01 to 10 times, log | <details><summary>show</summary>At step 0 the gradient of Post-Norm's first block is about as large as that of its last block.</details> |
-| At a high learning rate, what fraction of Post-Norm's runs is stuck without warm-up, minus the fraction with it? <!-- 02-post-needs-warm-up --> | −100 to 100 % | <details><summary>show</summary>At a high learning rate Post-Norm gets stuck on a plateau without warm-up, and does not get stuck with warm-up.</details> |
-| At step 20, what power of ten is the token share of Post-Norm's last stream? <!-- 02-post-norm-merges-its-tokens --> | −20 to 0 | <details><summary>show</summary>By step 20 Post-Norm's tokens are nearly one vector.</details> |
-| *Given* the letter frequencies, Post-Norm need not write them. By how many powers of ten is its token share larger at step 20? <!-- 02-a-given-constant-keeps-tokens-apart --> | −5 to 20 powers of ten | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm keeps its tokens distinct for these twenty steps.</details> |
-| What is the final loss of Post-Norm runs that must write the letter frequencies, minus that of runs that are *given* them? <!-- 02-a-given-constant-prevents-the-plateau --> | −0.5 to 1.5 nats | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
-| Over the runs that were given the frequencies, what is the rank correlation of the identity path at step 20 with the final loss? <!-- 02-the-path-foretells-the-end --> | −1 to 1 | <details><summary>show</summary>Of the runs that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss.</details> |
-| At six blocks, with tuned learning rates, what is Pre-Norm's loss minus Post-Norm's? <!-- 02-each-at-its-own-rate-they-tie --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned learning rates, both reach the same loss.</details> |
-| At twelve blocks, with tuned learning rates, what is Pre-Norm's loss minus Post-Norm's? <!-- 02-post-behind-at-twelve-blocks --> | −0.1 to 0.1 nats | <details><summary>show</summary>At twelve blocks, with tuned learning rates, Post-Norm's loss is higher.</details> |
-| Leave out one late block of a trained model. How much more does that cost Post-Norm than Pre-Norm? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | −0.5 to 0.5 nats | <details><summary>show</summary>Leaving out a late block costs Pre-Norm less than Post-Norm.</details> |
-
 ## Measure
+
+Three terms are needed. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
+length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
 
 The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these results.
 
@@ -499,6 +485,10 @@ In the other Post-Norm runs up to several per cent of the stream still distingui
 ### Suspect 1: gradients that vanish from the start
 
 If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, already at the first step. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
+
+| question | choices | ours |
+| --- | --- | --- |
+| How large is the gradient of Post-Norm's first block at step 0, compared with that of its last block? <!-- 02-step-zero-shows-nothing --> | far smaller; <!-- 0.5 --> about as large; <!-- 2 --> far larger | <details><summary>show</summary>At step 0 the gradient of Post-Norm's first block is about as large as that of its last block.</details> |
 """
 
 
@@ -748,6 +738,10 @@ gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N
 their tokens.
 
 Does this help by the end of training? **What we did:** train twenty new seeds of each kind. We repeat ten of them at a lower learning rate, and ten with four times as many steps.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Where does Post-Norm's final loss go if the model is *given* the letter frequencies? <!-- 02-a-given-constant-prevents-the-plateau --> | it stays near the plateau; <!-- 0.1 --> it ends clearly below the plateau | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
 """
 
 
@@ -1050,6 +1044,10 @@ The mean of Post-Norm's losses is higher, but the interval contains zero: we can
 A stream to which blocks only add grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
 length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
 **What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Leave out one late block. Whose loss rises more? <!-- 02-late-pre-blocks-are-cheaper-to-remove --> | Pre-Norm's; <!-- -0.05 --> both rise about equally; <!-- 0.05 --> Post-Norm's | <details><summary>show</summary>Leaving out a late block costs Pre-Norm less than Post-Norm.</details> |
 """
 
 

@@ -331,21 +331,6 @@ computed(proportion([rms > layer for rms, layer in pairs]), unit="turns", tolera
 
 # %% [markdown]
 r"""
-## Predict
-
-For each question, give a range in which you expect the answer to lie. Write it down before you read on. The last three questions belong to the second half, on number formats. A
-*one-pass* variance is $\frac1d\sum x_i^2 - \mu^2$; bfloat16 keeps 8 significant bits.
-
-| question | axis | ours |
-| --- | --- | --- |
-| With both learning rates tuned, what is RMSNorm's loss minus LayerNorm's? <!-- 03-rms-equals-layer-on-text --> | −0.05 to 0.05 nats | <details><summary>show</summary>With both learning rates tuned, the two norms reach the same loss.</details> |
-| Add 10 to every channel. With both learning rates tuned, what is RMSNorm's loss minus its loss without the 10? <!-- 03-an-offset-hurts-rms --> | −0.2 to 0.2 nats | <details><summary>show</summary>With the 10, RMSNorm's loss is higher, even at its best learning rate.</details> |
-| Add 10 to every channel, and follow the mean of the stream through RMSNorm's model, at its best learning rate. Where the mean is lowest, what share of the embedding's mean is left? <!-- 03-rms-learns-to-remove-the-mean --> | 0 to 100 % | <details><summary>show</summary>RMSNorm's blocks learn to remove that mean from the stream.</details> |
-| Split the stream into its mean and the rest. At the same learning rate, how many times as large is the rest at the end of the stream with the 10 as without it? <!-- 03-the-offset-makes-the-stream-smaller --> | 0.1 to 10 times, log | <details><summary>show</summary>At the same learning rate, the rest is smaller at the end of the stream with the 10 than without it.</details> |
-| As what power of the mean does the error of a one-pass variance grow? <!-- 03-one-pass-error-grows-as-the-square --> | 0 to 4 | <details><summary>show</summary>The error of a one-pass variance grows as the square of the mean.</details> |
-| Near a mean of 30 standard deviations, what share of one-pass variances in bfloat16 is off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | 0 to 100 % | <details><summary>show</summary>Near a mean of 30 standard deviations no one-pass variance in bfloat16 is right, and every two-pass variance is.</details> |
-| With 10 added to every channel, how much higher is the loss after 150 steps with one-pass variances in bfloat16 than with two-pass variances? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | −0.5 to 1.5 nats | <details><summary>show</summary>With the 10, one-pass variances in bfloat16 all but stop training. Without it they do no harm.</details> |
-
 ## Does training miss the mean?
 
 ### The loss
@@ -553,6 +538,10 @@ the uncertainty from choosing the learning rate with one seed.
 
 We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block. But
 a share can fall in two ways: the mean can shrink (*subtract*), or everything else can grow (*outgrow*). So we split the stream into its mean and the rest.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Follow the mean of the stream through RMSNorm's model, at its best learning rate. Where the mean is lowest, how much of the embedding's mean is left? <!-- 03-rms-learns-to-remove-the-mean --> | next to nothing; <!-- 0.2 --> about half; <!-- 0.75 --> most of it | <details><summary>show</summary>RMSNorm's blocks learn to remove that mean from the stream.</details> |
 """
 
 
@@ -707,6 +696,10 @@ positive numbers, and such a sum cannot cancel. The statistic is safe, but the o
 Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
 or −4, and never 1. Move the mean and watch:
+
+| question | choices | ours |
+| --- | --- | --- |
+| Near a mean of 30 standard deviations, how many one-pass variances in bfloat16 are off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | few; <!-- 0.2 --> about half; <!-- 0.8 --> nearly all | <details><summary>show</summary>Near a mean of 30 standard deviations no one-pass variance in bfloat16 is right, and every two-pass variance is.</details> |
 """
 
 
@@ -901,6 +894,10 @@ r"""
 Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. A variance
 of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
 about 316 times too large.
+
+| question | choices | ours |
+| --- | --- | --- |
+| What do one-pass variances in bfloat16 do to the loss after 150 steps, compared with two-pass variances? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | hardly anything; <!-- 0.1 --> they raise it by far more than a tenth of a nat | <details><summary>show</summary>With the 10, one-pass variances in bfloat16 all but stop training. Without it they do no harm.</details> |
 """
 
 # %%

@@ -475,21 +475,6 @@ costs more. Chapter 09 counts it.
 
 # %% [markdown]
 r"""
-## Predict
-
-For each question, give a range in which you expect the answer to lie. Our answers follow from the derivations.
-
-| question | axis | ours |
-| --- | --- | --- |
-| At ten times its best learning rate, what is Pre-Norm's loss minus that of the same model with QK-Norm? <!-- 04-qk-norm-helps-at-a-high-rate --> | −0.5 to 1.5 nats | <details><summary>show</summary>At ten times its best learning rate Pre-Norm's loss is far higher than that of the same model with QK-Norm.</details> |
-| At ten times its best learning rate, what share of the largest possible entropy does Pre-Norm's attention keep? <!-- 04-entropy-collapses 04-failure-is-a-plateau --> | 0.01 to 100 %, log | <details><summary>show</summary>Attention becomes one-hot and the loss stays high. But an average cannot explode, so no loss becomes NaN.</details> |
-| At ten times its best learning rate, by what factor does Pre-Norm's largest logit grow from a fifth of the steps to the last step? <!-- 04-saturated-logits-keep-growing --> | 0.1 to 100 times, log | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
-| Raise the learning rate from the best one to ten times as much. As what power of the learning rate does Pre-Norm's largest logit grow? <!-- 04-logits-outgrow-the-rate 04-qk-norm-logits-lag-the-rate --> | −1 to 5 | <details><summary>show</summary>Pre-Norm's logits grow faster than the learning rate, as a power between 1 and 4. With QK-Norm they grow more slowly than the learning rate.</details> |
-| At ten times the best learning rate, cap the logits and change nothing else. What is Pre-Norm's loss minus that of the capped model? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | −0.5 to 1.5 nats | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
-| With both learning rates tuned, what is Pre-Norm's loss minus QK-Norm's? <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s --> | −0.1 to 0.1 nats | <details><summary>show</summary>With both learning rates tuned hardly a difference is left. If there is one, QK-Norm's loss is lower.</details> |
-| Weight decay may hold the logits down by itself. With weight decay and both learning rates tuned, what is Pre-Norm's loss minus QK-Norm's? <!-- 04-qk-ahead-with-decay --> | −0.1 to 0.1 nats | <details><summary>show</summary>QK-Norm's loss is lower with weight decay, too.</details> |
-| Make queries and keys unit vectors, without gains. What is the loss of that model minus QK-Norm's? <!-- 04-bare-unit-vectors-cannot-focus --> | −0.5 to 0.5 nats | <details><summary>show</summary>With unit vectors attention cannot choose, and the loss is higher.</details> |
-
 ## Measure
 
 The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S, which one card below calls rung S, has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
@@ -575,6 +560,10 @@ The first cause explains little of the difference: with QK-Norm the feed-forward
 ### Is the softmax frozen?
 
 We follow the largest logit, in absolute value, of any layer through training.
+
+| question | choices | ours |
+| --- | --- | --- |
+| After a fifth of the steps Pre-Norm's attention is saturated. What does its largest logit do from then on? <!-- 04-saturated-logits-keep-growing --> | it shrinks; <!-- 0.7 --> it stays where it is; <!-- 1.5 --> it goes on growing | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
 """
 
 
@@ -666,6 +655,10 @@ little gradient is left. Perhaps only the gain $g$ grows, which enters the logit
 
 The third explanation can be tested alone. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
 gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
+
+| question | choices | ours |
+| --- | --- | --- |
+| How much of QK-Norm's advantage at this learning rate does a cap on the logits bring, if nothing else changes? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | none; <!-- 0.1 --> a good part; <!-- 0.6 --> all of it | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
 """
 
 # %%
@@ -765,6 +758,10 @@ On W we tried only learning rates near the best, so these runs do not show the e
 
 Is any bound good enough? At the learning rate 0.01 we compare unit vectors, with the usual $1/\sqrt{d_k}$
 and no learned factor, with RMS vectors and gains.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Make queries and keys unit vectors, without gains. How does the loss compare with QK-Norm's? <!-- 04-bare-unit-vectors-cannot-focus --> | clearly lower; <!-- -0.1 --> about equal; <!-- 0.1 --> clearly higher | <details><summary>show</summary>With unit vectors attention cannot choose, and the loss is higher.</details> |
 """
 
 # %%

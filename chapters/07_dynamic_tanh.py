@@ -398,23 +398,6 @@ Our models are narrower than any of these and start at 1 and 1. `derf` is built 
 
 # %% [markdown]
 r"""
-## Predict
-
-For each question, give a range in which you expect the answer to lie. Losses and accuracies are those at tuned learning rates. In the last two rows these are the rates that were tuned with SwiGLU.
-
-| question | axis | ours |
-| --- | --- | --- |
-| From the first norm of a trained model to the last, how does the bend of the map change? (A line has bend 1, an S less.) <!-- 07-deeper-maps-bend-more --> | −1 to 1 | <details><summary>show</summary>In a trained model the last norm's map bends more than the first one's.</details> |
-| On text, what is RMSNorm's loss minus DyT's? <!-- 07-ladder-dyt-against-rms-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>On text, with tuned learning rates, DyT reaches RMSNorm's loss.</details> |
-| On text, what is the loss of the same model without any norm, minus DyT's? <!-- 07-dyt-beats-no-norm --> | −0.2 to 0.2 nats | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
-| On text, what is DyT's loss minus Derf's? <!-- 07-derf-is-ahead-of-dyt --> | −0.1 to 0.1 nats | <details><summary>show</summary>Derf reaches a lower loss than DyT.</details> |
-| After training, in what share of DyT's entries is $\lvert\tanh(\alpha x)\rvert > \tfrac{19}{20}$? We call such entries saturated. (The first norm does not count.) <!-- 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale --> | 0 to 100 % | <details><summary>show</summary>After training most entries of DyT are saturated, and α follows one over the size of the input.</details> |
-| Start α at a quarter of its usual initial value. By how much is the share of saturated entries smaller after training? <!-- 07-smaller-first-alpha-leaves-fewer-flat --> | −50 to 50 % | <details><summary>show</summary>With a quarter of the initial α, fewer entries are saturated.</details> |
-| On images, what is DyT's accuracy minus layer norm's? <!-- 07-vit-parity 07-dyt-survives-a-high-rate --> | −10 to 10 % | <details><summary>show</summary>On images DyT is as accurate as layer norm, and trains at a learning rate at which blocks without norms fail.</details> |
-| On very little text, what is layer norm's loss minus DyT's? <!-- 07-scarce-data-each-tuned --> | −0.5 to 0.5 nats | <details><summary>show</summary>On very little text DyT reaches a lower loss, even if both rates are tuned.</details> |
-| With GELU in place of SwiGLU, what is DyT's loss minus that of the model without any norm? <!-- 07-dyt-is-behind-without-swiglu-too --> | −0.2 to 0.2 nats | <details><summary>show</summary>With GELU in place of SwiGLU, DyT's loss is higher than that of the model without any norm, too.</details> |
-| With GELU in place of SwiGLU, how much smaller is the difference between DyT's loss and that of the model without any norm? <!-- 07-swiglu-makes-half-of-the-gap --> | −0.2 to 0.2 nats | <details><summary>show</summary>SwiGLU accounts for half of the difference.</details> |
-
 ## Measure
 
 We use three kinds of models. We tuned each learning rate with seeds that are not used for evaluation.
@@ -530,6 +513,10 @@ differ in size. And note how layer norm gets its S: each token has its own line.
 ### The race on text, each tuned
 
 We trained the ladder's model with RMSNorm, DyT, Derf or nothing before each sublayer. The figure shows the search for a learning rate, and the cards compare test losses at the tuned rates.
+
+| question | choices | ours |
+| --- | --- | --- |
+| On text, at tuned learning rates, which model has the lower loss: DyT, or the same model without any norm? <!-- 07-dyt-beats-no-norm --> | the model without norms; <!-- -0.05 --> hardly a difference; <!-- 0.05 --> DyT | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
 """
 
 # %%
@@ -597,6 +584,10 @@ ends of the curve. The sublayers then read little but signs, and few entries are
 [Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
 
 We first look at the maps of the ladder's DyT model after training, and at its values of $\alpha$:
+
+| question | choices | ours |
+| --- | --- | --- |
+| After training, how many of DyT's entries are saturated, that is, have $\lvert\tanh(\alpha x)\rvert > \tfrac{19}{20}$? (The first norm does not count.) <!-- 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale --> | few; <!-- 0.2 --> about half; <!-- 0.8 --> nearly all | <details><summary>show</summary>After training most entries of DyT are saturated, and α follows one over the size of the input.</details> |
 """
 
 # %%
@@ -743,6 +734,10 @@ speaks against the first hypothesis: $\alpha$ follows the stream best where DyT 
 larger $\alpha$ lowers its penalty. Our fourfold initial $\alpha$ raised it.
 
 The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with as many parameters, in DyT and in the model without norms, each at the learning rate that it had before.
+
+| question | choices | ours |
+| --- | --- | --- |
+| With GELU in place of SwiGLU, which of the two has the lower loss? <!-- 07-dyt-is-behind-without-swiglu-too --> | DyT; <!-- 0 --> the model without norms | <details><summary>show</summary>With GELU in place of SwiGLU, DyT's loss is higher than that of the model without any norm, too.</details> |
 """
 
 # %%

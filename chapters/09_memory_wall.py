@@ -372,28 +372,16 @@ r"""
 
 </details>
 
-## Predict
-
-For each question, give a range in which you expect the answer to lie.
-
-| question | axis | ours |
-| --- | --- | --- |
-| How many times as many activations does LayerNorm's fused kernel, with two passes, move as RMSNorm's, with one? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | 0 to 3 times | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
-| 256 threads for our row: we predicted how many loads, stores, exchanges, roots and roundings each makes. How many of the five are right? <!-- 09-the-code-is-as-predicted --> | 0 to 5 numbers, whole | <details><summary>show</summary>With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings.</details> |
-| A thread has 255 registers at most. How many bytes does one that must hold 256 values spill? <!-- 09-a-row-too-long-for-its-warps-spills --> | 0 to 1000 bytes | <details><summary>show</summary>A thread that must hold 256 values spills.</details> |
-| With 8,192 rows added up in bfloat16, by how much of its norm is the gain's gradient off? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | 0.01 to 100 %, log | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
-| A large norm runs on a CPU, alternately fused and in steps. In what share of pairs does the norm in steps take over $1.5$ times as long? <!-- 09-eager-is-slower-on-a-cpu-too 09-a-small-norm-costs-its-call --> | 0 to 100 % | <details><summary>show</summary>On a CPU a large norm is slower in steps; a small one costs its call.</details> |
-| Sandwich also normalizes each branch's output. With tuned learning rates, what is Pre-Norm's test loss minus Sandwich's? <!-- 09-sandwich-earns-its-bytes --> | −0.05 to 0.05 nats | <details><summary>show</summary>Twice the norms buy a lower loss.</details> |
-| At a rate that is too high, what share of runs diverges without norms, minus Pre-Norm's share? <!-- 09-norms-buy-a-higher-rate --> | −100 to 100 % | <details><summary>show</summary>At a rate that is too high, a model without norms diverges and Pre-Norm does not.</details> |
-| By the estimate, what share of decoding one sequence do norms in steps take, at $5\,\mu\mathrm s$ a kernel? <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent --> | 0 to 100 % | <details><summary>show</summary>By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent.</details> |
-| A training step on a GPU: we exchange a model's norms for the fastest kernels, without a compiler. How many times as long does the step take as that of the compiled plain model, at least? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | 0.5 to 2 times | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
-
 ## Measure
 
 ### Bytes, in an interpreter
 
 Triton can interpret a kernel with NumPy, where each load and store is counted. The table has activations only: numbers read and written
 for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice: 5 numbers are moved in place of 3. At 16,384 our LayerNorm also reads half of the row twice forward, by choice: a whole centred row would leave no room for a second program on the same multiprocessor, and on an H200 two programs were faster.
+
+| question | choices | ours |
+| --- | --- | --- |
+| LayerNorm's fused kernel takes two passes over a row, RMSNorm's takes one. How many activations does it move, compared with RMSNorm's? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | as many; <!-- 1.1 --> half as many again; <!-- 1.75 --> twice as many | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
 """
 
 # %%
@@ -517,6 +505,10 @@ r"""
 
 Why not keep the gain's gradient in bfloat16? A public kernel once did so within each block of rows
 ([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. The next cell takes this to the extreme: it adds 8,192 rows of random terms, one after another.
+
+| question | choices | ours |
+| --- | --- | --- |
+| How far off is the gain's gradient, as a share of its norm? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | less than a thousandth; <!-- 0.001 --> about a hundredth; <!-- 0.05 --> more than a twentieth | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
 """
 
 
@@ -919,6 +911,10 @@ If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, t
 Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller:
 
 </details>
+
+| question | choices | ours |
+| --- | --- | --- |
+| Which training step is faster: the fastest with a library's norms and no compiler, or that of the compiled model with its norms as shipped? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | the one with a library's norms; <!-- 0.95 --> both take about as long; <!-- 1.05 --> the compiled one | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
 """
 
 # %%

@@ -393,20 +393,6 @@ matters to you, name it before the run. With five seeds of eleven recipes (44 de
 That is why earlier chapters compare single pairs, with one card for each pair. The board is a summary. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
 of all its recipes, and the board corrects for the 55 pairs of its eleven recipes. A pair may survive the smaller correction and not the larger one.
 
-## Predict
-
-For each question, give a range in which you expect the answer to lie.
-
-| question | axis | ours |
-| --- | --- | --- |
-| With tuned learning rates, what is Pre-Norm's loss minus that of a model without any norm? <!-- 10-ladder-a-norm-lowers-the-best-loss --> | −0.1 to 0.1 nats | <details><summary>show</summary>With tuned learning rates, a model without any norm has a higher loss than Pre-Norm.</details> |
-| LNS divides Pre-Norm's norms by $\sqrt\ell$ in block $\ell$, and initializes output matrices larger. With tuned learning rates, what is Pre-Norm's loss minus that of LNS? <!-- 10-lns-ahead-of-pre --> | −0.05 to 0.05 nats | <details><summary>show</summary>LNS, which its paper says is better than Pre-Norm, has a lower loss.</details> |
-| RealFormer is Post-Norm with attention logits that are added up from block to block. With tuned learning rates, what is Post-Norm's loss minus RealFormer's? <!-- 10-realformer-ends-below-post --> | −0.05 to 0.05 nats | <details><summary>show</summary>RealFormer, which its paper says is better than Post-Norm, has a lower loss.</details> |
-| What share of ten recipes differs from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | 0 to 100 % | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
-| By how much do norms inside attention lower the sensitivity, on average over four pairs of recipes that differ in them? <!-- 10-norms-on-q-and-k-lower-the-sensitivity --> | −0.5 to 0.5 nats | <details><summary>show</summary>In each of four pairs of recipes norms inside attention lower the sensitivity.</details> |
-| At one learning rate, Adam's first step moves the residual stream by a power of the width. What is the exponent? <!-- 10-a-first-step-grows-with-the-width --> | −1 to 2 | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
-| Divide each branch by the depth. Adam's first step then moves the residual stream by a power of the depth. What is the exponent? <!-- 10-branches-over-depth-keep-the-step --> | −1 to 2 | <details><summary>show</summary>If each branch is divided by the depth, the first step moves the stream equally far at any depth.</details> |
-
 ## Measure
 
 Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
@@ -649,6 +635,10 @@ r"""
 
 Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm adds them to Pre-Norm, and OLMo 2 adds them to an output norm. QKV-Pre has them in place of the norm on attention's input. It gives two pairs: one with embeddings of the size that follows from the rule $1/\sqrt{2.5\,d}$, and one with embeddings of size $0.014$.
 How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
+
+| question | choices | ours |
+| --- | --- | --- |
+| How many of ten recipes differ from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | few; <!-- 0.3 --> about half; <!-- 0.6 --> most | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
 """
 
 # %%
@@ -714,6 +704,10 @@ the output **in proportion to the width**. Along the depth, $L$ blocks move the 
 up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
 
 The next cell measures how far one step of Adam moves the last stream of untrained models.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Make the model twice as wide, at the same learning rate. How far does Adam's first step move the last stream? <!-- 10-a-first-step-grows-with-the-width --> | as far as before; <!-- 0.25 --> about 1.4 times as far; <!-- 0.75 --> about twice as far | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
 """
 
 

@@ -25,10 +25,10 @@ Can depth hurt a network that could copy a shallower one, which shortcuts remove
 | highways | 56 layers train without norms if the gates start at $b = -6$, and hardly if they start at $b = -2$ | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 reaches the lower loss here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
 | other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
-| 96 blocks without a norm | from Xavier's rule the first gradients overflow; with small branches they train for 200 steps | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
+| 96 blocks without a norm | from Xavier's rule the first gradients overflow; with small branches they were trained for 200 steps at two learning rates | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
 | the largest learning rate that trains | perceptrons on digits: without norms it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips we detect no trend | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
 | singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
-| early readout (logit lens) | on digits nearly all answers are settled after a quarter of the depth, and most that still change become correct; in text they change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
+| early readout (logit lens) | on digits most answers that change after a quarter of the depth become correct; in text they change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
 | skips and masks | later tokens do not leak; but if a mask hides a token from itself, the skip reveals it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
 
 A *layer* is one hidden matrix. A *residual step* has two layers and a skip around both, so 56 layers are 28 steps. Losses are in nats (natural logarithms). [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
@@ -940,6 +940,10 @@ print(
 r"""
 So with Xavier's rule a block more than doubles the stream's variance. In some draws the attention logits, products of two numbers of that size, exceed the largest float32; in the others the loss is finite but its gradients overflow. We train 96 blocks with small branches, at the
 highest rate that the source names for models *with* norms, 0.001, and at ten times that rate:
+
+| question | choices | ours |
+| --- | --- | --- |
+| At the rate of 0.001, how many of the six runs diverge? <!-- A-careful-tower-diverges --> | fewer than half; <!-- 0.5 --> half of them, or more | <details><summary>show</summary>Ninety-six blocks without norms, with small branches, diverge within 200 steps.</details> |
 """
 
 # %%
@@ -1244,6 +1248,10 @@ With small branches about a third of the directions remain; with branches of ful
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. On its way up the guess settles and becomes more confident, and layers *correct*
 each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and a judgement that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
+
+| question | choices | ours |
+| --- | --- | --- |
+| From a quarter to three quarters of the depth, how many more of the answers to digits become final? <!-- A-early-answers-settle --> | less than a tenth; <!-- 0.1 --> a tenth, or more | <details><summary>show</summary>Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.</details> |
 """
 
 # %%

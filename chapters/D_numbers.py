@@ -23,7 +23,7 @@ inference?
 | tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
-| which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
+| which gradient overflows first | with too large a scale, that of the output matrix; the gradients of the norms' gains are compared with the others | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; some families later than Llama have LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
 | the price at inference | for one token, by an estimate, one kernel launch; reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 | training with norms in bfloat16, which the series charts | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
@@ -728,6 +728,10 @@ r"""
 
 We train the same model for 150 steps. Gradients are rounded between modules and at the weights; weights, Adam's averages and the
 forward pass stay float32. Scales below 1 stand for means over more tokens. This is exact between modules, and too severe at the weights, where tokens are added up again.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Multiply the loss by $2^{-12}$, and round the gradients to float16. What does that do to the test loss? <!-- D-underflow-stops-training --> | hardly anything; <!-- 0.2 --> it raises the loss clearly | <details><summary>show</summary>At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.</details> |
 """
 
 # %%
@@ -921,6 +925,10 @@ r"""
 true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, as deep in a Pre-Norm stream, *shrink* them.
 
 We test one reading of the second: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at weights. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
+
+| question | choices | ours |
+| --- | --- | --- |
+| Which weights have the largest gradient entry: the norms' gains, or the others? <!-- D-norm-gradients-are-the-largest --> | the others; <!-- 0 --> the gains | <details><summary>show</summary>Of all weights, the norms' gains have the largest gradient entries, so they overflow first.</details> |
 """
 
 

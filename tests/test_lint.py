@@ -20,6 +20,7 @@ from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
 from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import Book, count_prose_words, read_outlines
+from press.site.predictions import HEAD
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +45,7 @@ def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
 
 # -- planted: a chapter --------------------------------------------------------------------
 SOURCE = ROOT / "chapters" / "03_rmsnorm.py"
+KNOWN = "## What you now know"
 
 
 def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
@@ -67,22 +69,23 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
 @pytest.mark.parametrize(
     "rule, old, new, said",
     [
-        (chapter.find_typed_numbers, "## Predict", "It fell to 1.94.\n# ## Predict", "is typed"),
+        (chapter.find_typed_numbers, KNOWN, f"It fell to 1.94.\n# {KNOWN}", "is typed"),
         (chapter.measure_cells, "# %% [markdown]", LONG + "# %% [markdown]", "has 26 lines"),
         (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
         (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),
-        (chapter.find_bones, "## Predict", "## Guess", "lacks '## Predict'"),
+        (chapter.find_bones, KNOWN, "## Guess", f"lacks {KNOWN!r}"),
+        (chapter.ask_before_the_answer, HEAD, "| a | b | c |", "asks its reader nothing"),
         (chapter.find_bones, "<summary>In short (", "<summary>In all (", "In short (contains"),
-        (chapter.find_bones, "## Predict", "## Exercises\n# ## Predict", "in another order"),
+        (chapter.find_bones, KNOWN, f"## To carry away\n# {KNOWN}", "in another order"),
         (chapter.ask_something, "**Question.**", "**Answer.**", "asks one question, at its end"),
         (chapter.ask_something, "**Question.**", "**Question.** Why?", "asks one question, at its"),
         (chapter.ask_something, "**Question.**", "**Question.**" + " so" * 60, "words; 60 at most"),
         (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 3"),
         (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
         (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
-        (chapter.find_markup_of_sphinx, "## Predict", "{cite:p}`a`\n# ## Predict", "{cite:p}`a`"),
-        (chapter.find_markup_of_sphinx, "## Predict", "```{note}\n# ## Predict", "```{note}"),
-        (chapter.find_markup_of_sphinx, "## Predict", "See [[B#Keys]].\n# ## Predict",
+        (chapter.find_markup_of_sphinx, KNOWN, f"{{cite:p}}`a`\n# {KNOWN}", "{cite:p}`a`"),
+        (chapter.find_markup_of_sphinx, KNOWN, f"```{{note}}\n# {KNOWN}", "```{note}"),
+        (chapter.find_markup_of_sphinx, KNOWN, f"See [[B#Keys]].\n# {KNOWN}",
          "[[B#Keys]] is a link on the site alone"),
         (chapter.show_what_is_drawn, "# %% [markdown]",
          "# %%\nif True:\n    plots.table([])\n# %% [markdown]", "draws what nobody sees"),
@@ -111,8 +114,8 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     assert found.endswith("has no caption or alternative text")
     recorded = load_recorded(ROOT, "book")["claims"]
     name = next(name for name, claim in recorded.items() if claim["verdict"] == "holds")
-    wrong = f"The card of `{name}` is contradicted.\n# ## Predict"
-    found = faults(chapter.hold_words_against_the_ledger, "## Predict", wrong, tmp_path)
+    wrong = f"The card of `{name}` is contradicted.\n# {KNOWN}"
+    found = faults(chapter.hold_words_against_the_ledger, KNOWN, wrong, tmp_path)
     assert found and found[0].startswith("states contradicted, but")
 
 

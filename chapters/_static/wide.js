@@ -1,6 +1,6 @@
 // A formula or a table wider than the page scrolls inside its own box: let the keyboard reach it.
 
-const BOXES = 'mjx-container[display="true"], .labkit-table:not([role])';
+const BOXES = 'mjx-container[display="true"], .pst-scrollable-table-container, .labkit-table:not([role])';
 
 function reachWideBoxes() {
   for (const box of document.querySelectorAll(BOXES)) {

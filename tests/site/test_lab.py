@@ -187,11 +187,12 @@ class TestAFreshClone:
         rows = table.locator("tbody tr").all()
         source = (ROOT / "chapters" / f"{CHAPTERS[0]}.py").read_text(encoding="utf-8")
         asked = list(list_questions(source))
-        assert len(rows) == len(asked) > 5
+        assert len(rows) == 1 < len(asked)
         assert (seen := table.text_content() or "")
-        for row, question in zip(rows, asked, strict=True):
+        for row, question in zip(rows, asked[:1], strict=True):
             row.scroll_into_view_if_needed()  # JupyterLab hides what is out of sight
-            expect(row).to_contain_text(question.axis)
+            for choice in question.choices:
+                expect(row).to_contain_text(choice)
             assert not any(claim in seen for claim in question.claims)
             ours = row.locator("details")
             assert ours.inner_text().strip() == "show"

@@ -23,6 +23,7 @@ from press.lint.said import misstatements
 from press.lint.summaries import find_unsupported_bullets
 from press.site.hero import FOLDED, OPEN, SHORT
 from press.site.outline import find_questions, list_exercises
+from press.site.predictions import list_questions
 
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
 QUESTION = 60  # words, citations not counted
@@ -31,7 +32,6 @@ EXERCISES, ON_A_SHELF = 3, 2  # and as many with a hint, a solution, and a cell 
 BONES = (
     "**Question.**",
     FOLDED,
-    "## Predict",
     "where it goes wrong",
     "## Exercises",
     "## What you now know",
@@ -107,11 +107,13 @@ def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
 
 
 def ask_before_the_answer(text: Text) -> Iterator[str]:
-    """A chapter asks its reader before it measures, on axes that hold the answers."""
+    """A chapter asks its reader before it shows an answer, and one choice is right."""
     cells = chapters.read_chapter(text.chapter).cells
     made = locate_claims(cells, collect_claims(text.twin, text.name))
+    yield from find_wrong_questions(cells, made, text.ledger)
     if not text.chapter.is_shelf:
-        yield from find_wrong_questions(cells, made, text.ledger)
+        if not list(list_questions("\n\n".join(text.prose))):
+            yield "asks its reader nothing"
         yield from find_told_ids(cells, made)
 
 

@@ -1,8 +1,8 @@
-"""What a chapter's questions must be: whole, on an axis that holds the answer, and not told before.
+"""What a chapter's questions must be: few, with one choice that is right, and not told before.
 
-A row of the table in *Predict* (press/site/predictions.py) asks; its axis holds what was measured,
-every seed of it, and a criterion that could have failed there; its claims are made below it; and
-no reader sees the name of a claim, which tells its outcome, above the claim's card.
+A row of a table (press/site/predictions.py) asks. Its choices cut the number line so that the whole
+interval of what was measured makes one of them right; the card that answers it stands below it, in
+the same section; and no reader sees the name of a claim, which tells its outcome, above its card.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from labkit.statistics.recorded import read_criterion, rebuild_estimate
-from press.site.axis import Axis, read_axis
+from labkit.statistics.recorded import rebuild_estimate
 from press.site.predictions import Question, list_questions
 
-FORM = "| question? <!-- claim-id --> | axis | <details><summary>show</summary>ours</details> |"
+FORM = (
+    "| question? <!-- claim-id --> | choice; <!-- 0.1 --> choice | "
+    "<details><summary>show</summary>ours</details> |"
+)
+MOST = 3  # questions of a chapter
+HEADING = re.compile(r"^#{2,3} ", re.M)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 Claims = Mapping[str, Mapping[str, Any]]
 
@@ -33,8 +37,10 @@ def find_wrong_questions(
 ) -> Iterator[str]:
     """Yield what is wrong with a chapter's questions; `made` says in which cell each claim is."""
     asked: dict[str, str] = {}
+    count = 0
     for index, cell in enumerate(cells):
         for row in list_questions(cell.source) if cell.cell_type == "markdown" else ():
+            count += 1
             begins = f"the question “{' '.join(row.asked.split()[:6])} …”"
             for fault in judge_row(row, claims):
                 yield f"{begins} {fault}"
@@ -46,8 +52,16 @@ def find_wrong_questions(
                     yield f"{begins} asks for {one}, which this chapter does not make"
                 elif made.get(one, index) < index:
                     yield f"{begins} stands below the card of {one}; ask before you answer"
-    if not asked:
-        yield f"asks its reader nothing; its section Predict has a table of rows like {FORM}"
+            last = made.get(row.claims[0], index) if row.claims else index
+            if any(is_heading(between) for between in cells[index + 1 : last]):
+                yield f"{begins} stands in another section than the card of {row.claims[0]}"
+    if count > MOST:
+        yield f"asks {count} questions; {MOST} at most"
+
+
+def is_heading(cell: Cell) -> bool:
+    """Return whether a section begins in a cell."""
+    return cell.cell_type == "markdown" and bool(HEADING.search(cell.source))
 
 
 def judge_row(row: Question, claims: Claims) -> Iterator[str]:
@@ -61,27 +75,14 @@ def judge_row(row: Question, claims: Claims) -> Iterator[str]:
     for name in row.claims:
         if name not in claims:
             yield f"names {name}, which is not recorded"
-    try:
-        axis = read_axis(row.axis)
-    except ValueError as error:
-        yield f"has no axis: {error}"
-        return
+    if not row.cuts:
+        yield f"offers no choice; a row is {FORM}"
+    if list(row.cuts) != sorted(set(row.cuts)):
+        yield f"has the cuts {', '.join(map('{:g}'.format, row.cuts))}; sort them"
     if row.claims and (claim := claims.get(row.claims[0])):
-        yield from judge_axis(axis, claim)
-
-
-def judge_axis(axis: Axis, claim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an axis lacks: the answer, its seeds, or a criterion that may be met or not."""
-    mean, rule = rebuild_estimate(claim).mean, read_criterion(claim)
-    shown = f"from {axis.format(axis.low)} to {axis.name(axis.format(axis.high))}"
-    if not axis.holds(mean):
-        yield f"has an axis {shown}, beside what was measured; widen it"
-    elif not claim.get("counts") and not all(map(axis.holds, claim["values"])):
-        yield f"has an axis {shown}, beside one of the seeds; widen it"
-    if not all(map(axis.holds, rule.bounds)):
-        yield f"has an axis {shown}, beside our criterion, {claim['criterion']}; widen it"
-    elif not axis.decides(rule):
-        yield f"has an axis {shown}, where {claim['criterion']} holds or fails whatever comes"
+        low, high = rebuild_estimate(claim).compute_interval()
+        if row.find_choice(low) != row.find_choice(high):
+            yield f"has a cut between {low:.3g} and {high:.3g}, where we cannot tell which is right"
 
 
 def find_told_ids(cells: Sequence[Cell], made: Mapping[str, int]) -> Iterator[str]:

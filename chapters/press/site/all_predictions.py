@@ -1,23 +1,23 @@
 """Every question of the book once more, for the page on which a reader meets his predictions.
 
-A fold a chapter holds its questions, each with its axis, its answer and the forecasts that were
+A fold a chapter holds its questions, each with its choices, its answer and the forecasts that were
 locked; a script (chapters/_static/predict.js) adds what the reader locked, and scores all of them.
 """
 
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from labkit.experiments.locks import LOCKED, WORDS
+from labkit.statistics.recorded import read_criterion
 from press.book.chapters import format_number
-from press.book.facts import format_table
+from press.book.facts import Json, format_table
 from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_forecasts
 from press.site.outline import Book, Outline
-from press.site.predictions import Question, list_questions, read_facts
+from press.site.predictions import Question, draw_data, list_questions, read_facts
 
 PLACE = '<div id="labkit-overview"></div>'  # of what the script writes
 BY = ("authors", "paper")
@@ -45,26 +45,28 @@ def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[
     """Draw one question, with a link to where it is asked."""
     facts = read_facts(row, chapter.claims)
     if facts:
-        facts |= tell_forecasts(row, forecasts)
+        facts |= tell_forecasts(row, chapter.claims, forecasts)
         facts |= {"asked": row.asked, "chapter": chapter.number}
-    data = f' data-ask="{html.escape(json.dumps(facts, ensure_ascii=False))}"' if facts else ""
     link = f'<a class="place" href="{chapter.name}.html#predict-{number}">in its chapter</a>'
-    item = f'<li class="labkit-asked" id="asked-{chapter.number}-{number}"{data}>'
+    item = f'<li class="labkit-asked" id="asked-{chapter.number}-{number}"{draw_data(facts)}>'
     return f"{item}\n\n{row.asked} {link}\n\n</li>\n"
 
 
-def tell_forecasts(row: Question, forecasts: Sequence[Forecast]) -> dict[str, Any]:
-    """Return the preregistered probabilities, and whether the claim held."""
+def tell_forecasts(
+    row: Question, claims: Mapping[str, Json], forecasts: Sequence[Forecast]
+) -> dict[str, Any]:
+    """Return the preregistered probabilities, whether the claim held, and which choices say so."""
     of_claim = [
         one
         for one in forecasts
         if one.id == row.claims[0] and one.by in BY and one.word == LOCKED
         and one.outcome is not None
     ]  # fmt: skip
-    if not of_claim:
+    met = row.list_met(read_criterion(claims[row.claims[0]]))
+    if not of_claim or met is None:
         return {}
     known = {one.by: one.probability for one in of_claim}
-    return {"forecasts": known, "held": of_claim[0].outcome}
+    return {"forecasts": known, "held": of_claim[0].outcome, "met": met}
 
 
 def format_scores(root: Path) -> str:

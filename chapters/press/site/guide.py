@@ -25,6 +25,7 @@ from press.site import all_predictions, cover, coverage, wordlists
 from press.site.claim_cards import draw_cover, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
+from press.site.predictions import HEAD
 
 # Typed pages beside the preface, in the order of the contents.
 GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "running.md",
@@ -86,7 +87,8 @@ def format_lesson(numbers: Iterable[str], book: Book) -> str:
         return f"{one.seconds:,.0f} CPU-s" if one.seconds else "no training"
 
     def link_prediction(one: Outline) -> str:
-        found = next((h for h in one.headings if h.startswith("Predict")), "")
+        asks = (heading for heading, text in one.sections.items() if HEAD in text)
+        found = next(asks, "")
         return link_place(Place(one.number, "heading", found), book, one.title) if found else ""
 
     rows = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from labkit.display import CLAIM
@@ -62,7 +63,7 @@ def build_page(
     `launch` has links that open it where it runs.
     """
     cells: list[Json] = []
-    folder, numbering = Folder(), Numbering(name)
+    folder, numbering, questions = Folder(), Numbering(name), count(1)
     for cell in place_boxes(notebook["cells"], launch):
         tags = set(cell.get("metadata", {}).get("tags", []))
         if tags & HIDDEN_TAGS:
@@ -75,7 +76,7 @@ def build_page(
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
-            cells.append({**cell, "source": draw_questions(source, claims or {})})
+            cells.append({**cell, "source": draw_questions(source, claims or {}, questions)})
     cells = merge_folds(cells)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

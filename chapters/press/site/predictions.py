@@ -1,15 +1,16 @@
-"""What a chapter asks before it measures: questions, each with the axis of its answer.
+"""What a chapter asks before it shows a result: one question, a few choices, one of them right.
 
-A chapter types them as a table in its section *Predict*:
+A chapter types a question as a table, in the section that has the answer, above the figure:
 
-    | question | axis | ours |
+    | question | choices | ours |
     | --- | --- | --- |
-    | Where? <!-- 04-low --> | −1 to 2 nats | <details><summary>show</summary>Low.</details> |
+    | Which is lower? <!-- 04-low --> | A; <!-- -0.1 --> about equal; <!-- 0.1 --> B | <details>…
 
-The comment names the claims of a row. The first answers the question: its number, interval and
-criterion come from the ledger; the others are told with it. In JupyterLab and on a code host the
-table stands as it is, without ids, what we predict in a fold. The page makes a list of it, each
-answer in a fold; there a script (chapters/_static/predict.js) has the reader predict first.
+The comment of a question names the claims of its row. The first answers it: comments between the
+choices cut the number line, and the number of that claim lies between two cuts. The others are told
+with it. In JupyterLab and on a code host the table stands as it is, without ids and cuts, what we
+predict in a fold. On the page a script (chapters/_static/predict.js) makes buttons of the choices
+and hides what follows in the section until the reader has chosen, or has asked to see it.
 """
 
 from __future__ import annotations
@@ -17,28 +18,33 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import math
+import operator
 import re
+from bisect import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from labkit.experiments.card_html import (
     LOOKS,
     describe_verdict,
-    format_number,
     format_values,
     typeset,
 )
 from labkit.experiments.locks import LOCKED, WORDS
-from labkit.statistics.recorded import read_criterion, rebuild_estimate
+from labkit.statistics.criteria import Criterion
+from labkit.statistics.recorded import rebuild_estimate
 from press.book.facts import Json
-from press.site.axis import read_axis
 
 TABLE = re.compile(
-    r"^\| *question *\| *axis *\| *ours *\|\n\|[-:| ]+\|\n(?P<rows>(?:\|.*\|(?:\n|$))+)", re.M
+    r"^\| *question *\| *choices *\| *ours *\|\n\|[-:| ]+\|\n(?P<rows>(?:\|.*\|(?:\n|$))+)", re.M
 )
+HEAD = "| question | choices | ours |"  # of such a table, as chapters type it
 CELLS = re.compile(r"(?<!\\)\|")
-LIST = '<ol class="labkit-predictions">'
+ASKED = '<div class="labkit-asked"'
+CUT = re.compile(r";?\s*<!--\s*([-−]?[\d.]+)\s*-->\s*")
 CLAIMS = re.compile(r"<!--\s*(.*?)\s*-->")
 OURS = re.compile(r"<details><summary>show</summary>(.*)</details>")
 
@@ -48,18 +54,31 @@ class Question:
     """One row, as it was typed."""
 
     asked: str  # Markdown
-    axis: str
+    choices: tuple[str, ...]
+    cuts: tuple[float, ...]  # between one choice and the next, in the claim's own unit
     ours: str  # Markdown: what the authors predict; empty where that stands in no fold
     claims: tuple[str, ...]  # the first answers the question
 
     @property
     def mark(self) -> str:
-        """Hash question and axis: another question is another prediction."""
-        return hashlib.sha256(f"{self.asked} | {self.axis}".encode()).hexdigest()[:8]
+        """Hash question and choices: another question is another prediction."""
+        text = " | ".join((self.asked, *self.choices))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def find_choice(self, value: float) -> int:
+        """Return which choice a number makes right; a cut itself belongs to the higher one."""
+        return bisect(self.cuts, value)
+
+    def list_met(self, rule: Criterion) -> list[bool] | None:
+        """Return of each choice whether it meets a criterion; None where a choice does in part."""
+        ends = [(low, high) for low, high in pairwise((-math.inf, *self.cuts, math.inf))]
+        met = [rule.low <= low and high <= rule.high for low, high in ends]
+        apart = [high <= rule.low or rule.high <= low for low, high in ends]
+        return met if all(map(operator.or_, met, apart)) else None
 
 
 def list_questions(markdown: str) -> Iterator[Question]:
-    """Read the rows of a chapter's table."""
+    """Read the rows of a chapter's tables."""
     for table in TABLE.finditer(markdown):
         yield from map(read_row, table["rows"].splitlines())
 
@@ -67,23 +86,24 @@ def list_questions(markdown: str) -> Iterator[Question]:
 def read_row(row: str) -> Question:
     """Read one row; a cell that is missing is empty."""
     cells = [cell.strip().replace("\\|", "|") for cell in CELLS.split(row.strip().strip("|"))]
-    asked, axis, ours = [*cells, "", "", ""][:3]
+    asked, choices, ours = [*cells, "", "", ""][:3]
     folded = OURS.fullmatch(ours)
+    labels = CUT.split(choices)
     return Question(
         asked=CLAIMS.sub("", asked).strip(),
-        axis=axis,
+        choices=tuple(label.strip() for label in labels[::2]),
+        cuts=tuple(float(cut.replace("−", "-")) for cut in labels[1::2]),
         ours=folded[1].strip() if folded else "",
         claims=tuple(name for found in CLAIMS.findall(asked) for name in found.split()),
     )
 
 
-def draw_questions(markdown: str, claims: Mapping[str, Json]) -> str:
-    """Turn a chapter's table of questions into the list of its page."""
+def draw_questions(markdown: str, claims: Mapping[str, Json], numbers: Iterator[int]) -> str:
+    """Turn the questions of a cell into those of the page, each with the chapter's next number."""
 
     def rewrite(table: re.Match[str]) -> str:
         rows = map(read_row, table["rows"].splitlines())
-        items = (draw_row(number, row, claims) for number, row in enumerate(rows, start=1))
-        return f"{LIST}\n{''.join(items)}</ol>\n"
+        return "\n".join(draw_row(next(numbers), row, claims) for row in rows)
 
     return TABLE.sub(rewrite, markdown)
 
@@ -98,55 +118,31 @@ def draw_row(number: int, row: Question, claims: Mapping[str, Json]) -> str:
         parts.append(f"<p><b>Published:</b> {typeset(f'{published} ({source})')}</p>")
     parts += [show_answer(name, claims[name]) for name in told]
     answer = "\n\n".join(parts)
+    choices = "\n".join(f"- {choice}" for choice in row.choices)
     return (
-        f'<li class="labkit-asked" id="predict-{number}"{draw_data(row, claims)}>\n\n'
-        f"{row.asked}\n\n"
+        f'{ASKED} id="predict-{number}"{draw_data(read_facts(row, claims))}>\n\n'
+        f"**Predict.** {row.asked}\n\n{choices}\n\n"
         '<details class="labkit-answer"><summary>Our answer and the measurement</summary>\n\n'
-        f"{answer}\n\n</details></li>\n"
+        f"{answer}\n\n</details></div>\n"
     )
 
 
-def draw_data(row: Question, claims: Mapping[str, Json]) -> str:
+def draw_data(facts: Mapping[str, Any]) -> str:
     """Write what the script needs as an attribute; nothing where nothing was measured."""
-    facts = read_facts(row, claims)
     return f' data-ask="{html.escape(json.dumps(facts, ensure_ascii=False))}"' if facts else ""
 
 
 def read_facts(row: Question, claims: Mapping[str, Json]) -> dict[str, Any]:
-    """Read a question's axis and its answer; numbers are in the unit of the axis."""
+    """Read a question's choices and which of them is right."""
     if not row.claims or row.claims[0] not in claims:
         return {}
-    claim, axis = claims[row.claims[0]], read_axis(row.axis)
-    estimate, rule = rebuild_estimate(claim), read_criterion(claim)
-    low, high = estimate.compute_interval()
-    several = not claim.get("counts") and len(claim["values"]) > 1
-    region = [bound if abs(bound) < 1e300 else None for bound in (rule.low, rule.high)]
+    mean = rebuild_estimate(claims[row.claims[0]]).mean
     return {
         "claims": list(row.claims),
         "mark": row.mark,
-        "low": axis.low,
-        "high": axis.high,
-        "unit": axis.unit,
-        "scale": axis.scale,
-        "step": axis.step,
-        "ticks": {label: round(place, 4) for place, label in axis.list_ticks()},
-        "measured": round_digits(estimate.mean * axis.factor),
-        "interval": [round_digits(end * axis.factor) for end in (low, high)] if high > low else [],
-        "values": [round_digits(v * axis.factor) for v in claim["values"]] if several else [],
-        "region": [None if end is None else round_digits(end * axis.factor) for end in region],
-        "ours": axis.describe(rule),
-        "found": axis.name(write_mean(estimate.mean * axis.factor, (high - low) * axis.factor)),
+        "choices": list(row.choices),
+        "right": row.find_choice(mean),
     }
-
-
-def write_mean(mean: float, width: float) -> str:
-    """Write what was measured, as its card does."""
-    return format_number(mean, width).replace("-", "−")
-
-
-def round_digits(value: float, digits: int = 6) -> float:
-    """Round to the digits that the ledger has."""
-    return float(f"{value:.{digits}g}")
 
 
 def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
@@ -163,7 +159,7 @@ def draw_forecast(row: Question, claims: Mapping[str, Json]) -> str:
     claim = claims.get(row.claims[0]) if row.claims else None
     if claim is None:
         return ""
-    words = f"criterion: {read_axis(row.axis).describe(read_criterion(claim))}"
+    words = f"criterion: {html.escape(claim['criterion'])}"
     if lock := claim.get("lock"):
         word = WORDS.get(claim["word"], "its preregistered runs are incomplete")
         words += f"; p = {lock['probability']:g}, {word}"
