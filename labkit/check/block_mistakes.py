@@ -170,7 +170,7 @@ def _turn_rotation(subject: ModuleSubject) -> Iterator[Change]:
 
 
 def _list_parallel(subject: Subject) -> Iterator[Change]:
-    """Yield the block whose halves read the same stream, each with its norms or the first's."""
+    """Yield the block whose sublayers read the same stream, with separate norms or a shared one."""
     steps = subject.steps
     if len(steps) != 2:
         return

@@ -166,7 +166,7 @@ class Exam:
         return y
 
     def _find_axis(self) -> str:
-        """Return the cause for equal axis sizes, where a wrong axis raises no error."""
+        """Return the cause found on equal axis sizes, where a wrong axis raises no error."""
         if self._axis is None:
             self._axis = ""
             for axes in (3, 4):

@@ -156,7 +156,7 @@ def _hold_buffers(exam: Exam, draw: Generator) -> None:
             continue
         if not any(own is one for one in registered):
             raise Broken(
-                f"the running {kind} is no buffer, so state_dict() and .to() leave it out",
+                f"the running {kind} is not a buffer, so state_dict() and .to() leave it out",
                 "a plain tensor where register_buffer(…) is wanted",
             )
         if isinstance(exam.subject, Module) and exam.subject.is_class and (own != start).any():

@@ -296,7 +296,7 @@ def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str
 def _date_runs(
     evidence: Evidence, lock: Lock | None, rungs: Mapping[str, Estimate], estimate: Estimate
 ) -> str:
-    """Return which runs are older than the lock; off the ladder also refuse other seed counts."""
+    """Return which runs are older than the lock; outside the ladder, refuse other seed counts."""
     word = choose_word(lock, *_find_starts(evidence, list(rungs.values()) or [estimate]))
     if lock is not None and not rungs and word != SEEN and (n := _count_seeds(estimate)):
         refuse_seed_count(lock, n)
@@ -304,7 +304,7 @@ def _date_runs(
 
 
 def _count_seeds(estimate: Estimate) -> int | None:
-    """Count the seeds of an estimate, in the smaller of two samples; None if it was computed."""
+    """Return the number of seeds, of the smaller of two samples; None if it was computed."""
     match estimate:
         case Given():
             return None

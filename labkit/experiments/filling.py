@@ -82,7 +82,7 @@ def train_and_read(
     if vanished:
         raise RuntimeError(
             f"each run that was trained must have its record, but {len(vanished)} of "
-            f"{len(missing)} have none: one was deleted meanwhile; call the same command again, "
+            f"{len(missing)} have none: one was deleted meanwhile; run the same command again, "
             "or run the cell again, to continue"
         )
     return found

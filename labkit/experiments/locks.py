@@ -180,7 +180,7 @@ def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
 
 
 def refuse_seed_count(lock: Lock, n: int) -> None:
-    """Refuse a claim off the ladder that reads more or fewer seeds than its lock names.
+    """Refuse a claim outside the ladder that reads more or fewer seeds than its lock has.
 
     Raises:
         LockError: `n` differs from the lock's number.

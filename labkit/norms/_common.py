@@ -98,7 +98,7 @@ def over_real_tokens(
 
 
 def check_size(name: str, argument: str, size: Any) -> None:
-    """Refuse a norm whose size, a whole number or several of them, leaves no feature."""
+    """Refuse a size of 0 features; the size is a whole number or several of them."""
     for each in size if isinstance(size, list | tuple) else [size]:
         if not isinstance(each, Integral) or isinstance(each, bool):
             raise TypeError(f"{name} needs a whole number as {argument}, got {size!r}")

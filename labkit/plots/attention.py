@@ -86,7 +86,7 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
     """Draw one map, and return the weights without those of later keys."""
     if weights.shape != (len(text), len(text)):
         raise ValueError(
-            f"a map of {len(text)} characters must have as many rows and columns, got "
+            f"a map of {len(text)} characters must have the same number of rows and columns, got "
             f"{weights.shape}"
         )
     shown = np.tril(weights)

@@ -1,6 +1,6 @@
-"""The text that a language model writes while it trains: one fixed beginning, continued.
+"""A language model's own texts during training, continuing one fixed beginning.
 
-    p(next character) = softmax(logits / 0.7)        drawn with a seed of the probe's own
+    p(next character) = softmax(logits / 0.7)        drawn with the probe's own seed
 
 Every run continues the same beginning with the same seed, so two texts differ only by the models
 that wrote them. No text is chosen. The training is the same with this probe as without it.
@@ -51,7 +51,7 @@ class Voice(Watcher):
             self.seen[str(step)] = self._write(model)
 
     def result(self, model: nn.Module) -> dict[str, str]:
-        """Let the trained model write, too."""
+        """Let the trained model write a last text."""
         return self.seen | {LAST: self._write(model)}
 
     def _write(self, model: nn.Module) -> str:
@@ -59,7 +59,7 @@ class Voice(Watcher):
 
 
 def make_voice(corpus: Corpus) -> Observer:
-    """Make the probe of text at STEPS and after the last step."""
+    """Make the probe of texts, at STEPS and after the last step."""
     return Voice("voice", STEPS)
 
 

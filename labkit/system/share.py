@@ -37,7 +37,7 @@ def read_fraction() -> float | None:
 
 
 def divide_fraction(workers: int) -> float | None:
-    """Return the fraction for each of `workers` workers and the process over them."""
+    """Return the fraction for each of `workers` workers and for their parent process."""
     part = read_fraction()
     return None if part is None else part / (workers + 1)
 

@@ -27,7 +27,7 @@ ENGINES = ("processes", "ray", "serial")
 SENTENCES = (ValueError, TimeoutError, MemoryError)
 TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
 FULL = (
-    "the disk is full; free some space, and call the same command again: finished runs are stored"
+    "the disk is full; free some space, and run the same command again: finished runs are stored"
 )
 CLOSED = "runs are stored in the clone, which may not be written; work in a clone that is yours"
 HOPELESS = {

@@ -1,4 +1,4 @@
-"""The Ray engine: one Ray task per task, on a cluster of one machine or several.
+"""The Ray engine: each task is a Ray task, on a cluster of one machine or several.
 
 The engine sends labkit to the nodes; they return their records to this process, which stores them.
 chapters/cluster.md has the commands.
@@ -124,7 +124,7 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
     if wanted != OURS:
         raise Lost(
             f"every node must run {wanted}, but {socket.gethostname()} has {OURS}; install the "
-            "same versions there and call the same command again",
+            "same versions there and run the same command again",
             "a node differs",
         )
     limit_memory(share)  # other tasks have the rest of the GPU
@@ -162,5 +162,5 @@ def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) 
     raise RuntimeError(
         f"a run needs {needs} on one node (memory in bytes), but the nodes have {have}; add such "
         "a node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, "
-        "LABKIT_RUN_MEMORY), and call the same command again: finished runs are stored"
+        "LABKIT_RUN_MEMORY), and run the same command again: finished runs are stored"
     )
