@@ -26,9 +26,7 @@ ENGINES = ("processes", "ray", "serial")
 # labkit's own errors if a run cannot train; they state the rule, the value and a fix.
 SENTENCES = (ValueError, TimeoutError, MemoryError)
 TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
-FULL = (
-    "the disk is full; free some space, and run the same command again: finished runs are stored"
-)
+FULL = "the disk is full; free some space, and run the same command again: finished runs are stored"
 CLOSED = "runs are stored in the clone, which may not be written; work in a clone that is yours"
 HOPELESS = {
     errno.ENOSPC: FULL,
