@@ -47,6 +47,7 @@ from labkit.leaderboard.footprint import BACKWARD, count_footprint
 from labkit.leaderboard.letters import letters
 from labkit.leaderboard.show_explorer import show_explorer
 from labkit.leaderboard.standings import rank_ladder
+from labkit.leaderboard.voices import compare_texts
 from labkit.probes.updates import step_response
 from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import correlate_seeds, count_seeds
@@ -124,6 +125,22 @@ The runs belong to the book's *ladder*, a shared experiment grid: recipes that a
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
 
+What does a loss in this map mean? Three models of size S continue one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
+"""
+
+# %%
+compare_texts(
+    lab,
+    rung,
+    {
+        "Pre-Norm at 0.01": ("pre", 0.01),
+        "no norm at 0.01": ("none", 0.01),
+        "Pre-Norm at 0.1": ("pre", 0.1),
+    },
+)
+
+# %% [markdown]
+r"""
 Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest learning rate OLMo 2 has the lowest loss, and at the highest
 QK-Norm has it, although nothing in the recipes has changed.
 

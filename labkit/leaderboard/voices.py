@@ -24,6 +24,7 @@ RUNG = "S"
 PROBES = ("validation", "test", "voice")
 # The models of the cover, in the order in which their texts stand there.
 SPEAKERS = {
+    "no norms": ("none", 0.01),
     "too fast": ("pre", 0.1),
     "best": ("pre", 0.01),
 }

@@ -77,7 +77,11 @@ def draw_voices(root: Path) -> str:
     """Draw the texts, a choice below each, the slider of training steps and the answer."""
     data = read_data(root)
     steps = data["steps"]
-    options = "".join(f'<option value="{name}">{text}</option>' for name, text in CHOICES.items())
+    options = "".join(
+        f'<option value="{name}">{text}</option>'
+        for name, text in CHOICES.items()
+        if name in data["voices"]
+    )
     voices = "".join(
         draw_voice(number, name, voice, data["beginning"], options)
         for number, (name, voice) in enumerate(data["voices"].items(), 1)
