@@ -8,11 +8,13 @@ from pathlib import Path
 import fake_book
 import pytest
 
+from labkit.experiments.locks import LOCKED
 from labkit.statistics.pooled import Scatter, compare_samples
 from labkit.statistics.recorded import compute_p_values, find_survivors, p_value
 from press.book.chapters import find_chapters
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
+from press.book.forecasts import Forecast
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_strip
 from press.site.coverage import mark_claim
@@ -253,6 +255,20 @@ def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
     assert "none would get another verdict." in alone
     none = build_scoreboard({"claims": fake_book.CLAIMS}, {ONE: "One"})
     assert "share seeds, 0 are\njudged unpaired" in none
+
+
+def test_what_is_contradicted_is_listed_in_words_and_forecasts_are_compared_with_a_coin():
+    base = next(iter(fake_book.CLAIMS.values())) | {"chapter": ONE, "said": "It grows."}
+    claims = {"a": base | {"verdict": "contradicted", "statement": "It shrinks."},
+              "b": base | {"verdict": "holds", "said": "It stays."}}  # fmt: skip
+    given = {"verdict": "holds", "word": LOCKED}
+    forecasts = [Forecast("a", 0.9, "paper", "2026-01-01", outcome=False, **given),
+                 Forecast("b", 0.9, "paper", "2026-01-01", outcome=True, **given),
+                 Forecast("b", 0.8, "authors", "2026-01-01", outcome=True, **given)]  # fmt: skip
+    page = build_scoreboard({"claims": claims}, {ONE: "One"}, forecasts=forecasts)
+    listed = page[page.index("## Contradicted here") : page.index("## This build")]
+    assert "<li>It grows.<br>It shrinks. " in listed and "It stays." not in listed
+    assert "1 of 2 entered for papers held (Brier score 0.41) and 1 of 1 forecast by" in page
 
 
 def test_recorded_claims_say_when_and_where():

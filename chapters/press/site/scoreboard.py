@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
-from labkit.experiments.card_html import LOOKS, VERDICTS
-from labkit.experiments.locks import WORDS
+from labkit.experiments.card_html import LOOKS, VERDICTS, typeset
+from labkit.experiments.locks import LOCKED, WORDS
 from labkit.statistics.pooled import has_pairs, read_rung
 from labkit.statistics.recorded import LEVEL, compute_p_values, find_survivors, verdict_of
 from press.book.chapters import format_number, read_number
@@ -157,7 +158,10 @@ def build_scoreboard(
         "[What a claim is](claims.md) explains how verdicts are decided.",
         summarize_claims(claims) if claims else "No chapter has stated a claim yet.",
     ]
+    if told := compare_with_a_coin(forecasts):
+        parts.insert(2, told)
     if claims:
+        parts += list_contradicted(claims, titles)
         parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
                   draw_claims(claims, titles)]  # fmt: skip
     parts += format_pairs(claims)
@@ -167,6 +171,44 @@ def build_scoreboard(
         if name != size:
             parts += _format_recorded(name, found.get(name), titles)
     return "\n\n".join(parts) + "\n"
+
+
+def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
+    """Say how many sentences held that were forecast before their runs, and how good that was."""
+    said = []
+    for by, words in (("paper", "entered for papers"), ("authors", "forecast by the authors")):
+        judged = [
+            one
+            for one in forecasts
+            if (one.by, one.word) == (by, LOCKED) and one.outcome is not None
+        ]
+        if judged:
+            held = sum(bool(one.outcome) for one in judged)
+            brier = fmean(one.error for one in judged)
+            said.append(f"{held} of {len(judged)} {words} held (Brier score {brier:.2f})")
+    if not said:
+        return ""
+    return (
+        "Of the sentences that were forecast before any run that judges them, "
+        f"{' and '.join(said)}. A coin, which always says one half, scores 0.25; a lower score is "
+        "better."
+    )
+
+
+def list_contradicted(claims: Mapping[str, Json], titles: Mapping[str, str]) -> list[str]:
+    """List in words the sentences that the runs contradict, each with what was found instead."""
+    found = [
+        f"<li>{typeset(claim['said'])}<br>{typeset(claim['statement'])} "
+        f'<a href="#row-{html.escape(name)}">card</a></li>'
+        for name, claim in sorted(claims.items())
+        if claim["verdict"] == "contradicted" and claim.get("said") and claim["chapter"] in titles
+    ]
+    if not found:
+        return []
+    text = (
+        "Below each sentence stands our result. Our models are small: it may hold for larger ones."
+    )
+    return ["## Contradicted here", text, wrap_html(f"<ol>{''.join(found)}</ol>")]
 
 
 def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
