@@ -205,6 +205,8 @@ def make(root: Path) -> Path:
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True
     )
     (root / "pyproject.toml").touch()
+    (root / "data").mkdir(exist_ok=True)
+    shutil.copy(REPOSITORY / "data" / "cover.json", root / "data" / "cover.json")
     executed = root / "build" / "book" / "book"
     executed.mkdir(parents=True, exist_ok=True)
     for name, content in ((ONE, FIRST), (TWO, SECOND), (SHELF, THIRD)):
