@@ -575,7 +575,7 @@
       const above = (low > 0) === (high > 0);
       const verdict = lacks.length ? `No verdict: ${escape(lacks.join("; "))}`
         : told ? `The two are distinguishable, also after Holm’s correction for all ${this.data.pairs.length} pairs`
-          : above ? `This interval, for one pair, excludes 0. After Holm’s correction for all ${this.data.pairs.length} pairs the two are not distinguishable`
+          : above ? `This interval is for one pair. Of all ${this.data.pairs.length} pairs some exclude 0 by chance; the leaderboard corrects for its own pairs`
             : "The two are not distinguishable";
       const [side, from, to] = mean < 0 ? ["higher", -high, -low] : ["lower", low, high];
       return `${absent}<p>That is ${nats(Math.abs(mean))} nats ${side} than ${this.then ? "A, " : ""}${name} (95 % interval
