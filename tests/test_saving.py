@@ -51,6 +51,14 @@ def test_what_a_reader_writes_is_saved_in_both(manager, tmp_path: Path):
         assert "# Mine" in (tmp_path / "chapters" / name).read_text(encoding="utf-8")
 
 
+def test_the_notebook_that_opens_first_stays_as_it_is_and_gets_no_text(manager, tmp_path: Path):
+    start = tmp_path / "chapters" / "START.ipynb"
+    shutil.copy(ROOT / "chapters" / "START.ipynb", start)
+    before = start.read_bytes()
+    save(manager, "chapters/START.ipynb")
+    assert start.read_bytes() == before and not start.with_suffix(".py").exists()
+
+
 def test_a_notebook_elsewhere_keeps_what_it_says(manager, tmp_path: Path):
     shutil.copy(ROOT / "chapters" / NAMES[0], tmp_path / "mine.ipynb")
     save(manager, "mine.ipynb")

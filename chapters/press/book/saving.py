@@ -10,6 +10,7 @@ from typing import Any
 
 from press.book.chapters import KERNEL, LANGUAGE
 
+ALONE = {"formats": "ipynb"}  # of a notebook without a text, which Jupytext would write otherwise
 CELL = ("cell_marker", "lines_to_next_cell")  # Jupytext reads both from the text again
 
 
@@ -22,7 +23,10 @@ def drop_volatile(model: dict[str, Any], path: str, **_: Any) -> None:
     if model["type"] != "notebook" or PurePosixPath(path).parent.name != "chapters":
         return
     content = copy.deepcopy(model["content"])
+    paired = content["metadata"].get("jupytext", {}).get("formats")
     content["metadata"] = {"kernelspec": KERNEL, "language_info": LANGUAGE}
+    if paired == ALONE["formats"]:
+        content["metadata"]["jupytext"] = ALONE
     for cell in content["cells"]:
         for name in CELL:
             cell["metadata"].pop(name, None)

@@ -18,9 +18,10 @@ from pathlib import Path
 import nbformat
 
 from labkit.plots.figure import Figure
-from press.book.chapters import KERNEL, find_chapters, format_number
+from press.book.chapters import KERNEL, LANGUAGE, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
+from press.book.saving import ALONE
 from press.site import explorer
 from press.site.outline import Book, read_outlines
 
@@ -246,7 +247,8 @@ def format_start(book: Book, needs: str) -> str:
         link = f"[{format_number(one.number)} · {one.title}]({one.name}.ipynb)"
         rows.append((link, one.minutes, " ".join(one.questions)))
     chapters = f"## Chapters\n\n{format_table(('chapter', 'minutes', 'it asks'), rows)}"
-    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": KERNEL})
+    about = {"kernelspec": KERNEL, "language_info": LANGUAGE, "jupytext": ALONE}
+    notebook = nbformat.v4.new_notebook(metadata=about)
     for number, source in enumerate((ABOUT, chapters, needs, HOW)):
         cell = nbformat.v4.new_markdown_cell(source, id=f"start-{number}")
         notebook.cells.append(cell)
