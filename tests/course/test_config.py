@@ -79,7 +79,7 @@ def test_servers_ask_nothing_of_the_network_and_keep_their_kernels_sockets_priva
     assert "--LabApp.news_url=None" in options
     assert f"--LabApp.app_settings_dir={Path(sys.prefix) / lab.FOLDER}" in options
     assert "--KernelManager.transport=ipc" in options
-    assert not any(option.startswith("--ServerApp.ip") for option in options)
+    assert not any(option.startswith(("--ServerApp.", "--LabApp.custom_css")) for option in options)
 
 
 def test_a_servers_environment_says_whose_it_is_and_what_it_may_take(spawner, course):

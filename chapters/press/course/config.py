@@ -77,9 +77,14 @@ def build_arguments(course: Settings) -> list[str]:
     """Tell each server what the book's own JupyterLab is told, and to keep its sockets private."""
     settings = Path(sys.prefix) / lab.FOLDER
     command = lab.build_command(course.material, settings)
-    told = [one for one in command if one.startswith(("--LabApp.", "--ServerApp.tornado_"))]
+    told = [one for one in command if one.startswith("--LabApp.")]
     return [
-        *(one for one in told if not one.startswith("--LabApp.default_url")),
+        # The hub's own server sets tornado's settings, which say where lab.css lies.
+        *(
+            one
+            for one in told
+            if not one.startswith(("--LabApp.default_url", "--LabApp.custom_css"))
+        ),
         # On a network port every user of the machine could read every kernel's output.
         "--KernelManager.transport=ipc",
     ]
