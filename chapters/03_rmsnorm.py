@@ -11,7 +11,7 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) only
-divide, by the root mean square, and so does Llama. But add 10 to every embedding: LayerNorm's output stays, RMSNorm's changes. Then a textbook
+divide, by the root mean square, and so does Llama. Add 10 to every embedding: LayerNorm's output stays, RMSNorm's changes, and a textbook
 variance in bfloat16 all but stops training. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -20,7 +20,7 @@ variance in bfloat16 all but stops training. What does subtracting the mean do, 
   other weights.
 - Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms reach the same loss, within our margin. Where tokens consist mostly of
   their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
-- On such tokens a textbook formula for the variance breaks in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
+- On such tokens a textbook formula for the variance fails in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
 
 </details>
 """
@@ -78,16 +78,16 @@ plots.shadow(
     {"as they are": 0, "10 added to every channel": 10},
     caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1), and the line on which all channels are equal. LayerNorm first "
     "subtracts a token's shadow on that line, its projection (dashed). The two remainders point in opposite directions, whatever was added to all channels. "
-    "RMSNorm keeps the direction of each arrow. Add 10 to every channel, and the two directions are nearly the same.",
+    "RMSNorm keeps the direction of each arrow. With 10 added to every channel, the two directions are nearly the same.",
 ).named("beside-the-line")
 
 # %% [markdown]
 r"""
 ## LayerNorm without mean subtraction
 
-Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance
-$\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm makes it $(a - 2)/\sqrt5$. The mean of its *squares* is
-$(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm makes it $a/3$ and is done:
+Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance is
+$\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm's output is $(a - 2)/\sqrt5$. The mean of the *squares* of $a$ is
+$(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm's output is simply $a/3$:
 
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
@@ -96,7 +96,7 @@ It subtracts no mean and usually adds no shift. Each channel keeps a learned gai
 
 The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
 this is Pythagoras' theorem in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
-is the mean, and its distance from the line is the standard deviation. Add 10 and only the shadow grows:
+is the mean, and its distance from the line is the standard deviation. If we add 10, only the shadow grows:
 """
 
 # %%
@@ -108,8 +108,8 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 
 # %% [markdown]
 r"""
-RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These held 5/9 of the
-energy (the sum of squares), and now hold 5/149. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
+RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These were 5/9 of the
+energy (the sum of squares), and are now 5/149 of it. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
 picture.
 
 ### What the subtraction removes
@@ -133,7 +133,7 @@ exact(
     "03-layer-is-rms-of-projection",
     "< 1e-12",
     "LayerNorm is RMSNorm after a projection that subtracts the mean.",
-    found="LN(x) and RMSNorm(Px) differ by at most {mean:.1e}.",
+    found="LayerNorm of x and RMSNorm of x minus its mean differ by at most {mean:.1e}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Gupta et al. 2024, arXiv 2409.12951",
 )
 
@@ -155,18 +155,18 @@ exact(len(differ)).claim(
     "03-only-recentring-is-lost",
     "in [1, 1]",
     "Of LayerNorm's invariances, RMSNorm lacks only re-centring.",
-    found="Of {rows} changes (times 3, times −1, plus 10 everywhere, plus 10 in one channel) the two norms treat {mean:.0f} differently: {which}.",
+    found="LayerNorm and RMSNorm treat {mean:.0f} of {rows} changes of their input (times 3, times −1, plus 10 everywhere, plus 10 in one channel) differently: {which}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (invariance analysis)",
     beside={"rows": len(changed), "which": ", ".join(differ)},
 )
 
 # %% [markdown]
 r"""
-The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along just this direction. Remember that exception.
+The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along exactly this direction. Remember that exception.
 
 ### Your turn
 
-**1 (in code, 10 minutes).** Write RMSNorm. Three decisions are hidden in its one line: the squares of half-precision
+**1 (in code, 10 minutes).** Write RMSNorm. Its one line contains three decisions: the squares of half-precision
 numbers are summed in float32 (float64 stays float64), $\epsilon$ is added under the root, and the result is rounded
 once, at the very end. The check names your mistake.
 """
@@ -242,7 +242,7 @@ r"""
 
 [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a
 Pre-Norm model *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
-component along $\mathbf 1$ is written, carried and never read. So take it out at the source: subtract the mean over
+component along $\mathbf 1$ is written, carried and never read. So it can be removed at the source: subtract the mean over
 channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$
 in place of $x$, always. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
 """
@@ -274,7 +274,7 @@ exact((with_rms_norm(model)(text) - model(text)).abs().max(), tolerance=1e-10).c
     "03-pre-layer-becomes-pre-rms",
     "< 1e-10",
     "Every Pre-Norm model whose LayerNorms have no shift equals a model with RMSNorm.",
-    found="After centring the weights, the logits differ by at most {mean:.1e}.",
+    found="After the weights are centred, the logits of a Pre-Norm model with LayerNorm and of the same model with RMSNorm differ by at most {mean:.1e}.",
     source="Jiang et al. 2023, arXiv 2305.14858",
     published="equal in exact arithmetic",
 )
@@ -288,10 +288,10 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is answered for Pre-Norm: without the subtraction no function is lost. Two are open: does *training* find the function as easily, and what
+So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open: does *training* find the function as easily, and what
 does RMSNorm save?
 
-Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with a large model's matrices that is nothing. The cost of a norm
+Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
 is memory traffic: it reads a row and writes a row. A fused kernel keeps the row on the chip in between, whichever of the
 two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
@@ -303,7 +303,7 @@ exact(100 * saved / matrices).claim(
     "03-saved-operations-are-few",
     "< 0.01",
     "RMSNorm saves few operations.",
-    found="The sum and the subtraction (the shift is not counted) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
+    found="The sum and the subtraction that RMSNorm saves (the shift is not counted) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
     source="counted from the model's sizes; two operations a parameter and token",
     beside={"matrices": matrices / 1e9},
 )
@@ -338,7 +338,7 @@ r"""
 The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. Size S, the smallest, has six blocks of width 32, which read 20
 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
 We did not separate the two differences.
-We call two norms equal if their losses differ by less than 0.009 nats. That is less than a quarter of the cost of a learning rate that is off by a factor of $\sqrt{10}$.
+We call two norms equal if their losses differ by less than 0.009 nats. A learning rate that is off by a factor of $\sqrt{10}$ costs more than four times as much.
 """
 
 # %%
@@ -370,7 +370,7 @@ plots.dots(
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
     caption="Test losses of models with RMSNorm and without norms, compared with LayerNorm's mean, at size S only. Each learning rate is tuned. Losses between the outer lines count as equal. "
-    "Even the model without norms comes close, at a learning rate that was tuned for it.",
+    "Even the loss of the model without norms comes close, at a learning rate that was tuned for it.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
 
@@ -379,7 +379,7 @@ ahead["pre"].claim(
     "03-rms-equals-layer-on-text",
     f"in [-0.009, 0.009] of {effect}",
     "Each at its own rate, RMSNorm and LayerNorm end at the same loss.",
-    found="RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats. A learning rate that is off by a factor √10 costs {effect_of_a_rate:.3f} nats.",
+    found="With tuned learning rates, RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats. A learning rate that is off by a factor of √10 raises the loss by {effect_of_a_rate:.3f} nats.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Zhuo et al. 2025, arXiv 2503.04598 v4, Table 8",
     published="2.7631 (RMS) against 2.7639 (LN) at 550M parameters",
     beside={"effect_of_a_rate": effect},
@@ -389,8 +389,8 @@ ahead["pre"].claim(
 r"""
 ### How large is the mean?
 
-RMSNorm's loss may be a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
-$\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
+RMSNorm's loss may be a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
+$\mu^2/\mathrm{RMS}^2$, is the token's squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
 for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short a
 training to rank losses.
 """
@@ -420,14 +420,14 @@ shares = {
 shares["rms"].claim(
     "03-token-mean-is-small-rms",
     "< 0.05",
-    "In language models the mean holds hardly any of a hidden vector's energy.",
-    found="The mean holds {mean:.1%} of the stream's energy in models with RMSNorm, and {layer:.1%} with LayerNorm; a random "
-    "direction would hold {random:.1%}.",
+    "In language models the mean accounts for hardly any of a hidden vector's energy.",
+    found="The mean accounts for {mean:.1%} of the stream's energy in language models with RMSNorm, and for {layer:.1%} with LayerNorm; a random "
+    "direction would account for {random:.1%}.",
     source="Gupta et al. 2024, arXiv 2409.12951",
     beside={
         "layer": shares["layer"],
         "random": 1 / sizes.dim,
-        "second value": "rung S after 3,200 steps: the last column of a table below",
+        "second value": "size S after 3,200 steps: the last column of a table below",
     },
 )
 
@@ -441,8 +441,8 @@ separately, which brings a little of the mean back.
 ### When the mean is large
 
 So we give tokens a mean: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
-about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would make up for
-that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient, so this
+about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would compensate for
+that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient is. So this
 takes ten times as many steps, or ten times the learning rate.
 """
 
@@ -485,8 +485,8 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     reference=ladder.references(sizes.rung),
-    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: its loss is higher at low learning rates, and it is the last to suffer from high ones. "
-    "LayerNorm was trained without the offset. By algebra its curve would be the same with it.",
+    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: with it the loss is higher at low learning rates, and rises only at higher learning rates than without it. "
+    "We trained LayerNorm without the offset. By algebra its curve would be the same with the offset.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
@@ -515,8 +515,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 ).claim(
     "03-an-offset-hurts-rms",
     "> 0",
-    "On tokens that are mostly mean RMSNorm's loss is higher, even at its best learning rate.",
-    found="With the offset RMSNorm's test loss is {mean:.3f} nats higher, each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without). With the offset at {half:g} it is {at_half:.3f} nats higher.",
+    "If tokens consist mostly of their mean, RMSNorm's loss is higher, even at its best learning rate.",
+    found="With 10 added to every channel, RMSNorm's test loss is {mean:.3f} nats higher, each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without it). With the offset and a learning rate of {half:g} it is {at_half:.3f} nats higher.",
     source="this book: RMSNorm is not re-centring invariant",
     beside={
         "plain_rate": plain_rate,
@@ -530,8 +530,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 # %% [markdown]
 r"""
 With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss with the offset is higher.
-At learning rates that are too high it is lower than that of either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
-And "its best learning rate" is a range: five seeds hardly distinguish the two highest of these learning rates. So the card's interval also contains
+At learning rates that are too high it is lower than the loss with either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
+And the best learning rate is known only as a range: five seeds hardly distinguish the two highest of these learning rates. So the card's interval also contains
 the uncertainty from choosing the learning rate with one seed.
 
 ### Do the blocks subtract the mean, or outgrow it?
@@ -570,8 +570,8 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"RMS of the mean and of the rest of the stream, by block. How much of the offset's mean is removed depends on the learning rate. Both lines of the rest are at the learning rate {its_rate:g}: "
-    "the rest grows in both models, with the offset far less than without it.",
+    caption=f"RMS of the mean and of the rest of the stream, against the block. How much of the offset's mean is removed depends on the learning rate. Both lines of the rest are at the learning rate {its_rate:g}: "
+    "the rest grows in both models, but far less with the offset than without it.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
@@ -586,8 +586,8 @@ kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
 kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
     "< 0.5",
-    "At every learning rate RMSNorm's blocks learn to remove half of the mean from the stream, or more.",
-    found="Where it is lowest, the stream's mean is {first:.0%} of the embedding's mean at the learning rate {lower_rate:g}, and {mean:.0%} at {higher_rate:g}.",
+    "At every learning rate the blocks of a model with RMSNorm learn to remove half of the mean from the stream, or more.",
+    found="At its lowest point, the mean of RMSNorm's stream is {first:.0%} of the embedding's mean at the learning rate {lower_rate:g}, and {mean:.0%} at the learning rate {higher_rate:g}.",
     source="this book, a prediction",
     beside={
         "first": kept[between[0]],
@@ -600,7 +600,7 @@ kept[its_rate].tuned().claim(
 
 # %% [markdown]
 r"""
-At the plain model's best learning rate the first blocks do remove most of the mean. At the highest of these learning rates, which is the tuned one with the offset, they
+At the best learning rate of the model without the offset, the first blocks do remove most of the mean. At the highest of these learning rates, which is the tuned one with the offset, they
 remove hardly any of it. Do they *outgrow* the mean instead?
 At each of these learning rates the rest is larger than the mean at the end of the stream. But any stream grows with its learning rate. To isolate the effect of the
 offset, we compare with a model without it at the same learning rate:
@@ -615,10 +615,10 @@ plots.table(
     [
         {
             "rate": f"{rate:g}",
-            "with the offset: mean left at its lowest": f"{kept[rate].mean:.0%}",
-            "with: rest at the end": f"{rest_at[rate].mean:.0f}",
-            "without: rest at the end": f"{stream_at[rate].mean:.0f}",
-            "without: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
+            "with the offset: lowest mean left": f"{kept[rate].mean:.0%}",
+            "with the offset: rest at the end": f"{rest_at[rate].mean:.0f}",
+            "without it: rest at the end": f"{stream_at[rate].mean:.0f}",
+            "without it: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
         }
         for rate, at in without_it.items()
     ]
@@ -629,7 +629,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
     "< 1",
     "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    found="With the offset the rest is {first:.2f} times as large as without it at the learning rate {lower_rate:g}, and {last:.2f} times at {higher_rate:g}. The largest ratio of each seed averages {mean:.2f}.",
+    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at the learning rate {lower_rate:g}, and {last:.2f} times as large at {higher_rate:g}. The largest ratio of each seed averages {mean:.2f}.",
     source="this book, a prediction",
     beside={
         "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
@@ -645,31 +645,31 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 # %% [markdown]
 r"""
 **The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the learning rate. At the same learning rate it is smaller at the end with the offset than without it: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
-the mean the blocks subtract depends on the learning rate.** The first blocks remove most of it at a low learning rate and hardly any at a high one, and later blocks add some back. We did not measure whether the matrices that read the
+the mean the blocks subtract depends on the learning rate.** The first blocks remove most of the mean at a low learning rate and hardly any of it at a high one, and later blocks add some back. We did not measure whether the matrices that read the
 stream learn to ignore the rest of the mean. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
 protects.
 
-*By hand.* A probe reports an RMS of 13 for a token, and a mean of 12. What share of its energy is mean? And how many times smaller do differences between tokens come out of RMSNorm than out of LayerNorm?
+*By hand.* A probe reports an RMS of 13 and a mean of 12 for a token. What is the mean's share of its energy? And how many times smaller are differences between tokens after RMSNorm than after LayerNorm?
 
 <details><summary>Answer</summary>
 
-$12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNorm divides by 5, RMSNorm by 13: 2.6 times smaller.
+The share is $12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} = 5$. LayerNorm divides by 5 and RMSNorm by 13, so the differences are 2.6 times smaller.
 
 </details>
 
 ## Limited precision: bfloat16, float16, FP8
 
-Now write the same numbers with fewer digits. bfloat16 keeps 8
-significant bits, 7 that it stores and a leading 1 that it need not store, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
-between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24. The two kinds of FP8 keep
-4 and 3: E4M3 stores three of them, E5M2 two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
+Now we write the same numbers with fewer digits. bfloat16 keeps 8
+significant bits: 7 that it stores, and a leading 1 that it need not store. That is 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
+between 512 and 1024 they are 4 apart, and up to 2048 they are 8 apart. float16 keeps 11 bits, and float32 keeps 24. The two kinds of FP8 keep
+4 and 3 bits: E4M3 stores three of them, and E5M2 stores two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
-Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Many kernels and textbooks compute it in
+Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, and its variance is still 5. Many kernels and textbooks compute the variance in
 one pass over the data, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
 the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
-the variance comes out as 0 or as 8, never as 5. 1029 itself would round to 1032, but every square is
-rounded, too, before they are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way, and
-goes to the even neighbour, 1024. The variance of this token is 0.
+the computed variance is 0 or 8, never 5. The number 1029 itself would round to 1032, but every square is
+rounded, too, before the squares are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way between two numbers of the format, and
+is rounded to the even neighbour, 1024. So the computed variance of this token is 0.
 """
 
 # %%
@@ -695,7 +695,7 @@ positive numbers, and such a sum cannot cancel. The statistic is safe, but the o
 
 Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
-or −4, and never 1. Move the mean and watch:
+or −4, and never 1. Move the mean with the slider:
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -742,7 +742,7 @@ plots.explore(
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096, computed in bfloat16. As the mean grows, one-pass variances fall on a coarser and coarser grid. From a mean "
     "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
-    "digit of the mean. The two-pass variance and RMSNorm's mean square do not move.",
+    "digit of the mean. The two-pass variance and RMSNorm's mean square stay near 1.",
 )
 
 # %%
@@ -756,7 +756,7 @@ computed(
     "03-one-pass-loses-the-variance",
     "> 0.99",
     "Near a mean of 30 standard deviations no one-pass variance in bfloat16 is close to the true one.",
-    found="At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances are off by 100 % or more. Depending on the mean, {least:.0%} to {most:.0%} are not positive.",
+    found="At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances in bfloat16 are off by 100 % or more. Depending on the mean, {least:.0%} to {most:.0%} of them are not positive.",
     source="rounding analysis above: multiples of 4",
     beside={
         "means": len(near_30),
@@ -769,9 +769,9 @@ computed(
 
 # %% [markdown]
 r"""
-Two passes make a different error: they subtract a *rounded* mean. If that is off by $\delta$, the variance comes out as
-$\sigma^2 + \delta^2$. If the mean is 30, which is a number of the format, $\delta$ is small. If it is $30\tfrac1{16}$, half-way between two
-such numbers, $\delta$ is as large as it can be.
+Two passes make a different error: they subtract a *rounded* mean. If that mean is off by $\delta$, the computed variance is
+$\sigma^2 + \delta^2$. If the mean is 30, which the format can represent, $\delta$ is small. If it is $30\tfrac1{16}$, half-way between two
+representable numbers, $\delta$ is as large as it can be.
 """
 
 # %%
@@ -796,17 +796,17 @@ computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).clai
     "03-two-passes-and-rms-are-safe",
     "< 0.01",
     "Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
-    found="At five means up to {most:.0f} the relative errors of two passes and of RMSNorm's mean square are at most {on_grid:.4f}; at means half-way between two numbers of bfloat16 they are at most {mean:.4f}.",
+    found="In bfloat16, at five means up to {most:.0f}, the relative errors of a two-pass variance and of RMSNorm's mean square are at most {on_grid:.4f}; at means half-way between two representable numbers they are at most {mean:.4f}.",
     source="rounding analysis above",
     beside={"most": max(means), "on_grid": fmean(worst(means, s) for s in draws)},
 )
 
 # %% [markdown]
 r"""
-At which mean is no digit of the one-pass variance left, in any format? Call it the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
+At which mean is no digit of the one-pass variance left, in a given format? We call this mean the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
 significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
-as the *square* of the mean, and the cliff is at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
-float16, 4096 in float32.
+as the *square* of the mean, and the cliff is at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, at 45 in
+float16, and at 4096 in float32.
 """
 
 # %%
@@ -853,8 +853,8 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
 r"""
 Kernels that read a row once but accumulate in float32 move the cliff from 16 to 4096 standard deviations.
 They do not remove it. Two passes do not remove it, either: $\delta$ is at most half the distance between two numbers of the format, and beyond
-$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a number of the format
-causes next to no error. A mean half-way between two such numbers causes the most: if it is large enough, the variance comes out about twice as large as it is. In the table,
+$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a representable number
+causes almost no error. A mean half-way between two such numbers causes the largest error: if it is large enough, the computed variance is about twice the true one. In the table,
 $\sigma^2$ is the variance of the token as stored, which rounding has already changed.
 """
 
@@ -879,7 +879,7 @@ plots.table(rows, digits=2)
 r"""
 At such means the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
 subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16 squares
-overflow from 256 on, and a norm that computes them in float16 returns 0. Two passes square only deviations from the mean:
+overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean:
 """
 
 # %%
@@ -891,8 +891,8 @@ print("two-pass variance", variance_in(token, "float16").item())
 r"""
 ### Training with a one-pass variance
 
-Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. A variance
-of 1 may come out as ½ or as 2, and for a few characters as 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token comes out
+Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. For a variance
+of 1, the computed value may be ½ or 2, and for a few characters it is 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token becomes
 about 316 times too large.
 
 | question | choices | ours |
@@ -920,7 +920,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
     caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass most runs reach a loss only a little lower than "
-    "that of letter frequencies. One run improves late, and 150 steps do not show whether the others would.",
+    "that of letter frequencies. One of these runs improves late, and 150 steps do not show whether the others would.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
 
@@ -933,8 +933,8 @@ price = harm["one-pass, bf16"] - harm["two-pass, bf16"]
 price.claim(
     "03-one-pass-bf16-breaks-training",
     "> 0.2",
-    "Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
-    found="With an offset of 10, the test loss after {steps} steps is {mean:.2f} nats higher with one-pass variances in bfloat16 than with two-pass ones.",
+    "If tokens consist mostly of their mean, one-pass norms in bfloat16 all but stop training.",
+    found="With 10 added to every channel, the test loss after {steps} steps is {mean:.2f} nats higher with one-pass variances in bfloat16 than with two-pass variances.",
     source="Transformer Anatomy, part 7: normalization must always run in float32",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
     beside={"steps": sizes.steps},
@@ -944,7 +944,7 @@ price.claim(
 r"""
 ### No effect on ordinary activations
 
-And without the offset? We train with the formula that has just failed, on ordinary tokens:
+Does the formula also fail without the offset? We train with it on ordinary tokens:
 """
 
 # %%
@@ -952,8 +952,8 @@ And without the offset? We train with the formula that has just failed, on ordin
     "03-bf16-layer-is-harmless-on-ordinary-activations",
     f"in [-0.02, 0.02] of {price.mean}",
     "On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
-    found="Without the offset, bfloat16's test loss minus float32's after {steps} steps is {mean:+.4f} nats with the one-pass variance, "
-    "{rms:+.4f} with RMSNorm.",
+    found="On ordinary activations, the test loss with norms in bfloat16 minus that with norms in float32 is {mean:+.4f} nats for LayerNorm with the one-pass variance "
+    "and {rms:+.4f} nats for RMSNorm, after {steps} steps.",
     source="against Transformer Anatomy, part 7: a norm that runs in bfloat16 is a bug",
     beside={"rms": calm["rms, bf16"] - float32["rms"], "steps": sizes.steps},
 )
@@ -989,7 +989,7 @@ before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round
 entries by a unit in the last place (*ulp*), raises no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
 bit: **test ports with random gains**.
 
-**What is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
+**How the gain is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
 """
 
 # %%
@@ -1018,7 +1018,7 @@ exact(
     "03-rms-jacobian",
     "< 1e-12",
     "RMSNorm's Jacobian deletes one direction, up to ε.",
-    found="Formula and autograd differ by at most {mean:.1e}; at RMS = √ε the share {share:.3f} of the component along the token passes.",
+    found="RMSNorm's Jacobian by the formula and by autograd differ by at most {mean:.1e}. At RMS = √ε a share of {share:.3f} of the gradient's component along the token passes.",
     source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
     beside={"share": along.norm() / faint.norm()},
 )
@@ -1029,8 +1029,8 @@ slopes = [norm(tiny, eps=1e-6).norm() / tiny.norm() for norm in (rms_norm, rms_n
 exact(slopes[1] / slopes[0]).claim(
     "03-eps-outside-is-steeper",
     "in [999, 1001]",
-    "Near x = 0 an ε outside the root makes the norm a thousand times steeper.",
-    found="At x → 0 and ε = 1e-6, the norm with ε outside the root is {mean:.0f} times as steep as with ε inside.",
+    "Near x = 0 RMSNorm is a thousand times steeper with ε outside the root than with ε inside it.",
+    found="For x → 0 and ε = 1e-6, RMSNorm with ε outside the root is {mean:.0f} times as steep as with ε inside the root.",
     source="Zhang and Sennrich's torch code against PyTorch, Llama, T5, Gemma",
 )
 
@@ -1042,9 +1042,9 @@ ulp = 2.0 ** (unrounded.abs().log2().floor() - 7)  # how far apart bfloat16's nu
 exact(((twice - unrounded).abs() / ulp).max()).claim(
     "03-cast-first-rounds-twice",
     "in [1, 1.5]",
-    "A norm that rounds before the gain rounds twice.",
-    found="Llama's order changes {share:.0%} of the entries. Its largest error is {mean:.2f} units in the last place; "
-    "with one rounding the largest error is {once:.2f}.",
+    "A norm that rounds before it multiplies by the gain rounds twice.",
+    found="Rounding before the gain, as in Llama, changes {share:.0%} of RMSNorm's outputs. The largest error is {mean:.2f} units in the last place; "
+    "with one rounding it is {once:.2f}.",
     source="transformers, pull request 29402 (Gemma against Llama)",
     beside={
         "share": (once != twice).double().mean(),
@@ -1072,7 +1072,7 @@ exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0
     "03-t5-keeps-float32-with-wide-gains",
     "> 0",
     "The two versions of Llama's norm are the same function, and T5's differs where gains are in float32.",
-    found="Llama's two versions agree in every bit, and with gains in bfloat16 T5's agrees with them; with gains in float32 T5's differs in {mean:.0%} of the entries.",
+    found="The two versions of Llama's norm agree bit for bit, and with gains in bfloat16 T5's norm agrees with them; with gains in float32 T5's norm differs in {mean:.0%} of the entries.",
     source="transformers, modeling_llama.py and modeling_t5.py; Meta's Llama 3, model.py",
 )
 
@@ -1136,8 +1136,8 @@ plots.table([{"bug": name, "what the check says": "; ".join(why)} for name, why 
 exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items())).claim(
     "03-checks-name-every-slip",
     "in [6, 6]",
-    "The check of exercise 1 names each of these bugs.",
-    found="Of {n_slips} bugs the check finds {mean:.0f} and names their cause.",
+    "The check of exercise 1 names the cause of each of six bugs.",
+    found="The check of an RMSNorm finds {mean:.0f} of {n_slips} bugs and names their cause.",
     source="labkit.check.rms_norm",
     beside={"n_slips": len(reports)},
 )
@@ -1173,13 +1173,13 @@ r"""
 <details><summary>Solution</summary>
 
 Between 256 and 512 there are 128 steps of $256/128 = 2$. 401 lies half-way between 400 and 402; 400 is
-$200\cdot2$ and 402 is $201\cdot2$, so the even one is 400. The variance comes out as 0. In float16 the steps
-are $256/1024 = \tfrac14$, 401 is a number of the format, and the variance is 1: right, this time.
+$200\cdot2$ and 402 is $201\cdot2$, so the even one is 400. The computed variance is 0. In float16 the steps
+are $256/1024 = \tfrac14$, 401 can be represented, and the computed variance is 1, which is correct here.
 
 </details>
 
-**3 (in code, 15 minutes).** One pass need not be a disaster. Write a variance of bfloat16 data that needs only
-*sums that can run together* (no second pass that waits for the mean), and that survives a mean of 30. All your tensors
+**3 (in code, 15 minutes).** One pass need not be a disaster. Write a function that computes the variance of bfloat16 data from
+*sums that can run together* (no second pass that waits for the mean), and that still works at a mean of 30. All your tensors
 stay bfloat16.
 """
 
@@ -1249,34 +1249,34 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## What you now know
 
-- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant to the length
-  alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
+- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant only to the
+  length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm no function is lost: the weights can do the subtraction beforehand.
   Training did not miss it, either, as far as we looked: ordinary tokens have hardly any mean, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
-- **When the subtraction is missed.** It is missed where tokens are mostly mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
-  Its first blocks remove most of the mean at a low learning rate and hardly any at a high one. The offset does not make the blocks outgrow the mean: at one and the same
+- **When the subtraction is missed.** It is missed where tokens consist mostly of their mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
+  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The offset does not make the blocks outgrow the mean: at the same
   learning rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
   RMSNorm's mean square has no cliff. It has only a range, which float16 leaves at 256. Ordinary
   tokens have too little mean for the two cliffs, but a stream can leave the range of float16 where the learning rate is high.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
-- **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. None
-  of the three changes a shape. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
+- **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any
+  of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
 
 ## To carry away
 
 - **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the subtraction and the shift.
-- **Use.** In Pre-Norm models, where it computes what LayerNorm without a shift would.
-- **Cost.** One vector of gains. RMSNorm keeps the mean, so a large common offset makes tokens look alike.
-- **Related methods.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's.
+- **Use.** Use RMSNorm in Pre-Norm models, where it can compute every function of LayerNorm without a shift.
+- **Cost.** RMSNorm has one vector of gains. It keeps the mean, so a large common offset makes tokens look alike.
+- **Related methods.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's norm.
 
 | you see | cause | try |
 | --- | --- | --- |
 | a variance of zero, or a negative one | one pass, with a mean of many deviations | two passes, statistics in float32 |
 | infinities in float16 | squares beyond 65,504 | statistics in float32 |
-| a ported model differs in the last digits | another rounding order | the order of the code that trained it |
+| a ported model differs in the last digits | a different rounding order | the order of the code that trained it |
 | gains do not move in bfloat16 | steps below half a unit in the last place of 1 | gains in float32, or stored as $1 + w$ |
 
 ## References

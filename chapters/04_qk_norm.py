@@ -11,7 +11,7 @@ r"""
 # QK-Norm
 
 **Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
-each token looks at a single other. The cure was a norm on queries and one on keys.
+each token looks at a single other token. The cure was a norm on queries and one on keys.
 But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and what does that cost?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -70,8 +70,8 @@ plots.attention_maps(
     text,
     notes=notes,
     caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
-    "Each row is a character that looks back, and a darker cell is a larger weight. Without the norm nearly every "
-    "row ends up looking at one and the same character. With the norm each row finds its own. (One seed. Of all "
+    "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm nearly every "
+    "row looks at the same character. With the norm different rows look at different characters. (One seed. Of all "
     "heads we show the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
@@ -85,7 +85,7 @@ Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
 $8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0, and the softmax chooses
-among the three. Now let training make the query twenty times as long.
+among the three keys. Now let training make the query twenty times as long.
 """
 
 
@@ -117,8 +117,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Without a norm the logit follows the length of the query. Under either norm the length drops out: only the *direction* counts.
-Both vectors have a mean square of $24/4 = 6$, so RMS divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. The cosine is $16/24$, and L2 gives half of that.
+Without a norm the logit is proportional to the length of the query. Under either norm the length cancels, and only the *direction* matters.
+Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. The cosine is $16/24$, and L2 normalization gives half of that.
 In each head QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
 
 The *entropy* is given as a share of the largest possible, $\log 3$: 1 for equal weights, 0 for *one-hot* ones, with all weight on one key.
@@ -132,7 +132,7 @@ $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odo
 
 Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is a
 normalization, too, but it rests on an assumption: the variance of a logit is 1 if the entries of $q$ and $k$ are independent, with
-mean 0 and variance 1. Nothing keeps that true.
+mean 0 and variance 1. Training does not preserve this.
 
 Adam moves each weight by up to about the learning rate $\eta$ per step, whatever its gradient. If steps point the
 same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
@@ -186,7 +186,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line ends at the bottom at every gain?
+slider: which line ends at zero at every gain?
 """
 
 
@@ -213,8 +213,8 @@ def draw_bounds(gain):
 
 
 caption = (
-    "Largest weight that one key can get under each bound, by number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 unit vectors cannot "
-    "choose among many keys. RMS vectors can, and wider heads choose more sharply. Larger gains widen every bound."
+    "Largest weight that one key can get under each bound, against the number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 attention with unit vectors cannot "
+    "choose among many keys. With RMS vectors it can, and more sharply in wider heads. Larger gains widen every bound."
 )
 formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
 plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
@@ -231,7 +231,7 @@ exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
     "With unit vectors attention can hardly choose among keys.",
-    found="Among 2,048 keys of width 64, unit vectors with 1/√d_k give no key a weight above {mean:.5f}; "
+    found="If queries and keys of width 64 are unit vectors, scaled by 1/√d_k, no one of 2,048 keys can get a weight above {mean:.5f}; "
     "equal weights would be {even:.5f}.",
     source="a text that says L2-normalized queries and keys eliminate saturation",
     published="logits within ±1/√d_k",
@@ -242,19 +242,19 @@ exact(reach(l2_norm), tolerance=1e-6).claim(
 exact(reach(rms_norm), tolerance=1e-6).claim(
     "04-rms-allows-sharp-attention",
     "> 0.99",
-    "RMSNorm without gains still allows a hard choice.",
-    found="With RMSNorm on both, one of 2,048 keys can get a weight of {mean:.4f}.",
+    "RMSNorm without gains still allows attention to choose a single key.",
+    found="With RMSNorm on queries and keys of width 64, one of 2,048 keys can get a weight of {mean:.4f}.",
     source="algebra: the bound is √d_k = 8",
 )
 
 # %% [markdown]
 r"""
 So the statement that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation confuses two methods. Unit vectors without gains eliminate
-saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at the bottom at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at zero at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
-A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by something. Three methods differ in that multiplier:
+A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a larger number. Three methods differ in that multiplier:
 
 | where | the multiplier | at the start |
 | --- | --- | --- |
@@ -292,8 +292,8 @@ weight, gradient = query_gradient(1.0)
 exact(((weight * gradient).sum() / weight.norm() / gradient.norm()).abs(), tolerance=1e-9).claim(
     "04-gradient-is-orthogonal-to-the-weight",
     "< 1e-9",
-    "The gradient of a matrix that a norm follows is orthogonal to the matrix.",
-    found="With QK-Norm, the cosine between W_q and its gradient is {mean:.0e}.",
+    "If a norm follows a matrix, the gradient of the matrix is orthogonal to it.",
+    found="With QK-Norm, the cosine between the query matrix W_q and its gradient is {mean:.0e}.",
     source="scale invariance (Euler's theorem for homogeneous functions)",
 )
 
@@ -301,17 +301,17 @@ exact(((weight * gradient).sum() / weight.norm() / gradient.norm()).abs(), toler
 exact(query_gradient(10.0)[1].norm() / gradient.norm(), tolerance=1e-6).claim(
     "04-gradient-falls-with-the-weight",
     "in [0.0999, 0.1001]",
-    "The gradient of a matrix that a norm follows falls as the matrix grows.",
-    found="With QK-Norm, a W_q ten times as large has {mean:.4f} times the gradient.",
+    "If a norm follows a matrix, the gradient of the matrix becomes smaller as the matrix grows.",
+    found="With QK-Norm, the gradient of the query matrix W_q is {mean:.4f} times as large if the matrix is ten times as large.",
     source="scale invariance",
 )
 
 # %% [markdown]
 r"""
-A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth.
-It keeps the growth out of the logits. The growth only makes $W_q$ turn more slowly.
+A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth,
+but it keeps the growth out of the logits. The growth only makes $W_q$ turn more slowly.
 
-**Weight decay** does not change the logits, either: a shorter $W_q$ gives the same ones. So decay only keeps $W_q$ short, and each step still turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
+**Weight decay** does not change the logits, either: a shorter $W_q$ gives the same logits. So decay only keeps $W_q$ short, and each step still turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
 $\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a step is
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
@@ -356,7 +356,7 @@ plots.curves(
     logy=True,
     counted=True,
     reference={"√(2ηλ)": 0.1},
-    caption="Angle by which a step turns a matrix, by step. With decay, matrices that were long and short at first come to turn by the same angle. Without decay the "
+    caption="Angle by which each optimizer step turns a matrix, against the step number. With decay, a matrix that is long at first and one that is short at first are finally turned by the same angle. Without decay the "
     "angle becomes smaller and smaller. (η = 0.01 and λ = 0.5, so the balance is at 0.1. Points are means of neighbouring steps.)",
 ).named("angle-of-a-step")
 
@@ -365,7 +365,7 @@ exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
     "in [0.097, 0.103]",
     "Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
-    found="We predicted 0.1 radians per step. In the last 500 steps the angle is {long:.4f} for a matrix that was long at first and {mean:.4f} for one that was short.",
+    found="In the last 500 steps of AdamW with weight decay, a step turns a matrix that was long at first by {long:.4f} radians, and one that was short at first by {mean:.4f} radians. We predicted 0.1.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
     beside={"long": np.mean(turned["decay, long at first"][-500:])},
     predicted=0.1,
@@ -437,7 +437,7 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-Attention needs three more lines. Do the runs below compute just this?
+Attention needs three more lines. Do the models that we train below compute exactly this?
 """
 
 
@@ -462,15 +462,15 @@ slow = slow_attention(x[0], dict(attention.named_parameters()), turns, heads=4)
 exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-12).claim(
     "04-attention-equals-the-formula",
     "< 1e-12",
-    "The attention that we train below computes the formula.",
-    found="Our attention with QK-Norm and the slow implementation of the formula differ by at most {mean:.0e}.",
+    "The attention of our models computes the formula of QK-Norm.",
+    found="The attention of our models with QK-Norm and a slow implementation of the formula differ by at most {mean:.0e}.",
     source="Dehghani et al. 2023, arXiv 2302.05442; Su et al. 2021, arXiv 2104.09864",
 )
 
 # %% [markdown]
 r"""
 The two norms take about $8d$ operations per token and layer, and the four projections $8d^2$, so the norms add a share of $1/d$. Their memory traffic
-costs more. Chapter 09 counts it.
+costs more; chapter 09 measures it.
 """
 
 # %% [markdown]
@@ -481,7 +481,7 @@ The runs belong to the book's *ladder*, the grid of runs that all chapters share
 10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
-the best learning rate is the same for both models. The next figures are at ten times that rate, 0.1. With three tuning seeds QK-Norm's best learning rate comes out a little higher. The section *Each at its own rate* uses three wherever those runs are complete. It adds two settings: W is S with a weight decay of 0.1 on matrices, and M has width 64 and 6,000 steps.
+the best learning rate is the same for both models. The next figures are at ten times that rate, 0.1. With three tuning seeds QK-Norm's best learning rate is a little higher. The section *Each at its own rate* uses three tuning seeds wherever those runs are complete. It adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
 
 ### One rate, three models
 
@@ -507,8 +507,8 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in of_arm.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm learns at first, unlearns some of "
-    "it, and ends at a higher loss than that of trigram counts, a table of how often each character follows two others. QK-Norm "
+    caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm's loss falls at first and then rises again, "
+    "and its final loss is higher than that of trigram counts, a table of how often each character follows two others. QK-Norm "
     "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
@@ -543,7 +543,7 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
     "04-failure-is-a-plateau",
     "< 0.5",
     "In models of this size saturated attention does not make the loss diverge.",
-    found="Of {n} Pre-Norm runs at the learning rate 0.1, {k} diverged.",
+    found="At the learning rate 0.1, {k} of {n} Pre-Norm runs diverged.",
     source="this book: an average of values cannot explode",
 )
 
@@ -552,7 +552,7 @@ r"""
 The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. What makes our loss high? There are three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
-2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys no longer change.
+2. **A frozen softmax.** Once a row is one-hot no gradient passes it, and queries and keys no longer change.
 3. **The logits themselves.** They may be too large for a softmax to weigh anything.
 
 The first cause explains little of the difference: with QK-Norm the feed-forward layers have the same learning rate, and the model learns. Yet in both models the stream grows far too much, as *Symptoms* shows. That may explain why QK-Norm's loss is still higher here than at its best learning rate.
@@ -583,7 +583,7 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
-    caption="Largest attention logit by step, at ten times the best learning rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
+    caption="Largest attention logit against the step, at ten times the best learning rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
     "from a few hundred steps on. QK-Norm's logits can exceed √d_k only through the gains: the product of the largest query gain and the largest key gain is at "
     "least logit/√d_k.",
     provenance=lab.provenance(hot),
@@ -599,7 +599,7 @@ measure_entropy(of_arm["Pre-Norm"]).claim(
     "04-entropy-collapses",
     "< 0.1",
     "Without a norm, a high learning rate makes attention one-hot.",
-    found="At the learning rate 0.1 Pre-Norm's attention keeps {mean:.1%} of the largest possible entropy, and QK-Norm's keeps {normed:.0%}.",
+    found="At the learning rate 0.1 the entropy of attention is {mean:.1%} of the largest possible one under Pre-Norm, and {normed:.0%} of it with QK-Norm.",
     source="this book's prediction; in larger models Zhai et al. 2023, arXiv 2303.06296",
     beside={"normed": measure_entropy(of_arm["QK-Norm"])},
 )
@@ -616,8 +616,8 @@ early = next(i for i, step in enumerate(steps) if step >= base.train.steps // 5)
 (look("largest", -1) / look("largest", early)).claim(
     "04-saturated-logits-keep-growing",
     "> 1.5",
-    "Logits go on growing after the softmax is saturated.",
-    found="After a fifth of the steps Pre-Norm's attention is saturated (slope {slope:.2f}). From then on its largest logit grows by a factor of {mean:.1f}.",
+    "Attention logits go on growing after the softmax is saturated.",
+    found="At the learning rate 0.1 Pre-Norm's attention is saturated after a fifth of the steps (slope {slope:.2f}). From then on its largest logit grows by a factor of {mean:.1f}.",
     source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
     beside={"slope": look("slope", early)},
 )
@@ -632,8 +632,8 @@ def growth(arm):
 growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
     "> 1",
-    "Without a norm the logits grow faster than the learning rate.",
-    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest logit grows as the learning rate to the power {mean:.1f}; the derivation allows up to 4.",
+    "Without QK-Norm the attention logits grow faster than the learning rate.",
+    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}; the derivation allows a power of up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
 )
 
@@ -641,19 +641,19 @@ growth("Pre-Norm").claim(
 growth("QK-Norm").claim(
     "04-qk-norm-logits-lag-the-rate",
     "< 1",
-    "With QK-Norm the logits grow more slowly than the learning rate.",
-    found="From the learning rate 0.01 to 0.1 QK-Norm's largest logit grows as the learning rate to the power {mean:.2f}.",
+    "With QK-Norm the attention logits grow more slowly than the learning rate.",
+    found="From the learning rate 0.01 to 0.1 QK-Norm's largest attention logit grows as the learning rate to the power {mean:.2f}.",
     source="this book: behind the norm only the gains grow",
 )
 
 # %% [markdown]
 r"""
-One half of the second explanation is wrong: the logits go on growing, so queries and keys do change. We did not test what changes them. Perhaps $W_q$ and $W_k$ move, because Adam makes full steps of whatever
-little gradient is left. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
+One half of the second explanation is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
+gradient into full steps. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
 
 ### Soft-capping only the logits
 
-The third explanation can be tested alone. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
+The third explanation can be tested by itself. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
 gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
 
 | question | choices | ours |
@@ -665,22 +665,22 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 (test["Pre-Norm"] - test["soft cap"]).claim(
     "04-soft-cap-helps-too",
     "> 0.1",
-    "At a high learning rate, a cap on the logits alone lowers Pre-Norm's loss a great deal.",
-    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than that of the same model with a soft cap of 50.",
+    "At a high learning rate, a cap on the attention logits by itself lowers Pre-Norm's loss a great deal.",
+    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than that of the same model with a soft cap of 50 on its attention logits.",
     source="this book's prediction",
 )
 (test["soft cap"] - test["QK-Norm"]).claim(
     "04-qk-norm-beats-the-soft-cap",
     "> 0",
-    "At a high learning rate, a cap on the logits lowers the loss less than QK-Norm does.",
-    found="At the learning rate 0.1 the test loss with the soft cap is {mean:.2f} nats higher than with QK-Norm.",
+    "At a high learning rate, a cap on the attention logits lowers the loss less than QK-Norm does.",
+    found="At the learning rate 0.1 the test loss is {mean:.2f} nats higher with a soft cap on the attention logits than with QK-Norm.",
     source="this book: a saturated cap passes no gradient",
 )
 
 # %% [markdown]
 r"""
 So the logits cause a good part of the damage, but only a part. Before the cap
-the raw logits grow as they do without it. Logits beyond $\pm c$ all come out as about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything. We did not test it.
+the raw logits grow as they do without it. Logits beyond $\pm c$ are all mapped to about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
 Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), with tuned learning rates.
 """
 
@@ -692,8 +692,8 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-What is QK-Norm worth at learning rates that people choose? We tuned both models, and a third
-without any norm. The first card below requires the same sign at two sizes, S and M. The second is about S alone, and the third about W alone.
+What is QK-Norm worth at learning rates that people choose? We tuned both models, and a third model
+without any norm. The first card below requires the same sign at two sizes, S and M. The second card is only about size S, and the third only about variant W.
 """
 
 
@@ -715,7 +715,7 @@ plots.curves(
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
     caption="Test loss against learning rate at size S. Up to the best learning rate the three losses are within hundredths of a nat of each other. At higher rates the model without any norm "
-    "diverges first, and at still higher rates Pre-Norm fails. (Five evaluation seeds where there are any, otherwise the "
+    "diverges first, and at still higher rates Pre-Norm fails. (Each point is from five evaluation seeds where there are any, and otherwise from the "
     "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
@@ -727,36 +727,42 @@ leads.claim(
     "> 0",
     "With both models tuned, QK-Norm ends lower.",
     found="At size {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. "
-    "(Attention is worth {worth:.2f} nats.)",
+    "(Without attention the loss is {worth:.2f} nats higher.)",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     beside={"worth": -ladder.improvement(climbed, "no attention")[leads.largest].mean},
 )
 
 # %%
-strict = {  # locked, with what each asks: a strict report on S, and S with weight decay
-    "04-qk-ahead-on-s": "On rung S, with three tuning seeds and twenty that report, QK-Norm ends below Pre-Norm.",
-    "04-qk-ahead-with-decay": "With weight decay 0.1 on matrices QK-Norm ends below Pre-Norm.",
+strict = {  # preregistered: a full evaluation at size S, and at size S with weight decay
+    "At size {rung}": (
+        "04-qk-ahead-on-s",
+        "On rung S, with three tuning seeds and twenty that report, QK-Norm ends below Pre-Norm.",
+    ),
+    "At size S with weight decay 0.1 (variant {rung})": (
+        "04-qk-ahead-with-decay",
+        "With weight decay 0.1 on matrices QK-Norm ends below Pre-Norm.",
+    ),
 }
-for name, said in strict.items():
+for where, (name, said) in strict.items():
     leads.claim(
         name,
         "> 0",
         said,
-        found="On {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
+        found=f"{where}, with tuned learning rates, QK-Norm's test loss is {{apart:.4f}} nats {{side}} Pre-Norm's.",
         source="this book, a forecast",
     )
 
 # %% [markdown]
 r"""
 With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the value of attention itself.
-On W it cannot be distinguished from zero: the uncertainty about the best learning rate alone is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is not as good. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+In variant W it cannot be distinguished from zero: the uncertainty about the best learning rate by itself is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is not as low. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-On W we tried only learning rates near the best, so these runs do not show the effect of the norm at high learning rates with decay.
+In variant W we tried only learning rates near the best one, so these runs do not show the effect of the norm at high learning rates with decay.
 
 ### Unit vectors
 
-Is any bound good enough? At the learning rate 0.01 we compare unit vectors, with the usual $1/\sqrt{d_k}$
+Does any bound suffice? At the learning rate 0.01 we compare unit vectors, with the usual $1/\sqrt{d_k}$
 and no learned factor, with RMS vectors and gains.
 
 | question | choices | ours |
@@ -770,16 +776,16 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 (spheres.measure("test.loss") - at_best["QK-Norm"].measure("test.loss")).claim(
     "04-bare-unit-vectors-cannot-focus",
     "> 0.1",
-    "A bound that forbids sharp attention costs loss.",
-    found="With unit vectors and no gain the attention entropy is {entropy:.3f}, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
+    "A bound that forbids sharp attention raises the loss.",
+    found="If queries and keys are unit vectors without gains, the entropy of attention is {entropy:.3f} of the largest possible one, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
     source="against a text that says L2-normalized queries and keys eliminate saturation",
     beside={"entropy": measure_entropy(spheres)},
 )
 
 # %% [markdown]
 r"""
-With unit vectors attention is hardly more than an average, and the loss is higher. Henry's learned number lifts that bound.
-We did not train it. RMSNorm has such a factor built in: $\sqrt{d_k}$, times its gains.
+With unit vectors attention is hardly more than an average, and the loss is higher. The learned number of Henry et al. lifts that bound, but
+we did not train a model with it. RMSNorm contains such a factor: $\sqrt{d_k}$, times its gains.
 
 ## Implementation details: order, axis, caps
 
@@ -794,7 +800,7 @@ $$\begin{aligned}
 \text{rotation, then gain:}&\quad \hat q^\top R_i^\top D\, R_j\hat k.
 \end{aligned}$$
 
-The first depends on the distance $j - i$ alone. The second depends on *absolute* positions, unless the two channels of each pair have
+The first expression depends only on the distance $j - i$. The second depends on *absolute* positions, unless the two channels of each pair have
 equal entries in $D$.
 
 *By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens be at the same position. Rotate, then apply the gains: what is the logit if the angle is
@@ -802,11 +808,11 @@ equal entries in $D$.
 
 <details><summary>Answer</summary>
 
-At 0 the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90° they become $(0, \sqrt2)$ twice, and it is $2/\sqrt2 \approx 1.41$: the same distance, half the logit.
+At 0 the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90° both become $(0, \sqrt2)$, and the logit is $2/\sqrt2 \approx 1.41$. The distance is the same, but the logit is half as large.
 
 </details>
 
-Now move eight tokens twenty places further:
+Now we move eight tokens by twenty places:
 """
 
 
@@ -824,8 +830,8 @@ def shift(after):
 exact(shift(after=False), tolerance=1e-12).claim(
     "04-gain-before-rotation-sees-distances-only",
     "< 1e-12",
-    "With the gain before the rotation, logits depend on distances only.",
-    found="With norm and gain before the rotation, moving the text by 20 places changes logits by at most {mean:.0e}.",
+    "If the gain is applied before the rotation, attention logits depend only on distances.",
+    found="If norm and gain are applied before the rotation, moving the text by 20 places changes the attention logits by at most {mean:.0e}.",
     source="algebra; Gemma 3, Qwen 3",
 )
 
@@ -833,8 +839,8 @@ exact(shift(after=False), tolerance=1e-12).claim(
 exact(shift(after=True), tolerance=0.01).claim(
     "04-gain-after-rotation-sees-positions",
     "> 0.1",
-    "With the gain after the rotation, logits depend on absolute positions.",
-    found="With norm and gain after the rotation, moving the text by 20 places changes a logit by {mean:.2f}.",
+    "If the gain is applied after the rotation, attention logits depend on absolute positions.",
+    found="If norm and gain are applied after the rotation, moving the text by 20 places changes an attention logit by {mean:.2f}.",
     source="against 'the order is interchangeable for RMSNorm' (nanochat, issue 743, last comment)",
 )
 
@@ -842,14 +848,14 @@ exact(shift(after=True), tolerance=0.01).claim(
 r"""
 ### Per head or over the full width
 
-RMSNorm over all heads at once (OLMo 2) fixes the *sum* of squares of the $h$ heads, and one head may take all of it. Put our pair into
-one of two heads and leave the other empty: the mean square over eight channels is 3, not 6, and the logit is $\tfrac{16}{3}\cdot\tfrac12 = \tfrac83$, twice
+RMSNorm over all heads at once (OLMo 2) fixes the *sum* of squares of the $h$ heads, and one head may take all of it. If our pair is in
+one of two heads and the other head is zero, the mean square over eight channels is 3, not 6, and the logit is $\tfrac{16}{3}\cdot\tfrac12 = \tfrac83$, twice
 that of a norm per head. In general the bound is $h\sqrt{d_k}$.
 
 ### Caps and clips
 
-At $c = 5$ the **soft cap** turns our logit into $5\tanh(8/5) \approx 4.6$, and the logit 160 into 5. It must be applied before the mask: capped
-afterwards, $-\infty$ becomes $-c$, and the future is visible.
+At $c = 5$ the **soft cap** turns our logit into $5\tanh(8/5) \approx 4.6$, and the logit 160 into 5. It must be applied before the mask: otherwise
+the mask's $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
 head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
@@ -867,7 +873,7 @@ exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
     "04-clip-lands-on-the-threshold",
     "in [0.999, 1.001]",
     "QK-Clip scales the largest logit of the batch that exceeded the threshold down to the threshold.",
-    found="After the clip the largest logit of that batch is {mean:.4f} times the threshold.",
+    found="After QK-Clip the largest attention logit of the same batch is {mean:.4f} times the threshold.",
     source="Kimi Team 2025, arXiv 2507.20534",
 )
 
@@ -878,7 +884,7 @@ The page of [norms and recipes](tables.md) lists what each model normalizes.
 ## Symptoms
 
 The table shows five kinds of run after training. Each row is the mean of five seeds. *Stream grows by* is
-the RMS of the stream after the last block, divided by its RMS before the first. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$: weights may be spread out,
+the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$: weights may be spread out,
 and still no gradient passes. Appendix C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
 """
 
@@ -918,7 +924,7 @@ We rebuilt four bugs of public code, each in the attention of a correct block. D
 compares a block with its equation, find them?
 
 1. **The norm runs across heads** where per head was meant: gpt-neox ([its line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
-2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped the norms of one model that names them differently, and served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
+2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped the norms of a model that names them differently, and generated garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
 3. **The order of norm and rotation is wrong**: queries were off by a tenth of a per cent, small enough to ship ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
 4. **The cap is dropped** by a kernel that did not implement it ([vllm-metal 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
@@ -959,8 +965,8 @@ whole = [examine(recipe).ok for recipe in ("qk", "gemma2")]
 exact(sum(found) + sum(whole), tolerance=0).claim(
     "04-check-finds-the-slips",
     "in [6, 6]",
-    "A comparison with the equation finds each of the four bugs.",
-    found="Of six verdicts {mean:.0f} are right: the check finds {found} of the four bugs and passes {whole} of the two correct blocks.",
+    "A comparison with the equation finds each of four bugs in attention with QK-Norm or a soft cap.",
+    found="The check finds {found} of four bugs in attention and passes {whole} of two correct blocks: {mean:.0f} of six verdicts are right.",
     source="public code, see the links above",
     beside={"found": sum(found), "whole": sum(whole)},
     predicted=6,
@@ -970,8 +976,8 @@ exact(sum(found) + sum(whole), tolerance=0).claim(
 r"""
 ## Exercises
 
-**2 (by hand).** A query must be able to give one of 1,001 keys a weight of 0.9. What bound $b$ on the logits does that need at
-least? And what is the smallest head width $d_k$ whose RMSNorm (without gains) allows it?
+**2 (by hand).** A query must be able to give one of 1,001 keys a weight of 0.9. What is the smallest bound $b$ on the logits that allows
+this? And what is the smallest head width $d_k$ at which RMSNorm (without gains) allows it?
 """
 
 # %% tags=["exercise"]
@@ -1042,7 +1048,7 @@ assert check_clip(solved_clip).ok
 # %% [markdown]
 r"""
 **4 (open).** Other remedies limit the growth itself: weight decay, stronger clipping, a longer warm-up. [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682)
-combine QK-Norm with a soft cap. Which of these helps at ten times the best rate? Predict each with a reason, then run three seeds.
+combine QK-Norm with a soft cap. Which of these helps at ten times the best learning rate? Predict each result with a reason, then run three seeds.
 """
 
 # %% tags=["exercise"]
@@ -1080,7 +1086,7 @@ my_proof = "…"
 r"""
 <details><summary>Hint</summary>
 
-For (a), the gradient is orthogonal to $W_t$: Pythagoras. For (b), write $n_t = \|W_t\|^2$.
+For (a), use Pythagoras: the gradient is orthogonal to $W_t$. For (b), write $n_t = \|W_t\|^2$.
 
 </details>
 <details><summary>Solution</summary>
@@ -1088,8 +1094,8 @@ For (a), the gradient is orthogonal to $W_t$: Pythagoras. For (b), write $n_t = 
 (a) $\|W_{t+1}\|^2 = \|W_t\|^2 - 2\eta\langle W_t, \nabla\mathcal L\rangle + \eta^2\|\nabla\mathcal L\|^2 = \|W_t\|^2 + \eta^2\|\nabla\mathcal L\|^2 \ge \|W_t\|^2$.
 
 (b) With $n_t = \|W_t\|^2$, (a) reads $n_{t+1} - n_t = \eta^2G^2/n_t$. For small steps $n_{t+1}^2 - n_t^2 \approx 2n_t(n_{t+1} - n_t) = 2\eta^2G^2$, so
-$n_t^2 = \|W_t\|^4 \approx \|W_0\|^4 + 2\eta^2G^2t$. Once the
-start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \eta G/n_t \to \eta G/(\sqrt2\,\eta G\sqrt t) = 1/\sqrt{2t}$: the rate has cancelled.
+$n_t^2 = \|W_t\|^4 \approx \|W_0\|^4 + 2\eta^2G^2t$. For large
+$t$ the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \eta G/n_t \to \eta G/(\sqrt2\,\eta G\sqrt t) = 1/\sqrt{2t}$: the learning rate has cancelled.
 
 </details>
 """
@@ -1098,8 +1104,8 @@ start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \
 r"""
 ## What you now know
 
-- **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing holds their product, and the softmax puts it into an exponent. <!-- derived -->
-- **What follows from that?** At rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is at the end higher than that of trigram counts. The
+- **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing bounds their product, and the softmax puts it into an exponent. <!-- derived -->
+- **What follows from that?** At the learning rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is finally higher than that of trigram counts. The
   logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains. Unit vectors without gains forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
@@ -1110,8 +1116,8 @@ r"""
 
 - **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1, before the rotation.
 - **Bound.** $\lvert\ell\rvert \le \sqrt{d_k}$ times the two largest gains.
-- **Use.** Where learning rates are high. Normalize each head separately.
-- **Cost.** Two small norms per layer. We saw no increase in loss.
+- **Use.** Use QK-Norm where learning rates are high. Normalize each head separately.
+- **Cost.** It adds two small norms per layer. We saw no increase in loss.
 - **Related methods.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
 
 | you see | cause | try |

@@ -11,14 +11,14 @@ r"""
 # DeepNorm
 
 **Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
-Post-Norm, the placement that is hard to train, plus two constants: α multiplies the skip, β draws some weights smaller. Either makes the branch small relative to the skip.
+Post-Norm, the placement that is hard to train, with two constants: α multiplies the skip, and β multiplies some initial weights. Either makes the branch small relative to the skip.
 Why does DeepNorm need two constants, and do 1,000 layers train because branches are small?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
   fourth roots is a choice.
-- The two constants together meet that demand. Either of them alone, at its published value, does not. The demand says nothing about Adam, whose first step still grows with depth.
+- The two constants together meet that demand. Neither of them alone, at its published value, does. The demand says nothing about Adam, whose first step still moves deeper models further.
 - Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (α alone fails with some seeds), and so can ordinary small weights without any constant.
 
 </details>
@@ -87,8 +87,8 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot has the losses that models of six such blocks "
-    "reached at each learning rate that was tried. At this depth, does DeepNorm need its constants?",
+    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot shows the losses that models of six such blocks "
+    "reached at each learning rate that we tried. At this depth, does DeepNorm need its constants?",
 ).named("two-blocks")
 
 
@@ -117,20 +117,20 @@ For a stack of $N$ blocks a sublayer of DeepNorm is
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
-and some weights are drawn smaller, by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
-$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second makes it small, too. Why fourth roots? What must not grow with depth?
+and some of the initial weights are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
+$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second constant makes it small, too. Why fourth roots? Which quantity must not grow with depth?
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm adds them to $(2, 0, 0, -2)$ and divides by
 the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
-$\sqrt5$. The result lies closer to what $x$ alone would give: $f$ counts $1/\alpha$ of what it did. Nothing else has happened, since the norm cannot
-tell a heavier skip from a lighter branch. They are one function of the same weights, so they train alike, too. Drawing the weights smaller, as β does, also makes the branch
-small, but it is not the same training: compared with a smaller weight, a step of Adam is larger.
+$\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed, since for the norm a heavier skip and a lighter branch are the same.
+They are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
+small, but the training is not the same: compared with a smaller weight, a step of Adam is larger.
 """
 
 # %%
 plots.turns(
     {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
-    caption="One sublayer turns a token x. The branch f is as long as x and at right angles to it. Their sum is grey, and the norm keeps only the direction of the sum. "
+    caption="One sublayer turns a token x. The branch f is as long as x and at right angles to it. Their sum is drawn in grey, and the norm keeps only the direction of the sum. "
     "A skip twice as heavy and a branch half as long turn the token by the same angle.",
 ).named("one-sublayer-turns")
 
@@ -143,8 +143,8 @@ light = PostNorm(lambda: LayerNorm(32, eps=0.0).double(), lambda x: f(x) / heavy
 exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
     "05-heavy-skip-is-light-branch",
     "< 1e-10",
-    "A skip times α and a branch over α are the same function.",
-    found="DeepNorm with α and Post-Norm with its branch divided by α differ by {mean:.1e} at most.",
+    "A block whose skip is multiplied by α and one whose branch is divided by α are the same function.",
+    found="The outputs of DeepNorm with α and of Post-Norm with its branch divided by α differ by at most {mean:.1e}.",
     source="scale invariance of LayerNorm (ε = 0)",
 )
 
@@ -158,7 +158,7 @@ keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$; $2N$ sublayers ke
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
-Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1: exponential decay. A DeepNorm sublayer multiplies two matrices, each $\beta$ times as large, so
+Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies two matrices, each $\beta$ times as large, so
 $s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$ our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$ the share $(1 + \frac{1}{8N})^{-N}$ is above
 $0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
 """
@@ -189,8 +189,8 @@ plots.curves(
     ylabel="cosine of embedding and output",
     logx=True,
     ylim=(-0.1, 1.1),
-    caption="Cosine between the embedding and the output of untrained models, by depth. Post-Norm has lost nearly all of the embedding after a dozen blocks. "
-    "β alone has most of the effect of both constants.",
+    caption="Cosine between the embedding and the output of untrained models, against depth. Post-Norm has lost nearly all of the embedding after a dozen blocks. "
+    "With β alone most of the effect of both constants is reached.",
     provenance=lab.provenance(),
 ).named("embedding-left")  # fmt: skip
 
@@ -202,7 +202,7 @@ So DeepNorm starts near the identity. That does not explain the fourth roots: an
 
 ### The demand
 
-Wang et al. look at Post-Norm models that fail, and see the *function* jump in the first steps. So they bound this jump. Let $F(x, \theta)$ be the output of the
+Wang et al. examine Post-Norm models that fail, and find that their *function* jumps in the first steps. So they bound this jump. Let $F(x, \theta)$ be the output of the
 stack. A step of gradient descent with learning rate $\eta$ changes the weights by $\Delta\theta = -\eta\,\partial\mathcal L/\partial\theta$ and
 the function by
 
@@ -212,11 +212,11 @@ $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 
 ### Step 1: a sublayer has two matrices that matter
 
-A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, with weights $p_t \ge 0$ that sum to one. Queries and keys decide which
-average is taken. They cannot make it larger than the largest value. So, as far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
+A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, with weights $p_t \ge 0$ that sum to one. Queries and keys determine the weights of this
+average, but they cannot make it larger than the largest value. So, as far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
 numbers represent (value, output) or $(W_1, W_2)$. Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
-$\sqrt{v^2 + w^2}\,\|x\|$, and $\|x\|$ is fixed, as $x$ has left a norm. This is why **β goes to the value, the output and the
-feed-forward matrices, and not to queries and keys.**
+$\sqrt{v^2 + w^2}\,\|x\|$, and $\|x\|$ is fixed, because $x$ is the output of a norm. This is why **β scales the value, the output and the
+feed-forward matrices, and not those of queries and keys.**
 
 ### Step 2: the norm divides by α
 
@@ -231,17 +231,17 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears
 squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
-In addition, each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel, and we take the bound as an estimate. (Unrelated shares would add in squares.) With $v = w = \beta$
+In addition, each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel, and we take the bound as an estimate. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
 ### Step 4: the condition, and a choice
 
-The demand is met when this sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. *One* equation for *two* constants: they can share the work in many ways. $\alpha = 1$
-would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits evenly, so that each carries a fourth root:
+The demand is met when this sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. This is *one* equation for *two* constants, which can share the work in many ways. $\alpha = 1$
+would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits the work evenly, so that each constant is a fourth root:
 $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. For our model the sum is $64\cdot2\cdot\frac1{16}/8 = 1$.
 
-*By hand.* What is the sum for our 32 blocks with α alone, at its published value? With β alone?
+*By hand.* What is the sum for our 32 blocks with α alone, at its published value? What is it with β alone?
 
 <details><summary>Answer</summary>
 
@@ -251,7 +251,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 ### Encoder and decoder
 
-The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
+The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. The number $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
 
 | stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
@@ -269,16 +269,16 @@ for n in (6, 12, 24, 50, 100, 500, 1000):
 exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
     "< 1e-12",
-    "DeepNorm's constants make the sum of the bound exactly one at every depth.",
-    found="From 6 to 1,000 blocks, for a decoder alone and for the decoder of a pair, the sum of the bound differs from 1 by at most {mean:.0e}.",
+    "With DeepNorm's constants the bound on the first step is exactly one at every depth.",
+    found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, DeepNorm's bound on the first step differs from 1 by at most {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
 )
 # %% [markdown]
 r"""
 ## Implementation: you write it
 
-**1 (in code, 5 minutes).** Write the step for a decoder alone: `x` is the stream, `f` the sublayer, `norm` the norm, `depth` the number of
-blocks. The check compares with the equation, at other depths too.
+**1 (in code, 5 minutes).** Write the step for a decoder alone: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
+blocks. The check compares your step with the equation, also at other depths.
 """
 
 
@@ -300,7 +300,7 @@ check_step(my_step)
 r"""
 <details><summary>Hint</summary>
 
-$\alpha$ counts two sublayers per block and takes the fourth root. It multiplies the skip.
+$\alpha$ is the fourth root of the number of sublayers, two per block. It multiplies the skip.
 
 </details>
 """
@@ -375,14 +375,14 @@ assert check_gain(solved_gain).ok
 exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance=0.02).claim(
     "05-which-weights",
     "< 0.05",
-    "β scales the value, output and feed-forward matrices; queries and keys keep their gain.",
-    found="In labkit's model the gains of the six kinds of matrix differ from this rule by at most {mean:.3f}.",
+    "DeepNorm's β scales the value, output and feed-forward matrices; the matrices of queries and keys keep their gain.",
+    found="In labkit's DeepNorm model the gains of the six kinds of matrix differ from the published rule by at most {mean:.3f}.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 2 (pseudo-code)",
 )
 
 # %% [markdown]
 r"""
-This is labkit's step. Its constants are in `labkit.placements.scaled`:
+This is the step in labkit. Its constants are in `labkit.placements.scaled`:
 """
 
 # %%
@@ -444,8 +444,8 @@ plots.explore(
     list(exponents),
     "exponent-of-alpha",
     label="exponent a of α",
-    caption="How far one tiny step moves the output of an untrained model of N blocks, relative to the shallowest model. On a level line depth does not matter. The three kinds of step are SGD's, Adam's first, and one as long as Adam's "
-    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a. The gain of the weights changes with it, β = 1/(√2 α). Which line is level at which exponent, and is there an exponent at which all are level?",
+    caption="Distance by which one tiny step moves the output of an untrained model of N blocks, relative to the shallowest model. Where a line is level, depth does not matter. The three kinds of step are an SGD step, Adam's first step, and a step as long as Adam's "
+    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a. The gain of the weights changes with it, β = 1/(√2 α). Which line is level at which exponent, and is there an exponent at which all three are level?",
 )
 
 # %% [markdown]
@@ -459,8 +459,8 @@ The rules above give these powers of depth:
 | random signs, matrices | ½ | ¼ | ¼ | 0 |
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
-Read ½ as "grows like $\sqrt N$". The derivation assumes small branches. Those of Post-Norm and of α alone start as large as Xavier's rule makes them, so their
-two columns may come out steeper than printed.
+Here ½ means "grows like $\sqrt N$". The derivation assumes small branches. The branches of Post-Norm and of α alone start as large as Xavier's rule makes them, so in their
+two columns the measured powers may be higher than printed.
 
 ## Measure
 
@@ -512,7 +512,7 @@ plots.curves(
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
     logy=True,
-    caption="Distance by which one SGD step on the matrices moves an untrained model, by depth. For DeepNorm it is the same at every depth. With one of the constants alone it "
+    caption="Distance by which one SGD step on the matrices moves an untrained model, against depth. For DeepNorm it is the same at every depth. With only one of the constants it "
     "grows. For Post-Norm it is powers of ten larger and varies widely. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 ).named("one-sgd-step")
@@ -532,8 +532,8 @@ fit_power("DeepNorm", "sgd").claim(
 (far / near).map(np.log10).claim(
     "05-post-update-is-larger",
     "> 1",
-    "A step moves a deep Post-Norm model powers of ten further than a DeepNorm model.",
-    found=f"At depth {last} the step moves Post-Norm {{mean:.1f}} powers of ten further than DeepNorm.",
+    "An SGD step on the matrices moves a deep Post-Norm model powers of ten further than a DeepNorm model.",
+    found=f"At a depth of {last} blocks one SGD step on the matrices moves a Post-Norm model {{mean:.1f}} powers of ten further than a DeepNorm model.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 5",
     published="Post-LN's update grows with depth, DeepNet's stays",
 )
@@ -548,8 +548,8 @@ alone = {arm: fit_power(arm, "sgd") for arm in halves}
 combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
     "> 0.25",
-    "With either constant alone, at its published value, an SGD step moves deeper models further.",
-    found="The distance of the step grows as depth to the power {alpha:.2f} with α alone and {beta:.2f} with β alone; the smaller of the two is {mean:.2f}.",
+    "With either of DeepNorm's constants alone, at its published value, an SGD step moves deeper models further.",
+    found="The distance by which one SGD step moves the model grows as depth to the power {alpha:.2f} with DeepNorm's α alone and to the power {beta:.2f} with its β alone; the smaller power is {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
@@ -557,9 +557,9 @@ combine(min, *alone.values()).claim(
 
 # %% [markdown]
 r"""
-No. With β alone the growth is close to the predicted ½. With α alone it is faster: its branches are large, and for large branches the table of powers promised
-nothing. So at the published fourth roots both constants are needed: either alone makes the ratio $\beta/\alpha$ fall only like $N^{-1/4}$. By step 4 one constant would be enough
-if it were a square root. An older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
+No: with β alone the growth is close to the predicted ½. With α alone it is faster: the branches are large, and for large branches the table of powers promised
+nothing. So at the published fourth roots both constants are needed: with only one of them the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4 one constant would be enough
+if it were a square root. An older related method is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
 which starts at the size that Pre-Norm's stream would have at that depth.
 
 ### Steps that the promise does not cover
@@ -576,8 +576,8 @@ levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in fi
 grown["Adam"].claim(
     "05-step-adam",
     "in [0.35, 0.65]",
-    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows like the root of depth.",
-    found="For a DeepNorm model the distance of Adam's first step grows as depth to the power {mean:+.2f}, that of random signs to {random:+.2f}, and that of SGD on matrices and gains to {gains:+.2f}.",
+    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows like the square root of depth.",
+    found="The distance by which a step moves a DeepNorm model grows as depth to the power {mean:+.2f} for Adam's first step, {random:+.2f} for a step with random signs, and {gains:+.2f} for an SGD step on matrices and gains.",
     source="this chapter's prediction; outside what Wang et al. 2022 promise",
     published="predicted: 0.5",
     beside={"random": grown["random signs"], "gains": grown["SGD with gains"]},
@@ -587,7 +587,7 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
     "05-square-roots-level-adam",
     "in [-0.2, 0.2]",
     "With square roots in place of fourth roots, Adam's first step on the matrices moves the model equally far at every depth.",
-    found=f"With square roots, the distance of Adam's first step grows as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
+    found=f"If DeepNorm's constants are square roots, the distance by which Adam's first step moves the model grows as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
     predicted=0.0,
@@ -595,22 +595,22 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
 
 # %% [markdown]
 r"""
-So "DeepNorm bounds the model update" comes with small print: the bound is for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
+So "DeepNorm bounds the model update" is true with a restriction: the bound is for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
 first step on the matrices needs $\beta/\alpha \sim 1/N$. Split evenly, this means **square roots in place of fourth roots**, the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
 uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance of SGD's step grows as depth to the power $1 - 4a$, that of Adam's to $1 - 2a$, and that of a random step to $\frac12 - 2a$. The lines are level at ¼, ½ and ¼.
+constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step, $1 - 2a$ for Adam's first step, and $\frac12 - 2a$ for a random step. The lines are level at ¼, ½ and ¼.
 And no choice of α and β levels a step on the gains. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
 CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
-Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants. They use Adam without warm-up, for 150 steps of eight windows
+Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps of eight windows
 of 32 characters. We add three models: Post-Norm with its classical remedy, a warm-up over the first third of the steps, Pre-Norm with its usual weights, and Post-Norm with
 these same weights and neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
 this last model must learn, too.
 
-We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned rate is
-the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and α alone we use the best rate of the one seed.
+We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
+the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and for α alone we use the best learning rate of the one seed.
 We evaluate with five other seeds.
 
 | question | choices | ours |
@@ -683,7 +683,7 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Test loss of seven models of 32 blocks, at seven learning rates, with one seed, and with three seeds around the best rate of four models. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
+    caption="Test loss of seven models of 32 blocks at seven learning rates, with one seed, and with three seeds around the best rate of four models. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
     "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, and its two lines coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
@@ -694,7 +694,7 @@ plots.dots(
     {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
-    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. β alone is shown also at the two neighbouring rates of the grid. The higher one is close to the rate at which it fails.",
+    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. The model with β alone is also shown at the two neighbouring rates of the grid. The higher one is close to the rate at which it fails.",
     provenance=lab.provenance(final),
 ).named("thirty-two-blocks")
 
@@ -706,7 +706,7 @@ below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim
     "05-small-weights-start-alone",
     "> 0.2",
     "With small first weights thirty-two blocks of Post-Norm start without either constant.",
-    found="From Megatron's weights, at the learning rate {rate:g}, the test loss of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies after {steps} steps.",
+    found="After {steps} steps from Megatron's small weights, at the learning rate {rate:g}, the test loss of 32 blocks of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies.",
     source="this book",
     beside={
         "rate": chosen["Post-Norm, small weights"],
@@ -729,7 +729,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
     "05-post-from-xavier-stays-stuck",
     "< 0.2",
     "From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
-    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of Post-Norm from Xavier's weights is {loss:.3f} nats; letter frequencies alone give {letters:.3f}.",
+    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm from Xavier's weights is {loss:.3f} nats; that of letter frequencies is {letters:.3f} nats.",
     source="this book",
     beside={
         "steps": patient.train.steps,
@@ -744,11 +744,11 @@ below.after(slow.measure("test.loss")).tuned().claim(
 
 # %% [markdown]
 r"""
-So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone the losses of the five seeds lie far apart, and one of
+So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone the losses of the five seeds differ widely, and one of
 them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
 These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. That needs no attention. We
-also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers and decide nothing.
+also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers, but no verdict.
 """
 
 # %%
@@ -776,8 +776,8 @@ of_both = test["Post-Norm"] - test["DeepNorm"]
 of_both.tuned(tell_lacks("Post-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-post-from-xavier",
     "> 0.2",
-    "The loss of a deep Post-Norm from Xavier's weights is far higher than DeepNorm's.",
-    found="After {steps} steps, with tuned learning rates, the test loss of Post-Norm from Xavier's weights is {mean:.2f} nats higher than DeepNorm's.",
+    "The loss of a deep Post-Norm model from Xavier's weights is far higher than DeepNorm's.",
+    found="With 32 blocks and tuned learning rates, after {steps} steps, the test loss of Post-Norm from Xavier's weights is {mean:.2f} nats higher than DeepNorm's.",
     source="this book; for translation, 10 to 100 layers, Wang et al. 2022, arXiv 2203.00555, Figure 6",
     beside={"steps": base.train.steps},
 )
@@ -785,8 +785,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 (of_alpha / of_both).tuned(tell_lacks("β alone", "DeepNorm")).claim(
     "05-alpha-is-not-needed-here",
     "< 0.1",
-    "At thirty-two blocks α can be left out if β stays: that costs less than a tenth of leaving out both.",
-    found="At thirty-two blocks, with tuned learning rates, leaving out α and keeping β costs {nats:.3f} nats, {mean:.1%} of the cost of leaving out both.",
+    "With thirty-two blocks of DeepNorm, leaving out only α costs less than a tenth of leaving out both α and β.",
+    found="With thirty-two blocks of DeepNorm and tuned learning rates, leaving out α and keeping β raises the loss by {nats:.3f} nats, {mean:.1%} of the rise if both are left out.",
     source="this book",
     beside={"nats": of_alpha},
 )
@@ -795,7 +795,7 @@ of_alpha = test["β alone"] - test["DeepNorm"]
     "05-deepnorm-beats-pre-each-tuned",
     "> 0",
     "With both learning rates tuned, DeepNorm's loss is lower than Pre-Norm's.",
-    found="After {steps} steps, with tuned learning rates, the test loss of Pre-Norm from its usual weights minus DeepNorm's is {mean:+.3f} nats.",
+    found="With 32 blocks and tuned learning rates, after {steps} steps, the test loss of Pre-Norm from its usual weights minus DeepNorm's is {mean:+.3f} nats.",
     source="Wang et al. 2022, arXiv 2203.00555 (WMT17 En–De, 100 + 100 layers: 28.9 BLEU)",
     published="the good performance of Post-LN with the stable training of Pre-LN (abstract)",
     beside={"steps": base.train.steps},
@@ -808,8 +808,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 
 # %% [markdown]
 r"""
-These short runs do show which learning rates a model tolerates. Does the length of the first step decide this? The table has both, at 32 blocks and at 12. A model counts as learning if its loss is at least
-0.1, 0.2 or 0.4 nats lower than that of letter frequencies. The last three columns give the highest learning rate at which it learns.
+These short runs do show which learning rates a model tolerates. Does the length of the first step determine this? The table shows the length of the first step and the highest learning rate at which the model still learns, at 32 blocks and at 12. A model counts as learning if its loss is at least
+0.1, 0.2 or 0.4 nats lower than that of letter frequencies (the last three columns).
 """
 
 # %%
@@ -846,18 +846,18 @@ plots.table(
 
 # %% [markdown]
 r"""
-Read only the rows of the four combinations, Post-Norm, α alone, β alone and DeepNorm: the first step gets shorter, and the highest rate never falls. That looks like a rule, and the other two rows break it.
-Pre-Norm and Post-Norm from the same small weights have first steps of about one length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks Post-Norm from small weights
-moves further than β alone, and trains at a rate at which β alone fails. So the length of the first step does not decide which rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step alone would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
+From row to row of the four combinations, Post-Norm, α alone, β alone and DeepNorm, the first step becomes shorter, and the highest learning rate never falls. That looks like a rule, but the other two rows break it.
+Pre-Norm and Post-Norm from the same small weights have first steps of about the same length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks the first step of Post-Norm from small weights
+is longer than that of β alone, and yet it trains at a rate at which β alone fails. So the length of the first step does not determine which learning rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
 
-**DeepNorm's promise is kept, but it is about one step.** Our deep Post-Norm needed less than that to start: small branches.
+**DeepNorm keeps its promise, but the promise is about one step.** Our deep Post-Norm needed less than that to start: small branches.
 
 ### Six blocks, trained long
 
 The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. In this grid all methods have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 
-The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval, and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the best.
+The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval, and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
 """
 
 # %%
@@ -878,7 +878,7 @@ ladder.improvement(climbed, "deepnorm", "post").claim(
     "05-ladder-against-post",
     "< 0",
     "Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
-    found="At size {rung} the test loss of Post-Norm from small weights minus DeepNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, the test loss of Post-Norm from small weights minus DeepNorm's is {mean:+.4f} nats.",
     source="this book",
 )
 
@@ -886,7 +886,7 @@ ladder.improvement(climbed, "deepnorm", "post").claim(
 r"""
 The card compares two whole methods: DeepNorm has heavier skips *and* other
 initial weights than `post`, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights by themselves. At six blocks Post-Norm trains without
-constants. So this table shows what DeepNorm costs or gains where it is not needed, and nothing about the depths for which it was made.
+constants. So this table shows the cost or gain of DeepNorm where it is not needed, and nothing about the depths for which it was designed.
 [Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks
 that long.
 
@@ -907,7 +907,7 @@ plots.by_depth(
     {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
     ylabel="gradient norm of W²",
     logy=True,
-    caption="Norm of the gradient of each feed-forward output matrix at the first step of a thousand blocks, one seed. DeepNorm's gradients are level. Post-Norm's fall by powers of ten from the "
+    caption="Norm of the gradient of each feed-forward output matrix at the first step of a thousand blocks, one seed. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients fall by powers of ten from the "
     "output downwards, and fluctuate. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
@@ -924,8 +924,8 @@ ends = {arm: of.measure(compare_ends) for arm, of in thousand.by("arm").items()}
 ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",
-    "At a thousand blocks DeepNorm's first and last gradients are of the same size.",
-    found="At 1,000 blocks DeepNorm's first and last gradients differ by {mean:.2f} powers of ten, Pre-Norm's by {pre:.1f}, Post-Norm's by {least:.1f} to {most:.1f}.",
+    "In a thousand blocks of DeepNorm the gradients of the first and the last block have the same size.",
+    found="In 1,000 blocks, at the first step, the gradients of the first and the last block differ by {mean:.2f} powers of ten under DeepNorm, by {pre:.1f} under Pre-Norm, and by {least:.1f} to {most:.1f} under Post-Norm.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
     beside={
         "pre": ends["Pre-Norm"],
@@ -937,7 +937,7 @@ ends["DeepNorm"].claim(
 # %% [markdown]
 r"""
 In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
-after $S$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's are level, so none of them is lost at the first step. That
+after $S$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
 does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU more
 than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
@@ -949,15 +949,15 @@ DeepNorm takes two lines of code, and public copies get each of them wrong.
 [reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022, but the fix changed a different line. By scale invariance that is DeepNorm with $1/\alpha$ in place
 of $\alpha$.
 
-**β upside down.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
-([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([as typed in](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
+**β inverted.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
+([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([as typed in](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
 (Appendix C trains Admin and KEEL, relatives of DeepNorm, at tuned learning rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
 **Other bugs.** One loop sets β on all matrices. A decoder alone gets the constants of a pair. And the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
-None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns have the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is that of the embedding and the output, as above:
+None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns give the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is the cosine between the embedding and the output, as above:
 """
 
 # %%
@@ -1001,7 +1001,7 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
     "<= 0",
     "A comparison of the step and the initial weights with the method's equations reveals every wrong copy.",
-    found="Of {slips:.0f} wrong copies the checks pass {mean:.0f}.",
+    found="The checks of step and initial weights accept {mean:.0f} of {slips:.0f} wrong copies of DeepNorm.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
     beside={"slips": len(rows) - 1},
 )
@@ -1009,8 +1009,8 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
 # %% [markdown]
 r"""
 With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the model with α on the branch has no higher loss than the right
-model. At the rate next to DeepNorm's tuned one it has the loss of letter frequencies. With β upside down the loss is lower than that of letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
-model at either rate (two seeds each). β on queries and keys changes next to nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
+model. At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is lower than that of letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
+model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
 
 ## Exercises
 
@@ -1035,7 +1035,7 @@ $\beta/\alpha \sim N^{-1/6 - 1/3}$. There are $2N$ sublayers.
 </details>
 <details><summary>Solution</summary>
 
-$\beta/\alpha \sim N^{-1/2}$, as with DeepNorm's own. SGD: $N\cdot N^{-1} = N^0$. Adam: $N\cdot N^{-1/2} = N^{1/2}$. Any split with $a + b = \frac12$ meets the demand.
+$\beta/\alpha \sim N^{-1/2}$, as with DeepNorm's own constants. The distance is $N\cdot N^{-1} = N^0$ for SGD and $N\cdot N^{-1/2} = N^{1/2}$ for Adam. Any split with $a + b = \frac12$ meets the demand.
 
 </details>
 
@@ -1081,23 +1081,23 @@ r"""
 - **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
   roots, as in GLM-130B. <!-- 05-step-adam 05-square-roots-level-adam -->
 - **Does a deep model train because its first step is bounded?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
-  any constant. From Xavier's weights they did not start in 600 steps. None of our runs shows the loss of such models after a long training.
+  any constant. From Xavier's weights they did not start in 600 steps. None of our runs shows the loss of such models after long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
 - β scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
   <!-- 05-which-weights C-thousand-layers-are-2500-sublayers -->
-- A constant in the wrong place runs without complaint. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
+- A constant in the wrong place raises no error. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
 
 ## To carry away
 
 - **Equation.** $x \leftarrow N(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
-- **Use.** Post-Norm of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
-- **Cost.** Nothing at run time, but its learning rate must be tuned.
+- **Use.** Use DeepNorm for Post-Norm models of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
+- **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
 - **Related methods.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
 
 | you see | cause | try |
 | --- | --- | --- |
-| the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ upside down | compare the block with its equation, the weights with the rule |
+| the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ inverted | compare the block with its equation, and the weights with the rule |
 | deep Post-Norm learns nothing | branches too large: Xavier's weights, without constants or with $\alpha$ alone | $\beta$ or small initial weights, and $\alpha$ as well for a higher rate |
 | the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks, and see *Encoder and decoder* |
 
