@@ -12,6 +12,7 @@ from docutils import nodes
 
 from press.book.citations import read_works
 from press.site.search import Places
+from press.site.sidebar import list_sections
 
 project = "Normalization in Transformers: a Lab Book"
 author = "the lab book's authors"
@@ -183,6 +184,8 @@ def finish_pages(app, exception) -> None:
             text = text.replace(old, new)
         if path.name != "search.html":
             text = SEARCH.sub("", text)
+        if path.parent == Path(app.outdir) and "labkit-hero" in text:  # a chapter
+            text = list_sections(text)
         if text != before:
             path.write_text(text, encoding="utf-8")
 
