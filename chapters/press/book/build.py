@@ -17,7 +17,7 @@ from press.book.stale import resting_on, shown_by
 def build_chapters(
     root: Path, size: str = "book", seed: int = 0, only: Sequence[str] | None = None
 ) -> int:
-    """Bring the book up to date; 0 when all is well, 1 when something is red."""
+    """Bring the book up to date; return 0 on success, 1 if a check failed."""
     everything = chapters.find_chapters(root)
     chosen = chapters.choose_chapters(everything, only)
     if not chosen:
@@ -57,7 +57,7 @@ def _run_jobs(jobs: list[Job], at_once: int) -> list[Outcome]:
 
 
 def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
-    """Hold the records that these chapters read against what today's code computes."""
+    """Compare the records that these chapters read with the results of today's code."""
     if size == "smoke":
         return True
     stale = replays.check_replays(root, size, chosen)
@@ -71,7 +71,7 @@ def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
 def _check_claims(
     root: Path, size: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
 ) -> bool:
-    """Gather the claims of all executed chapters and hold them against the ledger."""
+    """Collect the claims of all executed chapters and compare them with the ledger."""
     try:
         with hold_lock(root / ".labkit" / f"claims-{size}.lock"):
             states = {c.name: state.read_state(root, size, c.name) for c in everything}

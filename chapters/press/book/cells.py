@@ -27,7 +27,7 @@ LONGEST = 1800  # seconds that a chapter may take
 # -- what a chapter holds ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class Cell:
-    """One code cell: where it stands among all cells, its text, its tags."""
+    """One code cell: its index among all cells, its source, its tags."""
 
     index: int
     source: str
@@ -41,7 +41,7 @@ def code_cells(chapter: Chapter) -> list[Cell]:
 
 
 def claim_cells(chapter: Chapter) -> dict[str, Cell]:
-    """Find the cell of each claim whose id is written out."""
+    """Find the cell of each claim whose id is a literal."""
     return {
         str(node.args[0].value): cell
         for cell in code_cells(chapter)
@@ -56,14 +56,14 @@ def claim_cells(chapter: Chapter) -> dict[str, Cell]:
 # -- running it -------------------------------------------------------------------------------
 @dataclass
 class Outcome:
-    """What came of some cells: claims by id, as in the ledger, and the rest by cell."""
+    """The results of some cells: claims by id, as in the ledger, and the rest by cell."""
 
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     skipped: dict[int, str] = field(default_factory=dict)  # for want of recorded runs
 
     def to_json(self) -> str:
-        """Write what came; as pairs, because JSON has no numbers for keys."""
+        """Return the results as JSON; as pairs, because JSON keys cannot be numbers."""
         return json.dumps({name: list(part.items()) for name, part in vars(self).items()})
 
     @classmethod
@@ -73,14 +73,14 @@ class Outcome:
 
 
 def run_chapter(chapter: Chapter, environment: Mapping[str, str], **parameters: Any) -> Outcome:
-    """Run a chapter's cells and return what came of them; nothing is trained."""
+    """Run a chapter's cells and return their results; nothing is trained."""
     return Outcome.from_json(
         run_program("press.book.cells", chapter, environment, parameters=parameters)
     )
 
 
 def run_program(program: str, chapter: Chapter, environment: Mapping[str, str], **job: Any) -> str:
-    """Run a program that runs a chapter's cells in a process of its own; return what it wrote."""
+    """Run a program that runs a chapter's cells in a separate process; return its output."""
     paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", program],
@@ -116,7 +116,7 @@ def read_job() -> tuple[dict[str, Any], list[Cell], Any]:
 
 
 class Running:
-    """Cells that share one namespace, as in a kernel, and what came of them."""
+    """Cells that share one namespace, as in a kernel, and their results."""
 
     def __init__(self, parameters: Mapping[str, Any]):
         self.parameters, self.outcome = parameters, Outcome()
@@ -124,7 +124,7 @@ class Running:
         self.lacking: set[str] = set()  # names that skipped cells would have made
 
     def run_cell(self, cell: Cell, source: str) -> None:
-        """Run a cell, or skip it for want of recorded runs."""
+        """Run a cell, or skip it if its recorded runs are missing."""
         from labkit.experiments.claims import collect_claims  # needs torch
         from labkit.experiments.lab import MissingRuns
 
@@ -147,11 +147,11 @@ class Running:
         self.outcome.claims |= {claim.id: claim.to_dict() for claim in made}
 
     def execute(self, cell: Cell, tree: ast.Module) -> None:
-        """Execute a cell's text."""
+        """Execute the source of a cell."""
         exec(compile(tree, f"<cell {cell.index}>", "exec"), self.namespace)
 
     def _forget_names(self, source: str) -> None:
-        """Forget what a skipped cell makes, except imports: an older value is another thing."""
+        """Delete names that a skipped cell would assign, except imports: older values are wrong."""
         imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
         exec(compile(ast.Module([*imports], []), "<imports>", "exec"), self.namespace)
         symbols = symtable.symtable(source, "<cell>", "exec").get_symbols()
@@ -162,7 +162,7 @@ class Running:
 
 
 def main() -> None:
-    """Run a chapter's cells, and answer what came of them."""
+    """Run a chapter's cells, and answer with their results."""
     job, cells, answer = read_job()
     running = Running(job["parameters"])
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Find the chapters of a book and read them: a text in percent format and its executed twin.
+"""Find the chapters of a book and read them: a percent-format source and its executed twin.
 
 chapters/03_rmsnorm.py    a chapter, by its number
 chapters/A_skips.py       a shelf of the cabinet, an appendix, by its letter
@@ -28,7 +28,7 @@ LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-pytho
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its name, its source text and the executed notebook beside it."""
+    """One chapter: its name, its source and the executed notebook next to it."""
 
     name: str
     source: Path
@@ -36,12 +36,12 @@ class Chapter:
 
     @property
     def number(self) -> str:
-        """Its two digits, or its letter."""
+        """Return its two digits, or its letter."""
         return read_number(self.name)
 
     @property
     def is_shelf(self) -> bool:
-        """Whether it is a shelf of the cabinet: for looking up, not one question long."""
+        """Return whether it is an appendix, which is for reference."""
         return is_letter(self.number)
 
 
@@ -51,17 +51,17 @@ def read_number(name: str) -> str:
 
 
 def is_letter(number: str) -> bool:
-    """Return whether a number is the letter of a shelf."""
+    """Return whether a number is the letter of an appendix."""
     return number.isalpha()
 
 
 def format_number(number: str) -> str:
-    """Write a number as a title has it: 3, A."""
+    """Format a number as in a title: 3, A."""
     return number.lstrip("0") or "0"
 
 
 def find_root(start: Path = Path()) -> Path:
-    """Find the book that a folder belongs to: the nearest parent with chapters and a project."""
+    """Find the book that contains a folder: the nearest parent with chapters and a project."""
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
             return folder
@@ -72,14 +72,14 @@ def find_root(start: Path = Path()) -> Path:
 
 
 def find_chapters(root: Path) -> list[Chapter]:
-    """List the chapters in the order of their numbers, then the shelves by their letters."""
+    """List the chapters by number, then the appendices by letter."""
     folder = root / "chapters"
     sources = sorted([*folder.glob("[0-9][0-9]_*.py"), *folder.glob("[A-Z]_*.py")])
     return [Chapter(path.stem, path, path.with_suffix(".ipynb")) for path in sources]
 
 
 def choose_chapters(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Chapter]:
-    """Keep the named chapters; a number is name enough."""
+    """Select the named chapters; a number can stand for a name."""
     known = {chapter.name: chapter for chapter in chapters}
     if not names:
         return list(known.values())
@@ -101,7 +101,7 @@ def find_chapter(root: Path, name: str) -> Chapter:
 
 
 def read_chapter(chapter: Chapter) -> "NotebookNode":
-    """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
+    """Read a chapter's source as a notebook whose ids depend only on the cells."""
     import jupytext  # of the extra `book`
 
     notebook = jupytext.read(chapter.source, fmt="py:percent")
@@ -118,7 +118,7 @@ def read_chapter(chapter: Chapter) -> "NotebookNode":
 
 
 def check_parameters(notebook: "NotebookNode", where: Path) -> None:
-    """Refuse a chapter that cannot take the parameters that the build hands it."""
+    """Refuse a chapter that cannot take the parameters that the build passes."""
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise ValueError(
@@ -135,7 +135,7 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
 
 
 def differing_cells(chapter: Chapter, twin: "NotebookNode") -> list[str]:
-    """Return where a twin's cells are not the text's cells: how many, and the first."""
+    """Return where the cells of the twin differ from the source: how many, and the first."""
     ours = [(cell.cell_type, cell.source) for cell in read_chapter(chapter).cells]
     theirs = [(cell.cell_type, cell.source) for cell in twin.cells]
     lines = []

@@ -1,4 +1,4 @@
-"""Citations: Markdown links that every viewer of a notebook can follow, held to references.bib.
+"""Citations: Markdown links that every notebook viewer can follow, checked with references.bib.
 
 In a sentence   [Ba et al. (2016)](https://arxiv.org/abs/1607.06450)
 Behind it       ([Ba et al., 2016](https://arxiv.org/abs/1607.06450); …)
@@ -18,7 +18,7 @@ BEHIND = re.compile(r"\s*\((?:\[[^\[\]]+\]\(https?://[^()\s]+\)(?:; )?)+\)")
 
 @dataclass(frozen=True)
 class Work:
-    """One entry of the bibliography, as citations name it."""
+    """One entry of the bibliography, as citations refer to it."""
 
     key: str
     authors: str  # Ba et al.
@@ -35,7 +35,7 @@ class Work:
 
 
 def read_works(folder: Path) -> dict[str, Work]:
-    """Read references.bib in that folder: each work by its key."""
+    """Read references.bib in that folder: each work under its key."""
     text = (folder / "references.bib").read_text(encoding="utf-8")
     entries = parse_string(text, "bibtex").entries
     return {key: _read_work(key, entry) for key, entry in entries.items()}
@@ -51,10 +51,10 @@ def _read_work(key: str, entry: Any) -> Work:  # pybtex has no types
 
 
 def find_links(text: str) -> Iterator[tuple[str, str]]:
-    """Yield text and address of each link to the web."""
+    """Yield the text and address of each link to the web."""
     yield from ((match["text"], match["url"]) for match in LINK.finditer(text))
 
 
 def strip_citations(text: str) -> str:
-    """Remove the citations behind a sentence; of those in it, keep the words."""
+    """Remove the citations after a sentence; of those within it, keep the words."""
     return LINK.sub(r"\g<text>", BEHIND.sub("", text))

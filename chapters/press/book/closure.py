@@ -1,4 +1,4 @@
-"""Which code decides: modules, hashed without comments and docstrings, and what imports what.
+"""Which code determines results: hashes of modules without comments and docstrings, and imports.
 
 A comment changes no number. So a module counts by its syntax tree, and as text only where somebody
 reads its text: `labkit.check` prints the docstrings of its laws, chapters show source.
@@ -18,7 +18,7 @@ READ_AS_TEXT = ("labkit.check.", "normkernels.")
 
 
 def hash_syntax(text: str) -> str:
-    """Hash what Python code does: its syntax tree without docstrings, places and comments."""
+    """Hash what Python code does: its syntax tree without docstrings, positions and comments."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
@@ -27,13 +27,13 @@ def hash_syntax(text: str) -> str:
 
 
 def hash_text(text: str) -> str:
-    """Hash a text."""
+    """Hash a string."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @cache
 def hash_modules(package: str) -> dict[str, str]:
-    """Hash each module of a package, as it stood when this process first asked."""
+    """Hash each module of a package, as it was when this process first read it."""
     return {
         name: hash_text(text) if f"{name}.".startswith(READ_AS_TEXT) else hash_syntax(text)
         for name, text in _read_modules(package).items()
@@ -42,7 +42,7 @@ def hash_modules(package: str) -> dict[str, str]:
 
 @cache
 def hash_texts(package: str) -> dict[str, str]:
-    """Hash the text of each module of a package, as it stood when this process first asked."""
+    """Hash the text of each module of a package, as it was when this process first read it."""
     return {name: hash_text(text) for name, text in _read_modules(package).items()}
 
 
@@ -59,13 +59,13 @@ def _read_modules(package: str) -> dict[str, str]:
 
 @cache
 def hash_closure(module: str) -> str:
-    """Hash a module and all that it imports, directly or not, within its package."""
+    """Hash a module and all modules of its package that it imports, directly or indirectly."""
     known = hash_modules(module.partition(".")[0])
     return hash_text(json.dumps({name: known.get(name, "absent") for name in list_closure(module)}))
 
 
 def list_closure(module: str) -> list[str]:
-    """List a module and all that it imports, directly or not, within its package."""
+    """List a module and all modules of its package that it imports, directly or indirectly."""
     package = module.partition(".")[0]
     return sorted({module, *_build_graph(package).find_upstream_modules(module)})
 

@@ -1,4 +1,4 @@
-"""Decide whether a reader would see a difference: in what a cell shows, and in what is claimed.
+"""Decide whether a reader would see a difference, in the outputs of a cell or in its claims.
 
 A run on another day differs in the last digits, and so in every byte of a picture. That is no
 news: numbers count as equal within a tolerance, everything else must be equal.
@@ -53,7 +53,7 @@ NUMBER = re.compile(
 
 
 def same_text(old: str, new: str, rtol: float = PRINTED_RTOL) -> bool:
-    """Compare two texts, their numbers with a tolerance and their words exactly."""
+    """Compare two strings: their numbers with a tolerance and their words exactly."""
     if old == new:
         return True
     if _mask_numbers(old) != _mask_numbers(new):
@@ -63,7 +63,7 @@ def same_text(old: str, new: str, rtol: float = PRINTED_RTOL) -> bool:
 
 
 def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
-    """Compare the numbers behind two drawings, by the range that the drawing spans."""
+    """Compare the numbers of two drawings, relative to the range of the drawing."""
     if len(old) != len(new):
         return False
     before, after = [read_number(x) for x in old], [read_number(x) for x in new]
@@ -81,7 +81,7 @@ def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Name the first number of a claim that is another now, beyond its tolerance; else nothing."""
+    """Describe the first number of a claim that changed beyond its tolerance; "" if none did."""
     if not is_within(average_values(old), average_values(new), read_room(old)):
         return f"value moved by more than {read_room(old):.3g}"
     before, after = old.get("numbers") or {}, new.get("numbers") or {}
@@ -93,7 +93,7 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _is_near(name: str, claim: Mapping[str, Any], a: Any, b: Any) -> bool:
-    """Return whether a number of a claim's sentence moved no further than it may."""
+    """Return whether a number of a claim's sentence changed by no more than its tolerance."""
     if name == "k" and claim.get("tolerance") is not None and isinstance(a, int):
         # A count of turns moves with its share, as where both are timed.
         return b is not None and is_within(a, b, claim["tolerance"] * claim["numbers"].get("n", 0))
@@ -104,7 +104,7 @@ def _is_near(name: str, claim: Mapping[str, Any], a: Any, b: Any) -> bool:
 
 
 def same_outputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
-    """Compare what two runs of a cell show."""
+    """Compare the outputs of two runs of a cell."""
     return len(old) == len(new) and all(map(same_output, old, new))
 
 
@@ -133,13 +133,13 @@ def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def average_values(claim: Mapping[str, Any]) -> float:
-    """Average a claim's values over its seeds; NaN when one is no number."""
+    """Average a claim's values over its seeds; NaN if one of them is not a number."""
     values = [read_number(value) for value in claim.get("values", [])]
     return sum(values) / len(values) if values else math.nan
 
 
 def read_room(claim: Mapping[str, Any]) -> float:
-    """Read how far a claim's mean may move; half an interval where the claim does not say."""
+    """Read how far a claim's mean may move; half an interval if the claim does not say."""
     if claim.get("tolerance") is not None:
         return float(claim["tolerance"])
     low, high = (read_number(bound) for bound in claim.get("interval") or (0, 0))
@@ -147,7 +147,7 @@ def read_room(claim: Mapping[str, Any]) -> float:
 
 
 def is_within(old: float, new: float, room: float) -> bool:
-    """Return whether a number stayed put; a NaN or an infinity only equals itself."""
+    """Return whether a number is unchanged; NaN and infinities equal themselves only."""
     if not (math.isfinite(old) and math.isfinite(new)):
         return old == new or (math.isnan(old) and math.isnan(new))
     # A hair for the rounding of recorded numbers to six digits, and for what is only rounding.
@@ -160,7 +160,7 @@ def are_close(old: float, new: float, rtol: float) -> bool:
 
 
 def read_number(value: Any) -> float:
-    """Read a number as JSON may hold it: true, null for NaN, or the name of an infinity."""
+    """Read a number from JSON: true, null for NaN, or the name of an infinity."""
     if value is None:
         return math.nan
     return float(value)
@@ -184,7 +184,7 @@ def _same_value(mime: str, old: Any, new: Any) -> bool:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim that is not as recorded: how, and whether that is red or only worth a look."""
+    """A claim that differs from its record: how, and whether that is an error or a notice."""
 
     name: str
     red: bool
@@ -213,7 +213,7 @@ def compare_claims(
 def describe_difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], same: bool
 ) -> Finding | None:
-    """Return how one claim differs from its record; on another machine, values may."""
+    """Return how a claim differs from its record; on another machine, values may differ."""
     promises = [key for key in PROMISES if old.get(key) != new.get(key)]
     if old.get("wording") != new.get("wording"):  # settings included, whatever was measured
         promises.insert(0, "statement")
@@ -235,7 +235,7 @@ def describe_difference(
 
 
 def find_change(where: str, old: Any, new: Any) -> str:
-    """Name the first place at which two recorded values differ, beyond rounding; else nothing."""
+    """Return the first place at which two recorded values differ beyond rounding; "" if none."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         if old.keys() != new.keys():
             return f"{where} has {', '.join(new) or 'nothing'}, and {', '.join(old)} was recorded"
@@ -259,7 +259,7 @@ def same_machine(here: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
 
 
 def side_by_side(finding: Finding, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Lay out a claim as recorded above the claim as it is now."""
+    """Format a claim as recorded, followed by the claim as it is now."""
     mark = "red    " if finding.red else "warning"
     lines = [f"{mark} {finding.name}: {finding.what}"]
     sides = [("recorded", old.get(finding.name)), ("now", new.get(finding.name))]

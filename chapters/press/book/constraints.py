@@ -1,4 +1,4 @@
-"""Pin what the pins of pyproject.toml bring along: one file, made from what is installed.
+"""Pin the dependencies of pyproject.toml's pins: one file, written from what is installed.
 
 Set-up hands it to pip as constraints, so that two machines have the same versions, with PyTorch's
 CPU build or its CUDA build: NVIDIA's libraries, which torch itself pins, are left out.
@@ -20,7 +20,7 @@ HEAD = "# Versions of everything that is installed; `labkit book constraints` wr
 
 
 def write_constraints(root: Path, *, check: bool = False) -> list[str]:
-    """Bring the file up to date and list what was not as installed; with `check`, only look.
+    """Update the file and list the rows that differed; with `check`, write nothing.
 
     Another Python or system may need other packages: there only other versions are told.
     """
@@ -40,7 +40,7 @@ def write_constraints(root: Path, *, check: bool = False) -> list[str]:
 
 
 def list_installed() -> dict[str, str]:
-    """List what is installed: names as indexes write them, versions without the build's name."""
+    """List the installed packages: normalized names, versions without the local build label."""
     found = {
         re.sub(r"[-_.]+", "-", each.name).lower(): each.version.partition("+")[0]
         for each in distributions()

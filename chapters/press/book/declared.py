@@ -1,4 +1,4 @@
-"""What a chapter took: seconds of its runs; bytes of its processes, beside what it declares.
+"""Costs of a chapter: seconds of its runs, bytes of its processes, next to those it declares.
 
     Lab(…, memory={"kernel": "700M", "run": "900M"})
 
@@ -15,7 +15,7 @@ MIB = 2**20
 
 
 def sum_costs(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Add up what a chapter cost, from the summaries that its cells showed."""
+    """Add up the costs of a chapter, from the summaries that its cells displayed."""
     cost: dict[str, Any] = {"cpu_seconds": 0.0, "runs": 0, "stored": 0}
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
@@ -33,7 +33,7 @@ def sum_costs(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_excesses(cost: dict[str, Any]) -> list[str]:
-    """Return what took over a quarter more than the chapter declares."""
+    """List the costs that exceed what the chapter declares by more than a quarter."""
     found = []
     for part, allowed in cost.get("memory", {}).items():
         held = cost.get(f"{part}_bytes", 0)

@@ -1,4 +1,4 @@
-"""Execute a chapter's notebook by papermill, in a fresh kernel that ends when this process does."""
+"""Execute a chapter's notebook with papermill, in a fresh kernel that ends with this process."""
 
 import json
 import os
@@ -33,7 +33,7 @@ KERNEL = {
 
 
 def build_environment(root: Path) -> dict[str, str]:
-    """Set what a kernel sees: this labkit, one thread, inline figures, nothing personal."""
+    """Build a kernel's environment: this labkit, one thread, inline figures, nothing personal."""
     personal = root / ".labkit" / "ipython"
     personal.mkdir(parents=True, exist_ok=True)
     return {
@@ -53,7 +53,7 @@ def build_environment(root: Path) -> dict[str, str]:
 
 @contextmanager
 def manage_kernel() -> "Iterator[AsyncKernelManager]":
-    """Make a manager that finds our kernel, and no other of that name.
+    """Make a manager that finds our kernel, and no other with the same name.
 
     It talks to it through files: two kernels that start together never want the same port, and
     nothing listens on the network.
@@ -74,7 +74,7 @@ def manage_kernel() -> "Iterator[AsyncKernelManager]":
 
 
 class OwnKernel(Engine):
-    """What executes for papermill: in the kernel of `manager`, started as `around` says."""
+    """Papermill's engine: executes in the kernel of `manager`, started as `around` says."""
 
     @classmethod
     def execute_managed_notebook(
@@ -88,7 +88,7 @@ class OwnKernel(Engine):
         reached: Path,
         **kwargs: Any,
     ) -> None:
-        """Execute the notebook that papermill holds; end the kernel, come what may.
+        """Execute the notebook that papermill passes; end the kernel in any case.
 
         Where the kernel fails, and not a cell, `reached` holds how far the notebook came.
         """
@@ -117,7 +117,7 @@ def run_notebook(
     reached: Path,
     announce_cell: Callable[[int, int], None],
 ) -> "NotebookNode":
-    """Execute a notebook in `folder`; what fails is raised, and `reached` holds how far it came.
+    """Execute a notebook in `folder`; errors are raised, and `reached` holds the cells executed.
 
     `log` takes what the kernel and its libraries say beside their cells.
     """

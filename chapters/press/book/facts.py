@@ -1,4 +1,4 @@
-"""Describe in one line where numbers come from: below a chapter's title, and below a figure."""
+"""Describe the origin of numbers in one line, below a chapter's title or a figure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def join_text(source: str | list[str]) -> str:
 
 
 def output_kind(output: Json) -> str | None:
-    """Name what labkit says an output is: claim, figure, caption or volatile."""
+    """Return the kind of an output as labkit marked it: claim, figure, caption or volatile."""
     return output.get("metadata", {}).get("labkit", {}).get("kind")
 
 
 def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, Any]) -> str:
-    """Describe in one line where and with what a figure's numbers were computed."""
+    """Describe in one line where and how a figure's numbers were computed."""
     known = provenance or {**build, "runs": 0, "seeds": [], "cpu_seconds": None}
     threads = known.get("threads")
     seeds = known.get("seeds") or []
@@ -45,7 +45,7 @@ def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, An
 
 
 def format_seeds(seeds: list[int]) -> str:
-    """Write 0, 1, 2, 5 as 0–2, 5."""
+    """Format 0, 1, 2, 5 as 0–2, 5."""
     out: list[list[int]] = []
     for seed in sorted(set(seeds)):
         if out and seed == out[-1][-1] + 1:
@@ -56,14 +56,14 @@ def format_seeds(seeds: list[int]) -> str:
 
 
 def escape_markdown(line: str) -> str:
-    """Keep Markdown from reading marks into plain text."""
+    """Escape characters that Markdown would read as markup."""
     return re.sub(r"([\\`*_{}\[\]()#<>$@|~^!])", r"\\\1", line)
 
 
 def format_table(
     head: Sequence[str], rows: Iterable[Sequence[object]], numbers: bool = False
 ) -> str:
-    """Write a table in Markdown; with `numbers` all columns but the first stand to the right."""
+    """Format a Markdown table; with `numbers`, all columns but the first are right-aligned."""
     rule = ["---", *["--:" if numbers else "---"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (head, rule, *rows))
 

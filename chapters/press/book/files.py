@@ -1,4 +1,4 @@
-"""Read JSON or a table, or say what is wrong with it; hash a file."""
+"""Read JSON or a table, or report what is wrong with it; hash a file."""
 
 import csv
 import hashlib
@@ -19,11 +19,11 @@ TABLES = {
 
 
 class Red(Exception):
-    """Something that a person must look at; its text says the rule, what came, and the way out."""
+    """An error that a person must fix; the message states the rule, the value and the remedy."""
 
 
 def read_json(path: Path, way_out: str) -> Any:
-    """Read a JSON file, or say which file is damaged and what helps."""
+    """Read a JSON file, or report which file is damaged and how to repair it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -31,7 +31,7 @@ def read_json(path: Path, way_out: str) -> Any:
 
 
 def read_rows(root: Path, name: str) -> list[Row]:
-    """Read a table of data/; an empty list where the book has none."""
+    """Read a table of data/; return an empty list if the book does not have it."""
     path, header = root / "data" / name, TABLES[name]
     if not path.is_file():
         return []
@@ -48,5 +48,5 @@ def read_rows(root: Path, name: str) -> list[Row]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Hash a file's bytes; None when there is no such file."""
+    """Hash a file's bytes; None if there is no such file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None

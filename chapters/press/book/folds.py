@@ -1,4 +1,4 @@
-"""Which code of a chapter a page or notebook shows at once, and which is folded.
+"""Decide which code of a chapter a page or notebook shows, and which code is folded.
 
 Open stay the cells with the tag "mechanism", which are the idea itself, listings (`show`), and the
 stubs of exercises. Folded is what serves them: set-up, runs, readers of records, claims, drawings
@@ -17,13 +17,13 @@ MECHANISM = "mechanism"
 
 
 class Folder:
-    """Fold a chapter's code cells, met in order; it must see the Markdown cells too."""
+    """Fold a chapter's code cells, in order; it must also be given the Markdown cells."""
 
     def __init__(self) -> None:
         self.in_exercises = False
 
     def read_heading(self, markdown: str) -> None:
-        """Note whether the exercises begin or end here."""
+        """Record whether the exercises begin or end here."""
         for line in markdown.splitlines():
             if line.startswith("## "):
                 self.in_exercises = line.strip("# ").casefold().startswith("exercises")
@@ -40,7 +40,7 @@ class Folder:
 
 
 def count_open_lines(notebook: Mapping[str, Any]) -> int:
-    """Count the lines of code that a page shows at once, the stubs of exercises left out."""
+    """Count the lines of code that a page shows unfolded, without the stubs of exercises."""
     folder, lines = Folder(), 0
     for cell in notebook["cells"]:
         source = join_text(cell["source"])
@@ -57,7 +57,7 @@ def count_open_lines(notebook: Mapping[str, Any]) -> int:
 
 
 def find_calls(tree: ast.AST) -> Iterator[str]:
-    """Yield the names of the plain functions and classes that are called."""
+    """Yield the names of functions and classes that are called by a plain name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
@@ -69,12 +69,12 @@ def is_task(cell: Mapping[str, Any]) -> bool:
 
 
 def only_closes(source: str) -> bool:
-    """Return whether a cell does nothing but close the chapter's lab."""
+    """Return whether a cell only closes the chapter's lab."""
     return ast.unparse(ast.parse(source)) == "lab.close()"
 
 
 def merge_folds(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge folds that follow each other with nothing between them."""
+    """Merge adjacent folds."""
     merged: list[dict[str, Any]] = []
     for cell in cells:
         before = merged[-1] if merged else {}
@@ -86,5 +86,5 @@ def merge_folds(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_fold(cell: Mapping[str, Any]) -> bool:
-    """Return whether a cell of the page is folded code alone."""
+    """Return whether a cell of the page contains only folded code."""
     return "hide-input" in cell.get("metadata", {}).get("tags", []) and not cell["outputs"]

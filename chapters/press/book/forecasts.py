@@ -30,7 +30,7 @@ BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class Forecast:
-    """Who gave a claim which probability to hold, when, and what came of it."""
+    """A forecast: who assigned a claim which probability, when, and the outcome."""
 
     id: str
     probability: float
@@ -44,7 +44,7 @@ class Forecast:
 
     @property
     def error(self) -> float:
-        """Return the squared error; NaN while nothing came of it."""
+        """Return the squared error; NaN without an outcome."""
         return math.nan if self.outcome is None else (self.probability - self.outcome) ** 2
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one forecaster on one sort of claims, and what had been seen before."""
+    """The score of one forecaster on one kind of claim, and what had been seen before."""
 
     by: str
     sort: str
@@ -71,7 +71,7 @@ class Score:
 
 
 def list_forecasts(root: Path) -> list[Forecast]:
-    """List the authors', the papers' and the reader's own forecasts, with what came of each."""
+    """List the forecasts of the authors, the papers and the reader, with their outcomes."""
     claims, withdrawn = load_recorded(root, "book")["claims"], read_withdrawn(root)
     found = [
         one
@@ -83,7 +83,7 @@ def list_forecasts(root: Path) -> list[Forecast]:
 
 
 def read_withdrawn(root: Path) -> dict[str, str]:
-    """Read which papers' forecasts were locked by mistake, and why each is none."""
+    """Read which papers' forecasts were locked by mistake, and why each is withdrawn."""
     path = root / "data" / "locks" / "withdrawn.csv"
     if not path.is_file():
         return {}
@@ -92,7 +92,7 @@ def read_withdrawn(root: Path) -> dict[str, str]:
 
 
 def _find_last(locks: Iterable[Lock]) -> list[Lock]:
-    """Keep the last lock of each claim: the one that its card is held against."""
+    """Keep the last lock of each claim, with which its card is compared."""
     return list({lock.id: lock for lock in locks}.values())
 
 

@@ -43,7 +43,7 @@ def read_provenance(size: str = "book") -> dict[str, str]:
 
 
 def name_device(size: str) -> str:
-    """Name the class of devices on which a size's runs train."""
+    """Return the class of devices on which the runs of a size train."""
     if size != "gpu":
         return "cpu"
     from labkit.experiments.lab import device_of  # needs torch
@@ -52,14 +52,14 @@ def name_device(size: str) -> str:
 
 
 def recorded_path(root: Path, size: str) -> Path:
-    """Return where a size's ledger lies; the size gpu has one for each kind of device."""
+    """Return the path of a size's ledger; the size gpu has one for each kind of device."""
     if size == "gpu":
         size = f"{size}-{make_slug(name_device(size))}"
     return root / "data" / "ledger" / f"{size}.json"
 
 
 def built_path(root: Path, size: str) -> Path:
-    """Return where the build gathers a size's claims."""
+    """Return the path where the build collects a size's claims."""
     return root / "build" / "claims" / f"{size}.json"
 
 
@@ -76,7 +76,7 @@ def collect_claims(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, 
 
 
 def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
-    """Put claims under their ids, which must differ through the whole book."""
+    """Merge claims by id; ids must be unique in the whole book."""
     joined: Claims = {}
     for claim in claims:
         name = claim["id"]
@@ -90,7 +90,7 @@ def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
 
 
 def gather_claims(root: Path, size: str, claims: Claims, seed: int) -> None:
-    """Write what the executed chapters claim, for the check and for the scoreboard."""
+    """Write the claims of the executed chapters, for the check and for the scoreboard."""
     about = {**read_provenance(size), "seed": seed}
     if size in LONG:  # recorded once, so it says when
         about["date"] = date.today().isoformat()
@@ -98,7 +98,7 @@ def gather_claims(root: Path, size: str, claims: Claims, seed: int) -> None:
 
 
 def as_text(size: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
-    """Lay claims out sorted, one a line, so that a change is a readable diff."""
+    """Format claims sorted, one per line, so that changes give a readable diff."""
     lines = [f"  {_dump_json(name)}: {_dump_json(claims[name])}" for name in sorted(claims)]
     body = "{\n" + ",\n".join(lines) + "\n }" if lines else "{}"
     return (
@@ -108,7 +108,7 @@ def as_text(size: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> s
 
 
 def load_ledger(path: Path, way_out: str) -> dict[str, Any]:
-    """Read a ledger, or say what is wrong with it."""
+    """Read a ledger, or report what is wrong with it."""
     ledger = read_json(path, way_out)
     if not isinstance(ledger, dict) or not isinstance(ledger.get("claims"), dict):
         raise Red(f"{path} must be a ledger with claims, but has none; {way_out}")
@@ -118,7 +118,7 @@ def load_ledger(path: Path, way_out: str) -> dict[str, Any]:
 
 
 def load_recorded(root: Path, size: str) -> dict[str, Any]:
-    """Read the recorded ledger; an empty one before the first record."""
+    """Read the recorded ledger; an empty one before the first recording."""
     path = recorded_path(root, size)
     if not path.is_file():
         return {"schema": 1, "size": size, "provenance": {}, "claims": {}}
@@ -128,13 +128,13 @@ def load_recorded(root: Path, size: str) -> dict[str, Any]:
 
 
 def recorded_elsewhere(root: Path, size: str) -> bool:
-    """Return whether the ledger comes from another kind of machine, whose seconds are not ours."""
+    """Return whether the ledger comes from another kind of machine, whose times differ."""
     there = load_recorded(root, size)["provenance"]
     return bool(there) and not same_machine(read_provenance(size), there)
 
 
 def load_built(root: Path, size: str) -> dict[str, Any]:
-    """Read what the executed chapters claim."""
+    """Read the claims of the executed chapters."""
     path = built_path(root, size)
     if not path.is_file():
         raise Red(f"no chapter has been executed with size {size} yet; run `make book`")
@@ -156,7 +156,7 @@ def list_findings(
 
 
 def check_ledger(root: Path, size: str, absent: Sequence[str] | None = None) -> int:
-    """Print where the chapters' claims differ from the ledger; 1 when one must be looked at.
+    """Print where the chapters' claims differ from the ledger; return 1 if one needs attention.
 
     Chapters in `absent` are left out; by default, those that changed since they ran are red.
     """
@@ -182,7 +182,7 @@ def check_ledger(root: Path, size: str, absent: Sequence[str] | None = None) -> 
 
 
 def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
-    """Record claims as they are now, with the reason; None means every one that differs.
+    """Record claims as they are now, with the reason; None means all that differ.
 
     In a long size chapters are recorded as they get done; else all must be there first.
     """
@@ -229,7 +229,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
 
 
 def round_numbers(value: Any) -> Any:
-    """Round every number in a value to six digits, which is all that a claim says."""
+    """Round every number in a value to six significant digits, the precision of a claim."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):

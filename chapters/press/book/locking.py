@@ -1,4 +1,4 @@
-"""Write locks and forecasts, and list them: what `labkit claims lock` and `locks` do."""
+"""Write and list locks and forecasts, for `labkit claims lock` and `locks`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ Given = Mapping[str, Any]
 
 
 def lock_claims(root: Path, asked: Sequence[tuple[str, float]], given: Given) -> list[str]:
-    """Lock claims with the probability given for each; say what was written, a line each.
+    """Lock claims with the given probabilities; return one line per lock written.
 
     What the command does not say comes from the ledger, where the claim is recorded.
     """
@@ -51,7 +51,7 @@ def lock_claims(root: Path, asked: Sequence[tuple[str, float]], given: Given) ->
 
 
 def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[str, Any]) -> Lock:
-    """Make a claim's lock from what is given, then from the ledger."""
+    """Make a claim's lock from the given values, then from the ledger."""
     known = claims.get(name, {})
     said, criterion = given.get("said") or known.get("said"), given.get("criterion")
     criterion = criterion or known.get("criterion")
@@ -87,7 +87,7 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
 
 
 def _read_counts(words: str | None) -> int | tuple[int, ...]:
-    """Read how many seeds report: one number, or one a rung."""
+    """Read the number of evaluation seeds: one number, or one per rung."""
     if words is None:
         return 0
     try:
@@ -114,7 +114,7 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
 
 
 def _warn(root: Path, lock: Lock) -> str:
-    """Say which runs exist already, and which word the card will have."""
+    """List the runs that already exist, and the word that the card will show."""
     if not lock.arms:
         return ""
     from labkit.experiments import ladder
@@ -135,7 +135,7 @@ def _warn(root: Path, lock: Lock) -> str:
 
 
 def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]:
-    """Keep a reader's own forecasts; say what was written, a line each."""
+    """Store a reader's own forecasts; return one line per forecast written."""
     known = {*load_recorded(root, "book")["claims"], *(lock.id for lock in read_locks(root))}
     for name, p in asked:
         if name not in known:
@@ -149,7 +149,7 @@ def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]
 
 
 def describe_locks(root: Path) -> str:
-    """List every lock with what came of it, and the scores."""
+    """Describe every lock with its outcome, and the scores."""
     forecasts = list_forecasts(root)
     if not forecasts:
         return "nothing is locked yet; labkit claims lock ID=PROBABILITY does it"
@@ -159,7 +159,7 @@ def describe_locks(root: Path) -> str:
 
 
 def parse_asked(words: Sequence[str]) -> list[tuple[str, float]]:
-    """Read ID=PROBABILITY, one or more."""
+    """Parse ID=PROBABILITY, once or more."""
     asked = []
     for word in words:
         name, sign, p = word.partition("=")

@@ -1,4 +1,4 @@
-"""Part a text in percent format into its cells, as jupytext does; needs nothing but Python.
+"""Split a percent-format source into cells, as jupytext does, with nothing but Python.
 
 Chapters, the sources of homeworks and what students hand in as .py are all read here.
 """
@@ -14,7 +14,7 @@ QUOTED = re.compile(r'(?s)\A[rR]?"""\n?(.*?)\n?"""\Z')
 
 @dataclass(frozen=True)
 class TextCell:
-    """One cell: "code", "markdown" or "raw", its text, its tags, the number of its first line."""
+    """One cell: "code", "markdown" or "raw", its source, its tags, the number of its first line."""
 
     kind: str
     source: str
@@ -23,7 +23,7 @@ class TextCell:
 
 
 def cells_of(text: str) -> list[TextCell]:
-    """Read the cells of a text; what stands before the first mark is left out."""
+    """Read the cells of a source; anything before the first cell marker is ignored."""
     marks = list(START.finditer(text))
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     found = []

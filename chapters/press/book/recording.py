@@ -1,4 +1,4 @@
-"""Move what was trained here into the book's records, and leave out what no chapter asks for.
+"""Move the runs trained here into the book's records, except those that no chapter requests.
 
 A record is a line in both places: to record it is to copy the line, whose checksum holds. A run of
 the shared ladder goes into its file; every other one into that of the first chapter which asks for
@@ -23,7 +23,7 @@ LIMIT = 40_000_000  # bytes of all files together
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one file holds now."""
+    """The current content of one file."""
 
     name: str
     runs: int
@@ -66,7 +66,7 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
 
 
 def wanted_anywhere(root: Path, size: str) -> set[str] | None:
-    """List what any chapter asks for, recorded now or not; None where a list is not whole.
+    """List what all chapters request, recorded or not; None if a list is incomplete.
 
     Two chapters may ask for one run: it stays while either does.
     """
@@ -77,7 +77,7 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
 
 
 def ladder_keys(store: Store) -> set[str]:
-    """List the ladder's runs that are there, by key, also of arms that are half-way."""
+    """List the ladder's existing runs, by key, including incomplete arms."""
     rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
     read = cache(store.read_record)  # to list the runs is to read many of them again
     runs = [
@@ -92,7 +92,7 @@ def ladder_keys(store: Store) -> set[str]:
 def _write_records(
     store: Store, name: str, wanted: Collection[str], stays: Collection[str]
 ) -> Recorded:
-    """Copy the newest line of each wanted run into one file; those that stay are left there."""
+    """Write the newest line of each wanted run to one file; unchanged lines stay in place."""
     before = store.records.load_rows(name)
     rows: dict[str, Row] = {key: row for key, row in before.items() if key in stays}
     copied = []

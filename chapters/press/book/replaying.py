@@ -1,4 +1,4 @@
-"""Replay the book's records: are they what today's code computes?
+"""Replay the book's records to check that they are what today's code computes.
 
 Of each configuration that changed, the cheapest run's first steps are taken anew. They see no
 probe and no end of a schedule. So of each probe, and of each norm with its optimizer and schedule,
@@ -35,7 +35,7 @@ Task = tuple[dict[str, Any], dict[str, str], Row, str, bool]
 def replay_runs(
     root: Path, size: str, chosen: Sequence[Chapter], changed: Collection[str]
 ) -> dict[str, str]:
-    """Replay the runs that changed, the cheapest first; return how each differs, or nothing."""
+    """Replay the changed runs, cheapest first; return how each differs, or nothing."""
     store, began = Store(root, device_of(size)), time.monotonic()
     runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
     rows = {key: row for key in changed if (row := store.find_row(key)) is not None}
@@ -69,7 +69,7 @@ def _group_keys(
 
 
 def _list_ends(run: Run) -> list[str]:
-    """List what the first steps do not see of a run: its course, and what it measures."""
+    """List what the first steps do not test of a run: its schedule and its measurements."""
     return [_name_course(run), *sorted(set(run.probes) - set(TIMED))]
 
 
@@ -78,7 +78,7 @@ def _name_course(run: Run) -> str:
 
 
 def _name_what_differs(found: Replay) -> str:
-    """Name the workload or the end that a replay refutes."""
+    """Return the workload or the final result that a replay refutes."""
     if found.kind == "opening":
         return found.run.hash_workload()
     return found.where if found.where in found.run.probes else _name_course(found.run)
@@ -90,10 +90,10 @@ def choose_replays(
     rows: Mapping[str, Row],
     device: str,
 ) -> list[tuple[str, bool]]:
-    """Choose what is replayed, the cheapest first: keys, and whether to the end."""
+    """Choose the replays, cheapest first: keys, and whether to replay to the end."""
 
     def is_short(key: str) -> bool:
-        """Say whether a run ends within its first steps, or diverges: it shows little."""
+        """Return whether a run ends within its first steps, or diverges: that proves little."""
         return rows[key]["trained"] <= FIRST or rows[key]["diverged_at"] is not None
 
     def cost_opening(key: str) -> float:
@@ -120,7 +120,7 @@ def made_on(row: Row, device: str) -> bool:
 
 
 def _run_replays(tasks: list[Task]) -> Iterator[Replay]:
-    """Carry out replays on every core, one thread each; what is done is yielded at once."""
+    """Run replays on every core, one thread each; yield each result at once."""
     workers = 1 if tasks[0][3] != CPU else min(count_cores(), len(tasks))
     os.environ.update(build_one_thread_environment())  # of the processes below
     with ProcessPoolExecutor(

@@ -1,4 +1,4 @@
-"""Which recorded runs must be replayed: those whose code or record changed since they last were.
+"""Find the recorded runs to replay: those whose code or record changed since the last replay.
 
 data/records/replayed.json     the code and the records with which the whole book agreed
 .labkit/replays-<size>.json    by the key of a run that was replayed here: {"of": a hash of what it
@@ -31,7 +31,7 @@ TRAINS = "labkit.experiments.replay"  # what it imports decides what a run compu
 def check_replays(
     root: Path, size: str, chosen: Sequence[Chapter], *, every: bool = False
 ) -> Notes:
-    """Replay what changed of the runs that these chapters ask for; return those that differ.
+    """Replay the changed runs that these chapters request; return those that differ.
 
     With `every` all count as changed.
     """
@@ -69,14 +69,14 @@ def hash_runs(root: Path, size: str, chosen: Sequence[Chapter]) -> dict[str, str
 
 @cache
 def hash_code(probes: tuple[str, ...] = tuple(PROBES)) -> str:
-    """Hash the code that trains, torch's version, and these probes, which are imported by name."""
+    """Hash the training code, torch's version, and these probes, which are imported by name."""
     modules = [TRAINS, *sorted({name_module(name) for name in probes})]
     torch = version("torch").partition("+")[0]  # built for CUDA or not
     return hash_text(json.dumps([torch, *map(hash_closure, modules)]))
 
 
 def drop_outdated(root: Path, size: str, today: Mapping[str, str], every: bool) -> list[str]:
-    """Drop the notes that hold no longer; list the runs of today that nothing is known of."""
+    """Drop the outdated notes; list today's runs about which nothing is known."""
     known = not every and is_known(root)
     own = list_own_keys(root)
     with hold_lock(root / ".labkit" / "replays.lock"):
@@ -90,7 +90,7 @@ def drop_outdated(root: Path, size: str, today: Mapping[str, str], every: bool) 
 
 
 def keep_notes(root: Path, size: str, found: Mapping[str, tuple[str, str]]) -> None:
-    """Note of runs that were replayed what they depended on, and how they differ."""
+    """Record for replayed runs what they depended on, and how they differ."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     new = {key: {"of": of, "why": why, "at": at} for key, (of, why) in found.items()}
     with hold_lock(root / ".labkit" / "replays.lock"):
@@ -98,12 +98,12 @@ def keep_notes(root: Path, size: str, found: Mapping[str, tuple[str, str]]) -> N
 
 
 def read_stale(root: Path, size: str) -> Notes:
-    """Read which runs their last replay refuted, why, and when (UTC) that was."""
+    """Read which runs their last replay refuted, why, and when (UTC)."""
     return {key: note for key, note in _read_notes(root, size).items() if note["why"]}
 
 
 def is_known(root: Path) -> bool:
-    """Return whether the whole book agreed with today's code: `keep_known` wrote so."""
+    """Return whether the whole book agreed with today's code, as `keep_known` recorded."""
     path = root / KNOWN
     if not path.is_file():
         return False
@@ -114,12 +114,12 @@ def is_known(root: Path) -> bool:
 
 
 def keep_known(root: Path) -> None:
-    """Write beside the records that all of them agree with today's code."""
+    """Record next to the records that all of them agree with today's code."""
     write_whole(root / KNOWN, json.dumps(_describe_records(root), indent=1) + "\n")
 
 
 def describe_stale(root: Path, size: str, chosen: Sequence[Chapter], stale: Notes) -> str:
-    """Count the stale runs that each chapter asks for, and say what helps."""
+    """Count the stale runs that each chapter requests, and state the remedy."""
     keys = {c.number: set(asked.read_run_keys(root, size, c.name)) for c in chosen}
     where = ", ".join(
         f"{number} ({len(own & stale.keys())})"

@@ -1,4 +1,4 @@
-"""Train what the book lacks: `make runs`. The one way in which its runs are trained.
+"""Train the runs that the book lacks (`make runs`); nothing else trains them.
 
     labkit book runs --only 06 --for 2h         # any number of times; it goes on where it stopped
     labkit book runs --device cuda --for 9m     # on the GPU that torch sees, many runs as one model
@@ -55,7 +55,7 @@ def train_missing(
     only_list: bool = False,
     gpu: str | None = None,
 ) -> int:
-    """Train what is missing or stale; 0 when nothing failed, with more left or not.
+    """Train missing or stale runs; return 0 if nothing failed, even if more runs are left.
 
     `climb`: what the plan of the shared ladder lacks, too (labkit.experiments.ladder.plan). `gpu`
     is "cuda", or a GPU's name: runs train there, and their records stand with the others of their
@@ -99,7 +99,7 @@ def train_missing(
 
 
 def find_gpu(asked: str) -> str:
-    """Name the GPU that "cuda" or its own name means; ValueError where torch does not see it."""
+    """Return the GPU that "cuda" or its name denotes; raise ValueError if torch does not see it."""
     seen = get_gpu_name()
     if seen != CPU and asked in ("cuda", seen):
         return seen
@@ -111,7 +111,7 @@ def find_gpu(asked: str) -> str:
 
 
 def choose_next(missing: Wanted, store: Store, arms: int) -> list[Run]:
-    """Choose what trains next: chapters first, then so many arms of the ladder's plan."""
+    """Choose the next runs: chapters first, then the given number of arms of the ladder's plan."""
     own = [run for name, runs in missing.items() if name != LADDER for run in runs]
     if own or LADDER not in missing:
         return list({run.key(): run for run in own}.values())
@@ -120,7 +120,7 @@ def choose_next(missing: Wanted, store: Store, arms: int) -> list[Run]:
 
 
 def lower_priority() -> None:
-    """Let everything else on this machine go first: this process, and the workers it starts.
+    """Give this process and its workers a lower priority than all others on the machine.
 
     A run that gives way may take hours, so it has a day, unless somebody says otherwise.
     """
@@ -131,7 +131,7 @@ def lower_priority() -> None:
 
 
 def mark_stale(root: Path, size: str, store: Store) -> None:
-    """Note in the store what the last replays refuted, unless it was trained again since."""
+    """Mark in the store the runs that the last replays refuted, unless trained again since."""
     for key, refuted in replays.read_stale(root, size).items():
         row = store.find_row(key)
         if row is None or row["at"] <= refuted["at"]:
@@ -148,7 +148,7 @@ def find_wanted(
     faults: dict[str, str],
     again: bool,
 ) -> Wanted:
-    """List what is asked for. A chapter that was built as it stands now is not executed again."""
+    """List the requested runs. A chapter that was built in its current state does not run again."""
 
     def find_runs(chapter: Chapter) -> list[Run]:
         known = state.read_state(root, size, chapter.name)
@@ -171,7 +171,7 @@ def find_wanted(
 def describe_plan(
     wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run], device: str
 ) -> str:
-    """Return what is there, what is missing, and how long that takes this machine's cores."""
+    """Return which runs exist, which are missing, and how long those take on this machine."""
     lines = []
     for name, runs in wanted.items():
         lacking = missing[name]
@@ -191,7 +191,7 @@ def describe_plan(
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration to the minute: "3 min", "2 h 20 min"."""
+    """Format a duration to the minute: "3 min", "2 h 20 min"."""
     hours, minutes = divmod(math.ceil(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
@@ -201,7 +201,7 @@ def _count_different(runs: Sequence[Run]) -> int:
 
 
 def build_estimate(store: Store) -> Callable[[Run], float | None]:
-    """Learn from the book's records what a step costs: the median of all runs of one size.
+    """Estimate the cost of a step from the book's records: the median of all runs of one size.
 
     A recipe that nobody has trained costs what others of its size do; a size that nobody has
     trained, what the whole book's median step does.
@@ -222,7 +222,7 @@ def build_estimate(store: Store) -> Callable[[Run], float | None]:
 
 
 def _describe_size(run: Mapping[str, Any]) -> str:
-    """Write the kinds of model and data, and their whole numbers: widths, depths, batches."""
+    """Describe the kinds of model and data, and their integers: widths, depths, batches."""
     sizes = [
         {name: value for name, value in run[part].items() if name == "type" or type(value) is int}
         for part in ("model", "data")

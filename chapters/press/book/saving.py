@@ -1,4 +1,4 @@
-"""Save a chapter as its twin is written, so that a notebook that was only opened changes no file.
+"""Save a chapter as its twin is written, so that opening a notebook changes no file.
 
 JupyterLab notes the kernel's version in each notebook that it opens, Jupytext how each cell stands
 in the text; JupyterLab then saves both by itself. A server calls `drop_volatile` before it writes.
@@ -15,7 +15,7 @@ CELL = ("cell_marker", "lines_to_next_cell")  # Jupytext reads both from the tex
 
 
 def drop_volatile(model: dict[str, Any], path: str, **_: Any) -> None:
-    """Write a notebook of the folder `chapters` with what a twin keeps of its metadata.
+    """Write a notebook of the folder `chapters` with only the metadata that a twin keeps.
 
     What is handed in may be written as text next, so it is copied before it is changed. Notebooks
     elsewhere are their owner's.

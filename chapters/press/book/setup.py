@@ -1,4 +1,4 @@
-"""Make `.venv` hold what pyproject.toml pins; do nothing when it does already.
+"""Install the pins of pyproject.toml into `.venv`; do nothing if they are already installed.
 
 The first thing that make runs, by path and before anything is installed: standard library only, and
 readable by an old Python, which it refuses in words. A stamp inside `.venv` says what it was made
@@ -23,7 +23,7 @@ CHOICE = "PIP_EXTRA_INDEX_URL"  # where PyTorch's CPU build lies: pip prefers it
 
 
 class SetupError(Exception):
-    """Tell the reader the rule, what came, and the way out."""
+    """An error of set-up; the message states the rule, the value found and the remedy."""
 
 
 def print_line(text: str) -> None:
@@ -32,7 +32,7 @@ def print_line(text: str) -> None:
 
 
 def read_pins(root: Path) -> tuple:
-    """Read the hash of the tables that decide an installation, and the pinned rows."""
+    """Read the pinned rows, and the hash of the tables that determine an installation."""
     import tomllib  # an old Python, which has none, was refused
 
     tables = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
@@ -46,26 +46,26 @@ def read_pins(root: Path) -> tuple:
 
 
 def hash_choice() -> str:
-    """Shorten the variable that selects PyTorch's build: its address may hold a password."""
+    """Hash the variable that selects PyTorch's build: its address may contain a password."""
     address = os.environ.get(CHOICE, "").strip()
     return hashlib.sha256(address.encode()).hexdigest()[:16] if address else ""
 
 
 def read_stamp(venv: Path) -> dict:
-    """Read what `.venv` was made for; empty when set-up did not make it."""
+    """Read what `.venv` was made for; empty if set-up did not make it."""
     path = venv / STAMP
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def write_stamp(venv: Path, key: str, choice: str) -> None:
-    """Record what `.venv` now holds."""
+    """Record what `.venv` now contains."""
     fresh = venv / (STAMP + ".new")
     fresh.write_text(json.dumps({"key": key, "root": str(venv.parent), "choice": choice}))
     fresh.replace(venv / STAMP)
 
 
 def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
-    """Return why `.venv` cannot be brought up to date; empty when it can."""
+    """Return why `.venv` cannot be updated; empty if it can."""
     if not (venv / "bin/python").exists():  # false for a dangling link too
         return "has no Python that runs"
     inside = re.search(r"(?m)^version\w* *= *(\d+\.\d+)", (venv / "pyvenv.cfg").read_text())
@@ -77,7 +77,7 @@ def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
 
 
 def run_module(python: str, *arguments: str) -> str:
-    """Run a module of Python, venv or pip, and return what it printed under `--report`."""
+    """Run a module of Python, venv or pip, and return its output under `--report`."""
     stdout = subprocess.PIPE if "--report" in arguments else None
     done = subprocess.run([python, "-I", "-m", *arguments], stdout=stdout)
     if done.returncode:
@@ -90,7 +90,7 @@ def run_module(python: str, *arguments: str) -> str:
 
 
 def announce_torch(python: str, row: str) -> None:
-    """Print which build of PyTorch pip takes, before it downloads it."""
+    """Print which build of PyTorch pip will download, before it does."""
     report = run_module(
         python, "pip", "install", "-qq", "--dry-run", "--no-deps", "--report", "-", row
     )
@@ -109,7 +109,7 @@ def announce_torch(python: str, row: str) -> None:
 
 
 def set_up(root: Path, chosen: bool) -> None:
-    """Bring `.venv` to what pyproject.toml says."""
+    """Bring `.venv` into agreement with pyproject.toml."""
     venv, (key, rows) = root / ".venv", read_pins(root)
     stamp = read_stamp(venv)
     if venv.exists() and any(venv.iterdir()) and not stamp:
@@ -151,7 +151,7 @@ def set_up(root: Path, chosen: bool) -> None:
 
 
 def main(root: Path) -> int:
-    """Refuse an old Python, then set up; two makes at once take turns."""
+    """Refuse an old Python, then set up; two makes at the same time take turns."""
     chosen, config = "--chosen" in sys.argv[1:], root / ".venv/pyvenv.cfg"
     if sys.version_info < OLDEST and not chosen and config.exists():
         # Take the Python of an earlier `make setup PYTHON=…`.

@@ -1,4 +1,4 @@
-"""Mark what rests on stale runs: the figures and cards of a page, and a line below its title.
+"""Mark the figures and cards that depend on stale runs, and add a line below the page's title.
 
 A cell rests on the runs that it asked for, and on those of every cell whose names it reads. (Lab
 notes in an output that no page shows which runs a cell asked for.)
@@ -18,7 +18,7 @@ MARK = (
 
 
 def resting_on(notebook: Json, stale: Mapping[str, Any]) -> list[int]:
-    """List the cells that rest on a stale run, by their places."""
+    """List the indices of the cells that depend on a stale run."""
     tainted: set[str] = set()
     found = []
     for place, cell in enumerate(notebook["cells"]):
@@ -34,13 +34,13 @@ def resting_on(notebook: Json, stale: Mapping[str, Any]) -> list[int]:
 
 
 def asked_for(cell: Json) -> set[str]:
-    """List the keys of the runs that a cell asked for."""
+    """List the keys of the runs that a cell requested."""
     notes = (out.get("metadata", {}).get("labkit", {}) for out in cell.get("outputs", []))
     return {key for note in notes for key in note.get("keys", ())}
 
 
 def names_of(source: str) -> tuple[set[str], set[str]]:
-    """List the names that a cell makes or may change, and those that it reads."""
+    """List the names that a cell assigns or may change, and those that it reads."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -54,7 +54,7 @@ def names_of(source: str) -> tuple[set[str], set[str]]:
 
 
 def shown_by(notebook: Json, places: list[int]) -> list[str]:
-    """Name the cards and count the figures that cells show."""
+    """List the cards and count the figures that cells show."""
     outputs = [out for place in places for out in notebook["cells"][place].get("outputs", [])]
     cards = [out["metadata"]["labkit"]["id"] for out in outputs if output_kind(out) == "claim"]
     figures = sum(output_kind(out) == "figure" for out in outputs)
@@ -62,7 +62,7 @@ def shown_by(notebook: Json, places: list[int]) -> list[str]:
 
 
 def mark_notebook(notebook: Json, stale: Mapping[str, Any]) -> tuple[Json, str]:
-    """Put a mark before what rests on stale runs; return the line that says so, if there is any."""
+    """Mark outputs that depend on stale runs; return the line that says so, if there are any."""
     places = resting_on(notebook, stale)
     if not places:
         return notebook, ""

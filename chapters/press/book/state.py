@@ -1,4 +1,4 @@
-"""Remember what the build finished: one small file beside each executed notebook."""
+"""Remember what the build finished: one small file next to each executed notebook."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,12 @@ from press.book.keys import key_of, parts_of
 
 
 def notebook_path(root: Path, size: str, name: str) -> Path:
-    """Return where the build keeps a chapter's executed notebook."""
+    """Return the path of a chapter's executed notebook."""
     return root / "build" / "book" / size / f"{name}.ipynb"
 
 
 def read_state(root: Path, size: str, name: str) -> dict[str, Any] | None:
-    """Read what is known of a chapter's last finished run; None when it must run."""
+    """Read the state of a chapter's last finished run; None if it must run again."""
     notebook = notebook_path(root, size, name)
     path = notebook.with_suffix(".json")
     if not (path.is_file() and notebook.is_file()):
@@ -28,18 +28,18 @@ def read_state(root: Path, size: str, name: str) -> dict[str, Any] | None:
 
 
 def write_state(root: Path, size: str, name: str, state: dict[str, Any]) -> None:
-    """Record a finished run, after its notebook is in place."""
+    """Record a finished run, once its notebook is written."""
     text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
     write_whole(notebook_path(root, size, name).with_suffix(".json"), text)
 
 
 def forget_state(root: Path, size: str, name: str) -> None:
-    """Drop the record before a chapter runs, so that no kill can leave it beside other results."""
+    """Delete the record before a chapter runs, so that a killed build cannot leave a wrong one."""
     notebook_path(root, size, name).with_suffix(".json").unlink(missing_ok=True)
 
 
 def list_stale(root: Path, size: str) -> list[str]:
-    """Name the chapters whose results are not those of today's text, code and data."""
+    """List the chapters whose results do not belong to today's source, code and data."""
     names = []
     for chapter in chapters.find_chapters(root):
         known = read_state(root, size, chapter.name)

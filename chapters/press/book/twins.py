@@ -1,4 +1,4 @@
-"""Write a chapter's twin: the executed notebook without anything volatile, when that is news.
+"""Write a chapter's twin, the executed notebook without volatile parts, if it changed.
 
 The twin is committed, so that a reader on a code host sees the figures. It keeps the outputs it
 already has where the new ones say the same: a rebuild moves no byte for noise. Where one cell has
@@ -28,7 +28,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"  # a progress bar
 
 
 def update_twin(chapter: Chapter, executed: Path, root: Path) -> bool:
-    """Bring a chapter's twin up to date; tell whether its file had to change."""
+    """Update a chapter's twin; return whether its file changed."""
     import nbformat
 
     new = strip_notebook(nbformat.read(executed, as_version=4))
@@ -43,7 +43,7 @@ def update_twin(chapter: Chapter, executed: Path, root: Path) -> bool:
 
 
 def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
-    """Keep of an executed notebook what is the same whenever and wherever it ran."""
+    """Keep only the parts of an executed notebook that are the same in every execution."""
     notebook = copy.deepcopy(executed)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE}
     notebook.cells = [
@@ -68,7 +68,7 @@ def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
 
 
 def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode":
-    """Carry to new cells the outputs that they had, where a reader would see no difference at all.
+    """Keep the old outputs of cells where a reader would see no difference.
 
     A page is kept whole or is new: two of its cards may read the same runs.
     """
@@ -87,7 +87,7 @@ def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
 
 
 def list_mismatches(root: Path) -> list[str]:
-    """List what keeps chapters and twins from being the same cells; empty when all is well."""
+    """List where the cells of chapters and twins differ; empty if they agree."""
     import nbformat
 
     found = chapters.find_chapters(root)
@@ -109,7 +109,7 @@ def list_mismatches(root: Path) -> list[str]:
 
 
 def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
-    """Drop outputs that tell of this run only, and join what they stood between."""
+    """Drop outputs that concern this run only, and join the outputs around them."""
     kept: list[Any] = []
     for output in outputs:
         output = copy.deepcopy(output)
@@ -145,7 +145,7 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
 
 
 def write_whole_numbers(value: Any) -> Any:
-    """Write 1.0 as 1, in JSON of any depth: what JupyterLab saves has gone through JavaScript."""
+    """Write 1.0 as 1 anywhere in JSON, as JupyterLab does when it saves."""
     if isinstance(value, float) and value.is_integer() and abs(value) < JAVASCRIPT_EXPONENT:
         return int(value)
     if isinstance(value, dict):
@@ -181,7 +181,7 @@ def _too_large(chapter: Chapter, text: str, notebook: "NotebookNode", root: Path
 
 
 def merge_prose(chapter: Chapter, executed: Path) -> None:
-    """Rewrite an executed notebook with the chapter's prose of today; its code is unchanged."""
+    """Update an executed notebook with the chapter's current prose; its code is unchanged."""
     import nbformat
 
     old = nbformat.read(executed, as_version=4)

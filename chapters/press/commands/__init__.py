@@ -1,1 +1,1 @@
-"""The verbs of the command `labkit`: one file a group, each with an `app` of typer's."""
+"""The commands of `labkit`: one file per group, each with a typer `app`."""

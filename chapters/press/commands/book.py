@@ -39,7 +39,7 @@ def build_book(
 
 
 def _choose_engine(engine: str | None, address: str | None) -> None:
-    """Tell the chapters' processes which engine is meant; no key depends on it."""
+    """Tell the chapters' processes which engine to use; no key depends on it."""
     if engine is None and address is None:
         return
     from labkit.experiments.engines.base import check_engine  # needs torch
@@ -188,7 +188,7 @@ def check_book(
 
 
 def list_faults(root: Path, part: Part) -> Iterable[str]:
-    """List what is wrong in a part of the book."""
+    """List the errors in a part of the book."""
     if part == "twins":
         from press.book.twins import list_mismatches
 

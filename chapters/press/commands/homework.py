@@ -47,7 +47,7 @@ app.add_typer(scores.app)
 
 
 def _find_source(name: str) -> Path:
-    """Find a homework by its path, its name, or the number of its name."""
+    """Find a homework by its path, its name, or the number in its name."""
     if name.endswith(".py"):
         return Path(name)
     from press.homework.private import match_names

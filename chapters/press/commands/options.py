@@ -1,4 +1,4 @@
-"""What several commands have in common: options, and a command whose options take several words."""
+"""What several commands share: options, and a command whose options take several words."""
 
 import re
 from itertools import pairwise
@@ -31,14 +31,14 @@ class Several(TyperCommand):
     """A command; its options that show `NAME...` take all words up to the next option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words; typer itself knows options of one word."""
+        """Parse the words; typer itself supports only one word per option."""
         options = [one for one in self.params if str(one.metavar).endswith("...")]
         several = {name for one in options for name in one.opts if AN_OPTION.match(name)}
         return super().parse_args(ctx, repeat_options(args, several))
 
 
 def repeat_options(words: list[str], several: set[str]) -> list[str]:
-    """Write `--only 03 05` as `--only 03 --only 05`. Raise where no word follows."""
+    """Rewrite `--only 03 05` as `--only 03 --only 05`. Raise if no word follows."""
     repeated, option = [], ""
     for word, following in pairwise([*words, "--"]):
         if word in several:

@@ -34,7 +34,7 @@ def show_run(key: str) -> None:
 
 
 def name_values(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give each value under the names that lead to it, as train.lr; null is left out."""
+    """Return each value under its dotted name, such as train.lr; null is left out."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}.{rest}", of) for rest, of in name_values(value))
@@ -43,13 +43,13 @@ def name_values(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def shorten_value(value: Any) -> str:
-    """Write a value, of a long one its beginning and its end."""
+    """Format a value; show only the beginning and end of a long one."""
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 60 else f"{text[:29]} … {text[-28:]}"
 
 
 def find_key(root: Path, prefix: str) -> str:
-    """Find the key that begins so, without torch; ValueError where none does, or several do."""
+    """Find the key with this prefix, without torch; ValueError if there is none, or several."""
     from press.book.keys import list_run_keys
 
     keys = [key for key in list_run_keys(root) if key.startswith(prefix.lower())]
