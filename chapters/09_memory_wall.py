@@ -322,7 +322,7 @@ exact(max(off), tolerance=1e-11).claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-A kernel runs as many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
+A kernel runs many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
 
 | way | bytes per value | price |
 | --- | --- | --- |
@@ -1274,7 +1274,7 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 ## How we know
 
 Our LayerNorm kernel had a bug, too. Triton divides a row's sum by $d$ by multiplying by the reciprocal, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted a different mean from that of the forward pass.
-Two laws failed for this kernel on the H100, and none failed in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug cannot act. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
+Two laws failed for this kernel on the H100, and none failed in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
 """
 
 
@@ -1314,7 +1314,7 @@ exact(odd[1]).claim(
 r"""
 ## What you now know
 
-- **What does a norm cost?** A large norm costs at least the time of moving its bytes, measured on one H100. A small one costs the start of a kernel, measured on the CPU only. Its arithmetic is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
+- **What does a norm cost?** A large norm takes at least the time of moving its bytes, which we measured on one H100. A small norm takes the time of starting a kernel, which we measured only on the CPU. Its arithmetic is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
 - **A quarter, or half a per cent?** By the estimate, norms take more than a quarter of decoding one sequence in steps that are started one by one, and a few per cent in one kernel. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->

@@ -158,7 +158,7 @@ it is far lower. Which of the two facts should decide what you train?
 
 ### Your turn
 
-**1 (in code).** Write the sensitivity. `losses` holds a recipe's loss at each learning rate that was tried, or `None` if the run
+**1 (in code).** Write the sensitivity. `losses` contains a recipe's loss at each learning rate that was tried, or `None` if the run
 diverged. Average over `rates`, with no loss above `most`. Subtract the minimum over all learning rates that were tried.
 """
 
@@ -810,7 +810,7 @@ The rules in use follow from this arithmetic. **μP** divides the learning rate 
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training run, so the cards confirm the arithmetic and no more.
-Those papers found that tuned learning rates follow it. nGPT normalizes everything, and still its
+Those papers found that tuned learning rates follow these rules. nGPT normalizes everything, and still its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 Appendix A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
@@ -1067,7 +1067,7 @@ r"""
 <details><summary>Hint</summary>
 
 For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If your norm has the lower loss, check it in
-this order: five other seeds, a finer grid of learning rates for the *baseline*, a larger model, another text.
+this order: five other seeds, a finer grid of learning rates for the *baseline*, a larger model, a different text.
 
 </details>
 

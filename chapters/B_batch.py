@@ -165,7 +165,7 @@ r"""
 ## Three demands, measured
 
 *Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. An example is one token here. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
-entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We call it met if one bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
+entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
 """
 
 # %%
@@ -318,7 +318,7 @@ The sixth row, which norm modern LLMs use, is counted in [appendix D](D_numbers.
 
 ## Lengths, padding, one token at a time
 
-**Padding.** Let a share $p$ of the positions be padding that holds $c$; let the real values have mean $\mu$ and variance $\sigma^2$. Without a mask BatchNorm sees
+**Padding.** Let a share $p$ of the positions be padding with the value $c$; let the real values have mean $\mu$ and variance $\sigma^2$. Without a mask BatchNorm sees
 
 $$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
 
@@ -907,7 +907,7 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
 # %% [markdown]
 r"""
 *What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss: it is higher than LayerNorm's in the table and higher than BatchNorm's on its card, at BatchNorm's rate. We did not tune the rate for RepBN. PRepBN's mean loss is higher than LayerNorm's.
-In pairs of equal seeds, as on its card, the interval of the five differences excludes 0; without pairs, as in the table, it does not. Whether the difference is less than 0.01 nats is open. Differences as small as these could change with a finer grid of rates.
+In pairs of equal seeds, as on its card, the interval of the five differences excludes 0; without pairs, as in the table, it does not. It is open whether the difference is less than 0.01 nats. Differences as small as these could change with a finer grid of rates.
 
 The published training lengths, and divergence at the published sizes, are *out of range*. We did not run the recipe for a Llama.
 
@@ -1110,7 +1110,7 @@ exact(height[:2].min() - height[2:].max()).claim(
 
 # %% [markdown]
 r"""
-*One LayerNorm is not enough for rings.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner one, and one that contains the outer ring contains all three.
+*One LayerNorm is not enough for rings.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
 
 Does training find solutions where they exist?
 We train networks of width 8 on two tasks in the plane: three rings, of which the middle one is the other class (the more common class has two thirds of the points), and 32 points with random labels. Each depth has a tuned learning rate and ten seeds. We count training points.

@@ -12,7 +12,7 @@ r"""
 
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is a recipe's equation, do we see its problem in six blocks, and does the recipe solve it?
 
-**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes that are trained on one text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a rate chosen with one. [What a claim is](claims.md) explains the words on cards.
+**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes that are trained on the same text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a rate chosen with one. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
@@ -97,7 +97,7 @@ race = partial(ladder.claim_locked, climbed, names=ARMS)  # the card of a compar
 r"""
 ## Streams, block by block
 
-A block reads the residual stream and adds to it. What a sublayer adds is its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** it by the angle between the block's input and output, averaged over tokens as a cosine.
+A block reads the residual stream and adds to it. The output that a sublayer adds to the stream is called its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** it by the angle between the block's input and output, averaged over tokens as a cosine.
 """
 
 # %%
@@ -156,7 +156,7 @@ computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
     "> 0",
     "In recipes with a norm on the output of a sublayer, and in LNS and Sub-LN, the last block turns the stream by a smaller angle than the first block does.",
-    found="In each of {recipes} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, with {blocks} blocks by {deep:.0f} more.",
+    found="In each of {recipes} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first block does. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, and with {blocks} blocks by {deep:.0f} degrees more.",
     source="this book, seen in the figure",
     beside={
         "recipes": len(less),
@@ -195,13 +195,13 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 r"""
 For the *late share* we remove one block at a time and add up the rises of the loss. The late share is the second half's part of this sum.
 
-*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does that of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
+*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does the last block of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
 
 ## The table
 
-The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by the last one's at step 100, where 1 is even. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, letter frequencies alone, has about 3.)
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by the last one's at step 100, where 1 is even. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
 
-$N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ the block's input and $\ell$ the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
+$N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ is the block's input and $\ell$ is the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
 
 # %%
@@ -337,9 +337,9 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-Ask of each row: is the baseline's value bad, is the recipe's better, is the loss lower? If an interval contains 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
+For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
 
-Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary and full with full ones. One baseline's measure therefore has several values on this page, one for each set of seeds. We chose this after we had seen the comparison without pairs. An opened card has both. The cards on Gemma's caps, whose criteria are on file (*locks*), stay unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
+Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary ones and full evaluations with full ones. One baseline's measure therefore has several values on this page, one for each set of seeds. We chose this after we had seen the comparison without pairs. An opened card shows both comparisons. The cards on Gemma's caps, whose criteria are on file (*locks*), stay unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 
@@ -371,7 +371,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the first block gets three to four times the last one's gradient, and in KEEL far more. By step 100 Post-Norm's first block has the smaller gradient, with twelve blocks more so than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim). KEEL reverses it from the start.
+At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL it is far more. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim). KEEL reverses it from the start.
 
 Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, its gradients differ more between first and last block than Pre-Norm's:
 """
@@ -387,8 +387,8 @@ def write_factors(arm):
 compare("peri", "unevenness").claim(
     "C-peri-gradients-are-evener",
     "< 0",
-    "At step 100 Peri-LN's gradients differ less between first and last block than Pre-Norm's.",
-    found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under Peri-LN and of {other:.2f} under Pre-Norm.",
+    "At step 100 Peri-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
+    found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under Peri-LN and of {other:.2f} under Pre-Norm.",
     source="Kim et al. 2025, arXiv 2502.02732; “Layer normalization, an article”, l. 267",
     published="more balanced variance growth and steadier gradients",
     beside={
@@ -411,7 +411,7 @@ A norm after the sublayer gives each write the size of the norm's gain, whatever
 
 - **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). `09-sandwich-earns-its-bytes` compares its loss with Pre-Norm's.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. Nothing divides the stream, so it is no Post-Norm. Summaries of its report say that neither change alone was enough.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. Nothing divides the stream, so it is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough.
 
 We compare streams, then losses, at tuned learning rates:
 """
@@ -431,8 +431,8 @@ rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.i
 measure(runs["pre"], "largest entry").tuned().claim(
     "C-pre-has-no-massive-activations",
     "> 100",
-    "Pre-Norm's stream has massive activations: entries of a hundred times its RMS or more.",
-    found="The largest entry of Pre-Norm's stream is {mean:.1f} times the stream's RMS. The largest entry under any recipe has the absolute value {top:.0f}.",
+    "Pre-Norm's stream has massive activations, that is, entries of at least a hundred times its RMS.",
+    found="The largest entry of Pre-Norm's stream is {mean:.1f} times the stream's RMS. The largest entry in the stream of any recipe has the absolute value {top:.0f}.",
     source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
     published="in large models up to 100,000 times the median; half precision ends at 65,504",
     beside={"top": max(max(runs[arm].values(find_largest_entry)) for arm in shown.values())},
@@ -447,8 +447,8 @@ measure(runs["pre"], "largest entry").tuned().claim(
 compare("peri", "growth").claim(
     "C-peri-stream-grows-less",
     "< 0",
-    "From the embedding to the last block Peri-LN's stream grows less than Pre-Norm's.",
-    found="The RMS of Pre-Norm's stream grows from {a:.1f} to {b:.0f}, that of Peri-LN's from {c:.1f} to {d:.1f}. Peri-LN's growth factor minus Pre-Norm's is {mean:+.1f}.",
+    "From the embedding to the last block, Peri-LN's stream grows less than Pre-Norm's does.",
+    found="The RMS of Pre-Norm's stream grows from {a:.1f} to {b:.0f}, and that of Peri-LN's stream grows from {c:.1f} to {d:.1f}. Peri-LN's growth factor minus Pre-Norm's is {mean:+.1f}.",
     source=peri_loss,
     beside={
         **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
@@ -461,8 +461,8 @@ beside = stand_beside("sandwich")
 compare("sandwich", "growth").claim(
     "C-sandwich-stream-grows-less",
     "< 0",
-    "From the embedding to the last block Sandwich's stream grows less than Pre-Norm's.",
-    found="Sandwich's stream grows by a factor of {its:.1f}, Pre-Norm's by a factor of {other:.1f}.",
+    "From the embedding to the last block, Sandwich's stream grows less than Pre-Norm's does.",
+    found="From the embedding to the last block, Sandwich's stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}.",
     source="Exploring the Transformer, part 14, l. 259: it controls the variance of a layer's output",
     beside={
         "its": measure(beside[1], "growth"),
@@ -493,13 +493,13 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream. In the preliminary evaluations, with both at one rate, we do not see this (the card's control). Sandwich differs from Pre-Norm in the norms after its sublayers alone, at the same rate. These norms about halve the growth, though from its larger embedding its stream becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
+Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream. In the preliminary evaluations, with both recipes at the same rate, we do not see this (the card's control). Sandwich differs from Pre-Norm only in the norms after its sublayers, and both use the same rate. These norms about halve the growth, though Sandwich's stream starts from a larger embedding and becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
 
-A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too, that of output norms at a lower rate.
+A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms has a lower rate.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) Is there anything to cap? The largest attention logit, recorded for every recipe, exceeds 50 in many, and never with norms on queries and keys:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) Is there anything to cap? We recorded the largest attention logit of every recipe. It exceeds 50 in many recipes, but never with norms on queries and keys:
 """
 
 
@@ -525,7 +525,7 @@ exact(line[(bent - 0.01).abs().argmin()], tolerance=0.001).claim(
     "C-a-cap-is-a-line-below-a-sixth",
     "in [0.16, 0.18]",
     "A soft cap changes logits below about a sixth of the cap by less than one per cent.",
-    found="A soft cap changes a logit by one per cent at {mean:.3f} of the cap, and by {half:.1%} at half of the cap.",
+    found="A soft cap changes a logit by one per cent if the logit is {mean:.3f} of the cap, and by {half:.1%} if it is half of the cap.",
     source="the cap's definition",
     beside={"half": bent[(line - 0.5).abs().argmin()]},
 )
@@ -553,16 +553,16 @@ if "gemma2" in runs:
         "C-gemma-2-stream-grows-less",
         "< 0.5",
         "From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
-        found="Gemma 2's stream grows by a factor of {its:.1f} and Pre-Norm's by {other:.1f}, a ratio of {mean:.2f}.",
+        found="Gemma 2's stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. The ratio of the two factors is {mean:.2f}.",
         source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
         beside={"its": its, "other": other, "control": "at Sandwich's rate (next table)"},
     )
 
 # %% [markdown]
 r"""
-At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, a verdict that depends on one run. We cannot distinguish it from that of QK-Norm alone, so we detect no effect of Gemma 3's output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just reaches one half, and in the preliminary evaluation, five seeds at another rate, the ratio was above it. The ratio depends on the size of the embedding, which both models learn freely, and so on the rate: at Pre-Norm's it is about one half (next table).
+At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, a verdict that depends on one run. We cannot distinguish it from that of QK-Norm alone, so we detect no effect of Gemma 3's output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just reaches one half, and in the preliminary evaluation, with five seeds at a different rate, the ratio was above one half. The ratio depends on the size of the embedding, which both models learn freely, and therefore also on the learning rate: at Pre-Norm's rate it is about one half (next table).
 
-Losses can be compared at tuned rates. Logits and streams cannot, because both grow with the rate, and the search gave capped recipes other rates than their uncapped partners. So we trained the capped recipes at their partners' rates, too. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
+Losses can be compared at tuned rates. Logits and streams cannot, because both grow with the rate, and the search gave capped recipes different rates from those of their uncapped partners. So we trained the capped recipes at their partners' rates, too. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
 
 # %%
@@ -617,7 +617,7 @@ its.improvement_over(other).claim(
     "C-caps-lower-gemma-2s-logits",
     "> 0",
     "At one rate both caps together lower Gemma 2's largest logit below Sandwich's.",
-    found="At one learning rate, the largest attention logit is {its:.0f} in Gemma 2, before its cap, and {other:.0f} in Sandwich. Sandwich's minus Gemma 2's is {mean:.0f}.",
+    found="At the same learning rate, the largest attention logit is {its:.0f} in Gemma 2, before its cap, and {other:.0f} in Sandwich. Sandwich's largest logit minus Gemma 2's is {mean:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -627,7 +627,7 @@ ratio(*at_one_rate("gemma2", "growth")).claim(
     "C-gemma-2-grows-as-sandwich-does",
     "in [0.9, 1.1]",
     "At one rate Gemma 2's stream grows as Sandwich's does, within a tenth.",
-    found="At one learning rate, Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
+    found="At the same learning rate, Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
     source=forecast,
     predicted=1.0,
 )
@@ -649,7 +649,7 @@ other.improvement_over(its).claim(
     "C-a-cap-lets-logits-grow",
     "> 0",
     "At one rate Pre-Norm's logits grow larger before a soft cap of 50 than without one.",
-    found="At one learning rate, Pre-Norm's largest attention logit is {its:.0f} before a soft cap and {other:.0f} in models without one, a difference of {mean:.0f}.",
+    found="At the same learning rate, Pre-Norm's largest attention logit is {its:.0f} before a soft cap and {other:.0f} in models without a cap. The difference is {mean:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -659,7 +659,7 @@ ratio(*at_one_rate("qk, soft cap", "largest logit")).claim(
     "C-a-cap-leaves-normed-logits",
     "in [0.9, 1.1]",
     "At one rate a soft cap of 50 beside QK-Norm changes the largest logit by less than a tenth.",
-    found="At one learning rate, QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without one.",
+    found="At the same learning rate, QK-Norm's largest logit is {mean:.2f} times as large with a cap of 50 as without a cap.",
     source=forecast,
     predicted=1.0,
 )
@@ -676,14 +676,14 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits acts: the largest output logits exceed it, with such a cap and without.
+At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits has an effect: the largest output logits exceed it, with such a cap and without.
 
 At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates we detect no effect of a cap, in either direction. QK-Norm's mean loss is lower than that of Pre-Norm with a cap, but the interval of the difference begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap changes logits much only where gains are large.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report, for 830 million parameters, that QK-Norm and a cap together tolerate a higher rate, which is out of range here.
 
 ## Logits held, and another instability
 
-What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best, Post-Norm learns pairs of letters during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. KEEL has a heavier skip than Post-Norm, a norm inside the branch, and a Pre-Norm first attention.
+What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best, Post-Norm learns pairs of letters during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. Compared with Post-Norm, KEEL has a heavier skip, a norm inside the branch, and a first attention sublayer that is Pre-Norm.
 """
 
 # %%
@@ -713,7 +713,7 @@ top["Post-Norm with QK-Norm"].claim(
     "C-post-logits-are-held",
     "< 50",
     "In those Post-Norm runs norms on queries and keys hold every logit below 50.",
-    found="At a learning rate of 0.0316, Post-Norm's largest logit is {mean:.0f} with norms on queries and keys and {bare:,.0f} without them. KEEL's is {keel:.0f}.",
+    found="At a learning rate of 0.0316, Post-Norm's largest logit is {mean:.0f} with norms on queries and keys and {bare:,.0f} without them. KEEL's largest logit is {keel:.0f}.",
     source="this book, a forecast",
     beside={"bare": top["Post-Norm"], "keel": top["KEEL"]},
 )
@@ -759,7 +759,7 @@ even["Post-Norm with QK-Norm"].claim(
     "C-early-attention-stays-even",
     "> 0.9",
     "At a learning rate of 0.0316, the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
-    found="In the first three blocks, the entropy of attention as a share of that of even attention is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without it, and {keel:.2f} in KEEL.",
+    found="In the first three blocks, the entropy of attention, as a share of the entropy of even attention, is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without QK-Norm, and {keel:.2f} in KEEL.",
     source="this book, seen in the runs of the last cards",
     beside={"bare": even["Post-Norm"], "keel": even["KEEL"]},
 )
@@ -781,15 +781,15 @@ top = warm.values(MEASURES["largest logit"])
 (warm.measure("test.loss") - calm).claim(
     "C-another-instability-remains",
     "> 0",
-    "At a learning rate of 0.1, QK-Norm has a higher loss than at 0.01, a tenth of that rate.",
-    found="At a learning rate of 0.1, QK-Norm's loss is {mean:.3f} nats higher than at 0.01. Its largest logits are {least:.0f} to {top:.0f}.",
+    "At a learning rate of 0.1, QK-Norm has a higher test loss than at a tenth of that rate, 0.01.",
+    found="At a learning rate of 0.1, QK-Norm's test loss is {mean:.3f} nats higher than at 0.01. Its largest attention logits are between {least:.0f} and {top:.0f}.",
     source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
     beside={"least": min(top), "top": max(top)},
 )
 
 # %% [markdown]
 r"""
-In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best one. We cannot say whether KEEL escapes the same problem or another one.
+In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
 
 In the second case the logits are not held at 50 either, and the criterion requires only that ten times the rate cost something. That is no evidence for the article's row.
 
@@ -797,8 +797,8 @@ In the second case the logits are not held at 50 either, and the criterion requi
 
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
-Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. Of six blocks that is one. All three address one problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed unnoticed
-([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). We removed the blocks of trained models one at a time. Late Pre-Norm blocks are cheaper to remove than late Post-Norm ones (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
+Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. Of six blocks, only the first is Post-Norm. All three recipes address the same problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed unnoticed
+([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). We removed the blocks of trained models one at a time. Removing late Pre-Norm blocks costs less than removing late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
 """
 
 # %%
@@ -826,7 +826,7 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
         f"C-{arm}-wakes-late-blocks",
         "> 0",
         f"Late blocks account for a larger share of all removal costs under {ARMS[arm]} than under Pre-Norm.",
-        found="Late blocks account for {its:.0%} of all removal costs under {recipe} and for {other:.0%} under Pre-Norm. Removing one of them costs {nats:.2f} and {pre:.2f} nats.",
+        found="Late blocks account for {its:.0%} of all removal costs under {recipe} and for {other:.0%} under Pre-Norm. Removing one late block raises the loss by {nats:.2f} nats under {recipe} and by {pre:.2f} nats under Pre-Norm.",
         source=source,
         beside={
             "recipe": ARMS[arm],
@@ -845,8 +845,8 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
 compare("mix-ln", "unevenness").claim(
     "C-mix-ln-evens-the-gradients",
     "< 0",
-    "At step 100 Mix-LN's gradients differ less between first and last block than Pre-Norm's.",
-    found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under Mix-LN and of {other:.2f} under Pre-Norm.",
+    "At step 100 Mix-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
+    found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under Mix-LN and of {other:.2f} under Pre-Norm.",
     source=f"{li}, abstract: more uniform gradients across layers",
     beside={
         **write_factors("mix-ln"),
@@ -861,8 +861,8 @@ same, (other, its) = name_rates(runs["lns"], runs["pre, normal"]), stand_beside(
 compare("lns", "growth").claim(
     "C-lns-stream-grows-less",
     "< 0",
-    "From the embedding to the last block LNS' stream grows less than Pre-Norm's.",
-    found="LNS' stream grows by a factor of {its:.1f}, Pre-Norm's by {other:.1f}. After the last block the variance of LNS' stream is {share:.2f} of Pre-Norm's.",
+    "From the embedding to the last block, LNS' stream grows less than Pre-Norm's does.",
+    found="From the embedding to the last block, LNS' stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. After the last block the variance of LNS' stream is {share:.2f} of Pre-Norm's.",
     source=sun,
     published="130M parameters: a variance of about 25 in place of 175",
     beside={
@@ -893,9 +893,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger after the first two blocks only, and far smaller at the end, as in the paper. In Pre-Norm from these weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm from these weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, the first is worth little and the second much. At tuned rates its gradients are more even, as its paper says. At one rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, removing the first costs little and removing the second costs much. At tuned rates its gradients are more even, as its paper says. If both recipes have the same rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers speak of twelve blocks and more.
 
 LNS' abstract says that Pre-Norm's variance grows exponentially. The paper's bounds say less: it grows at least as $L$ and at most as $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, equation 6. We iterate this recursion from $\sigma_1 = 1$:
 """
@@ -918,7 +918,7 @@ exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
 r"""
 This growth is not exponential.
 
-**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). Its argument is about depth. So in untrained models we leave out the last block: how far does the vector before the output matrix move, as a share of its length? Of trained models we have no such measure, because a removed block would have to leave both streams.
+**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). Its argument is about depth. So we leave out the last block of untrained models: how far does the vector before the output matrix move, as a share of its length? We have no such measure for trained models, because a removed block would have to be taken out of both streams.
 """
 
 
@@ -946,7 +946,7 @@ power("resi-dual").claim(
     "C-resi-dual-keeps-its-last-block",
     "in [-0.25, 0.25]",
     "At initialization, between 6 and 48 blocks, the effect of ResiDual's last block on the final vector does not shrink with the depth.",
-    found="The effect of the last of L blocks scales as L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm and {post:.2f} in Post-Norm.",
+    found="The effect of the last of L blocks on the final vector scales as L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm and {post:.2f} in Post-Norm.",
     source=xie,
     beside={"pre": power("pre"), "post": power("post")},
     predicted=0.0,
@@ -962,7 +962,7 @@ Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
 $\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts, the mark below which this book compares losses. ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
+At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts, which is the level below which this book compares losses. ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
 """
 
 # %%
@@ -1001,19 +1001,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and, by less, of DeepNorm are higher than Post-Norm's (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. From Xavier's rule Post-Norm's loss is higher than DeepNorm's (printed). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's grows as well, and that of output norms grows most, without any sum.
+We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, DeepNorm's by less (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. From Xavier's rule Post-Norm's loss is higher than DeepNorm's (printed). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's largest logit grows as well, and that of output norms grows most, without any sum.
 
-Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate it does not, so their main promise is out of range.
+Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
 ### DeepNorm's four constants
 
 DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers translates, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
 reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. Changes of the encoder arrive through $M$ such
-sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and after this factor the encoder's sum must be 1:
+sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum, multiplied by this factor, must be 1:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
-All other pairs have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation says $\alpha_e^4 = 0.439\,NM^{1/4}$. So
+All other pairs of constants have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation says $\alpha_e^4 = 0.439\,NM^{1/4}$. So
 
 $$\alpha_e = 0.81\,(N^4M)^{1/16}, \qquad \beta_e = 0.87\,(N^4M)^{-1/16}.$$
 """
@@ -1025,7 +1025,7 @@ exact(max(abs(front[0] - 0.81), abs(front[1] - 0.87)), tolerance=0.001).claim(
     "C-encoder-constants-follow",
     "< 0.005",
     "The published constants of DeepNorm's encoder follow from the derivation for one stack, applied to an encoder and a decoder.",
-    found="We derive {alpha:.4f} and {beta:.4f}, which differ from the published factors by {mean:.4f} at most.",
+    found="We derive the factors {alpha:.4f} and {beta:.4f}, which differ from the published ones by at most {mean:.4f}.",
     source="Wang et al. 2024, arXiv 2203.00555, the table beside Figure 2",
     published="0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16)",
     beside={"alpha": front[0], "beta": front[1]},
@@ -1035,7 +1035,7 @@ exact(
 ).claim(
     "C-thousand-layers-are-2500-sublayers",
     "in [2500, 2500]",
-    "A thousand layers in an encoder and a decoder are 2,500 sublayers.",
+    "A thousand layers, half in an encoder and half in a decoder, have 2,500 sublayers.",
     found="An encoder and a decoder of 500 blocks each have {mean:,.0f} sublayers.",
     source="Wang et al. 2024, arXiv 2203.00555, abstract",
     published="1,000 layers, 2,500 sublayers",
@@ -1043,7 +1043,7 @@ exact(
 
 # %% [markdown]
 r"""
-So this model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, for a larger one a little bolder.
+So this model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, and for a larger $M$ they are a little bolder.
 
 ## Norms inside the branch
 
@@ -1056,8 +1056,8 @@ shleifer = "Shleifer et al. 2021, arXiv 2110.09456"
 measure(runs["pre"], "first/last").tuned().claim(
     "C-pre-gradients-lean-to-the-first",
     "> 1",
-    "At step 100 Pre-Norm's first block gets a larger gradient than its last one.",
-    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At steps 1 and 20 it is {start:.2f} and {later:.2f} times.",
+    "At step 100 the gradient of Pre-Norm's first block is larger than that of its last block.",
+    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At step 1 it is {start:.2f} times as large, and at step 20 it is {later:.2f} times as large.",
     source=shleifer,
     beside={
         "start": average_ratio("pre", 0),
@@ -1072,7 +1072,7 @@ if "normformer" in runs:
         "C-normformer-evens-the-gradients",
         "< 0",
         "At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
-        found="At step 100 the gradients of first and last block differ by a factor of {its:.2f} under NormFormer and of {other:.2f} under Pre-Norm.",
+        found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under NormFormer and of {other:.2f} under Pre-Norm.",
         source=shleifer,
         beside=write_factors("normformer"),
     )
@@ -1085,11 +1085,11 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Under Pre-Norm the first block gets the larger gradient only after step 20, under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich differs from Pre-Norm in such norms alone. Our measure may not be the paper's. NormFormer's loss is not distinguishable from Pre-Norm's. Sub-LN's is higher, a verdict that depends on one seed. Whether uneven gradients cost anything under Adam was not tried. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
+Under Pre-Norm the first block gets the larger gradient only after step 20. Under NormFormer it does so from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich differs from Pre-Norm only in such norms. Our measure may not be the paper's. NormFormer's loss is not distinguishable from Pre-Norm's. Sub-LN's loss is higher, a verdict that depends on one seed. We did not test whether uneven gradients cost anything under Adam. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
 
 ## First blocks
 
-HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre one, and a norm on the embedding. The first two help there, EmbedNorm does not. We cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small ones.
+HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre first block (First-QKV-Pre), and a norm on the embedding (EmbedNorm). The first two help there, and EmbedNorm does not. We cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small embeddings.
 """
 
 # %%
@@ -1101,12 +1101,12 @@ race("C-embed-norm-below-hybrid", f"against {zhuo}, where it does not help")
 r"""
 ## Xiong's lemma and theorem
 
-[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study untrained stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, queries and keys zero, so that attention is a plain mean, ReLU, normal inputs.
+[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study untrained stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, ReLU, normal inputs, and queries and keys of zero, so that attention is a plain mean.
 
 - **Lemma 2.** The sum before the last norm of a Post-Norm block has $\mathbb E\|x\|^2 = \tfrac32 d$. After $l$ Pre-Norm blocks $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
-- **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm, of $d\sqrt{\ln d/L}$ under Pre-Norm.
+- **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm.
 
-The $\tfrac32$ is $d$ from the norm and $\tfrac12 d$ that ReLU lets through. The theorem gives upper bounds only. Do gradients *follow* the bounds? We measure both in such stacks:
+In $\tfrac32 d$, the norm contributes $d$, and the part that ReLU lets through contributes $\tfrac12 d$. The theorem gives upper bounds only. Do gradients *follow* the bounds? We measure both in such stacks:
 """
 
 
@@ -1169,7 +1169,7 @@ plots.curves(
     ylabel="gradient of the last feed-forward matrix",
     logx=True,
     logy=True,
-    caption="Gradient of the last feed-forward matrix against the number of blocks, in untrained stacks in the setting of the proofs. Post-Norm's gradient rises slightly with the depth, Pre-Norm's falls as one over the square root of the depth.",
+    caption="Gradient of the last feed-forward matrix against the number of blocks, in untrained stacks in the setting of the proofs. Post-Norm's gradient rises slightly with the depth, and Pre-Norm's gradient falls as one over the square root of the depth.",
     provenance=lab.provenance(),
 ).named("xiong-lemma")
 
@@ -1199,8 +1199,8 @@ computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
 computed(slopes["Post-Norm"]).claim(
     "C-xiong-theorem-post",
     "in [-0.1, 0.1]",
-    "At initialization, Post-Norm's last gradient hardly changes with the depth, from 2 to 32 blocks.",
-    found="From {shallow} to {deep} blocks, Post-Norm's last gradient scales as L to the power {mean:.2f}.",
+    "At initialization, the gradient of Post-Norm's last feed-forward matrix hardly changes with the depth, from 2 to 32 blocks.",
+    found="From {shallow} to {deep} blocks, the gradient of Post-Norm's last feed-forward matrix scales as the depth to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound is constant in L",
     beside={"shallow": sizes.depths[0], "deep": sizes.depths[-1]},
     predicted=0.0,
@@ -1208,8 +1208,8 @@ computed(slopes["Post-Norm"]).claim(
 computed(slopes["Pre-Norm"]).claim(
     "C-xiong-theorem-pre",
     "in [-0.6, -0.4]",
-    "At initialization, Pre-Norm's last gradient falls as one over the square root of the depth.",
-    found="From {shallow} to {deep} blocks, Pre-Norm's last gradient scales as L to the power {mean:.2f}.",
+    "At initialization, the gradient of Pre-Norm's last feed-forward matrix falls as one over the square root of the depth.",
+    found="From {shallow} to {deep} blocks, the gradient of Pre-Norm's last feed-forward matrix scales as the depth to the power {mean:.2f}.",
     source=f"{xiong}, Theorem 1, whose bound falls like L^(−1/2)",
     beside={"shallow": sizes.depths[0], "deep": sizes.depths[-1]},
     predicted=-0.5,
@@ -1221,7 +1221,7 @@ Sizes are as the lemma says, and gradients change with the depth as the bounds d
 
 ## A uniform offset
 
-Four channels hold $1$ each, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We go on to the end, and try the other norm:
+Each of four channels contains a $1$, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We go on to the end, and try the other norm:
 """
 
 
@@ -1255,8 +1255,8 @@ off = [abs(a - b) for s in steps for a, b in zip(traced[s, "LayerNorm"], by_hand
 exact(max(off), tolerance=1e-6).claim(
     "C-uniform-offset-by-hand",
     "< 1e-6",
-    "With LayerNorm, Post-Norm resets a uniform offset in every block; Pre-Norm's stream adds it up, and its final norm removes it.",
-    found="With LayerNorm, the computed offsets differ from those worked out by hand by {mean:.0e} at most.",
+    "With LayerNorm, Post-Norm resets a uniform offset in every block. In Pre-Norm's stream the offsets add up until the final norm removes them.",
+    found="With LayerNorm, the computed offsets differ from those worked out by hand by at most {mean:.0e}.",
     source="“Layer normalization, an article”, continued to the final norm",
 )
 
@@ -1277,7 +1277,7 @@ exact(hear_offset("layer"), tolerance=1e-9).claim(
     "C-nobody-reads-a-uniform-offset",
     "< 1e-9",
     "With LayerNorm, the uniform offset that Pre-Norm preserves reaches no branch and no logit.",
-    found="An offset of 0.5 in every channel changes Pre-Norm's logits by {mean:.0e} at most with LayerNorm, and by up to {rms:.1g} with RMSNorm.",
+    found="An offset of 0.5 in every channel changes Pre-Norm's logits by at most {mean:.0e} with LayerNorm, and by up to {rms:.1g} with RMSNorm.",
     source="algebra: every reader of the stream removes its mean",
     beside={"rms": hear_offset("rms")},
 )
@@ -1288,7 +1288,7 @@ With LayerNorm, Pre-Norm's stream carries the offset and no part of the model ca
 
 ## The article's own examples
 
-“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We compute all of it again, from seed 0 as the article does. We also compare a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch, with autograd's.
+“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We compute all these numbers again, from seed 0 as the article does. We also compare a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch, with autograd's.
 """
 
 
@@ -1333,8 +1333,8 @@ twelve = {first: measure_stack(first, 12)[1:] for first in (True, False)}
 exact(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), tolerance=0.0005).claim(
     "C-printed-examples-hold",
     "< 0.0006",
-    "The article's printed examples of both blocks agree with its definitions.",
-    found="Of {count} printed numbers the worst differs from ours by {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times under Post-Norm.",
+    "The printed examples of “Layer normalization, an article” agree with its definitions of both blocks.",
+    found="The article's {count} printed numbers differ from ours by at most {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times the first under Post-Norm.",
     source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
     beside={
         "count": len(theirs),
@@ -1357,7 +1357,7 @@ exact(max((written[name] - found[name]).abs().max() for name in written), tolera
     "C-block-jacobians",
     "< 1e-12",
     "A block's Jacobian is J_N (I + J_F) with the norm after the addition, and I + J_F J_N with the norm before the branch.",
-    found="The two printed Jacobians and autograd's differ by {mean:.0e} at most.",
+    found="The two printed Jacobians of a block and those of autograd differ by at most {mean:.0e}.",
     source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
 )
 
@@ -1374,8 +1374,8 @@ A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradie
 measure(runs["post"], "first/last").tuned().claim(
     "C-post-gradients-lean-to-the-last",
     "< 1",
-    "At step 100 Post-Norm's first block gets a smaller gradient than its last one.",
-    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, with {blocks} blocks {deep:.2f} times. At steps 1 and 20 it is {start:.2f} and {later:.2f} times.",
+    "At step 100 the gradient of Post-Norm's first block is smaller than that of its last block.",
+    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, and with {blocks} blocks it is {deep:.2f} times as large. At step 1 it is {start:.2f} times as large, and at step 20 it is {later:.2f} times as large.",
     source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
     beside={
         "blocks": blocks,
@@ -1403,15 +1403,15 @@ far = {o: walk(1.0, o) / walk(0.001, o) for o in (torch.optim.Adam, torch.optim.
 exact(far[torch.optim.Adam], tolerance=0.001).claim(
     "C-adam-does-not-see-vanishing",
     "< 1.01",
-    "Adam moves a weight as far with gradients a thousand times smaller.",
-    found="SGD moves a weight {sgd:.0f} times as far as with gradients a thousand times smaller, Adam {mean:.4f} times as far.",
+    "Adam moves a weight equally far if all its gradients are a thousand times smaller.",
+    found="Compared with gradients a thousand times smaller, SGD moves a weight {sgd:.0f} times as far, and Adam moves it {mean:.4f} times as far.",
     source="Adam divides each gradient by its own size, as long as that is far above its ε",
     beside={"sgd": far[torch.optim.SGD]},
 )
 
 # %% [markdown]
 r"""
-At the start the gradients are even. By step 100 the first block's is smaller, with twelve blocks more so, but it does not vanish. The second statement is hard to reconcile with the survey's paragraph before: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (Clipping the whole gradient gives a factor that is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
+At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks even more so, but it does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (Clipping the whole gradient gives a factor that is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
@@ -1435,16 +1435,16 @@ check.answer(
 r"""
 <details><summary>Hint</summary>
 
-For uncorrelated vectors mean squares add. For any vectors the triangle inequality holds.
+For uncorrelated vectors the mean squares add up. For any vectors the triangle inequality holds.
 
 </details>
 <details><summary>Solution</summary>
 
-$S = 2\cdot 6 = 12$ writes: $\sqrt{1 + 12} \approx 3.6$, and $\sqrt{1 + 96} \approx 9.8$. At most $1 + 12 = 13$. A trained Sandwich's stream grows by less than the first of these: its embedding and its gains are no longer 1.
+Six blocks make $S = 2\cdot 6 = 12$ writes, so the RMS is $\sqrt{1 + 12} \approx 3.6$. After 48 blocks it is $\sqrt{1 + 96} \approx 9.8$. After six blocks it is at most $1 + 12 = 13$. A trained Sandwich's stream grows by less than the first of these: its embedding and its gains are no longer 1.
 
 </details>
 
-**2 (in code).** The identity path of a stack leaves only the factors on the skip. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$ and the sum of both
+**2 (in code).** The identity path of a stack leaves only the factors on the skip. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$, and the sum of skip and branch is
 divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Leave KEEL's first block as if it were like the others.)
 """
 
@@ -1493,7 +1493,7 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with its weights alone, each at its tuned rate. The two rates came out the same. And at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm from LNS' weights, each at its tuned rate. The two rates turned out to be the same. How does LNS compare at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]

@@ -10,7 +10,7 @@
 r"""
 # Numbers and formats
 
-**Question.** A number can be kept in 32, 16, 8 or 4 bits. Norms, it is said, need 32. Which format breaks where, and what does a norm cost at
+**Question.** A number can be stored in 32, 16, 8 or 4 bits. Norms are said to need 32. Which format fails where, and what does a norm cost at
 inference?
 
 **In short.**
@@ -79,7 +79,7 @@ r"""
 ## What each format holds
 
 A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
-one by one, and everything under half of the smallest number is 0. Above the largest number there is infinity. E4M3 and E2M1 have
+one by one, and everything below half of the smallest number is 0. Everything above the largest number is infinity. E4M3 and E2M1 have
 no infinity: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
 format of NVFP4's values.
 """
@@ -107,7 +107,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
+The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no correct digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
 
 **An ε can vanish.** The sum under the root must be a number of the format that computes it. An all-zero token shows whether it is:
 """
@@ -122,9 +122,8 @@ silent = torch.zeros(4, dtype=torch.float16)
 exact(sum(of["float16"] == 0 for of in kept.values())).claim(
     "D-a-small-eps-is-zero-in-float16",
     "in [2, 2]",
-    "In float16 an ε of 1e-8 or 1e-12 is 0.",
-    found="Of {tried_eps} values of ε, {brain} are 0 in bfloat16 and {mean:.0f} in float16 ({which}). "
-    "An all-zero token then gives {result}.",
+    "In float16 an ε of 1e-8 or 1e-12 is rounded to 0.",
+    found="Of {tried_eps} values of ε, {brain} are rounded to 0 in bfloat16 and {mean:.0f} in float16 ({which}). With such an ε the normalized output of an all-zero token is {result}.",
     source="the smallest float16 is 2^-24; 1e-8 is the ε of Zhang and Sennrich's code",
     beside={
         "brain": sum(of["bfloat16"] == 0 for of in kept.values()),
@@ -140,10 +139,10 @@ r"""
 
 In a matrix product we round both operands and keep the sums in float32. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
-$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next it is $2^{-p}/\sqrt6$ in root mean square. The errors of both operands add up. Signal and noise both grow with width, so their ratio does not. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
+$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next it is $2^{-p}/\sqrt6$ in root mean square. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
-To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each
-16 values, itself in E4M3, and one for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. Training whole models in FP8 or NVFP4 is out of
+To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
+16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. Training whole models in FP8 or NVFP4 is out of
 range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
 """
 
@@ -185,8 +184,8 @@ slope = combine(lambda *by: np.polyfit(bits, by, 1)[0], *(plain[name] for name i
 slope.claim(
     "D-six-decibels-a-bit",
     "in [5.7, 6.3]",
-    "Each significant bit is worth 6 dB in a dot product.",
-    found="From E5M2 to float16, each significant bit adds {mean:.2f} dB. The ratio is {low8:.0f} dB in E4M3, {bf16:.0f} dB in bfloat16 "
+    "In a dot product, each significant bit adds 6 dB to the signal-to-noise ratio.",
+    found="From E5M2 to float16, each significant bit adds {mean:.2f} dB to the signal-to-noise ratio of a dot product. The ratio is {low8:.0f} dB in E4M3, {bf16:.0f} dB in bfloat16 "
     "and {four:.0f} dB in NVFP4.",
     source="the rounding analysis above",
     beside={"low8": plain["e4m3"], "bf16": plain["bfloat16"], "four": plain["NVFP4"]},
@@ -197,7 +196,7 @@ slope.claim(
 r"""
 ### Tokens of unlike size
 
-In a few tokens of large models single entries are up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure by how much ours differ. One scale must fit them all, and the small ones fall below the smallest number.
+In a few tokens of large models single entries are up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure by how much our tokens differ. One scale must fit them all, and small tokens fall below the smallest number.
 RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line. One scale for each token has the same effect without a norm.
 """
 
@@ -243,10 +242,9 @@ plots.table([
 mended["e4m3"].claim(
     "D-a-norm-mends-tokens-of-unlike-size",
     "> 10",
-    "In E4M3, with token sizes over six powers of ten, a norm preserves tokens that one scale for all tokens would lose.",
-    found="With sizes over six powers of ten, a norm raises the signal-to-noise ratio of the worst tokens by {mean:.0f} dB in E4M3, {four:.0f} dB in NVFP4 "
-    "and {five:.1f} dB in E5M2.",
-    source="this shelf; one scale for a tensor as in Micikevicius et al. 2022, arXiv 2209.05433",
+    "In E4M3, if token sizes range over six powers of ten, a norm preserves tokens that one scale for all tokens would lose.",
+    found="If token sizes range over six powers of ten, the signal-to-noise ratio of the worst tokens with a norm, minus that without a norm, is {mean:.0f} dB in E4M3, {four:.0f} dB in NVFP4 and {five:.1f} dB in E5M2.",
+    source="this appendix; one scale for a tensor as in Micikevicius et al. 2022, arXiv 2209.05433",
     beside={"four": mended["NVFP4"], "five": mended["e5m2"]},
 )
 
@@ -256,14 +254,14 @@ r"""
 
 Now one channel is $f$ times the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). (Massive activations
 occur in few tokens instead.) Its rounding error is $f$ times as large and masks the
-ordinary channels: with $d$ of them the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still hold both. E2M1 with one scale cannot.
+ordinary channels: with $d$ of them the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both. E2M1 with one scale cannot.
 
 **A norm** divides the whole token by one number and changes no ratio of channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
-but not that of its weight: half of the noise at most, $10\log_{10}2 = 3.01$ dB on average.
+but not that of its weight, so it removes at most half of the noise, $10\log_{10}2 = 3.01$ dB on average.
 
-**Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with a norm or without. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm improves it next to nothing. Blocks protect the *other blocks* from the outlier's scale, but no block from the noise of the outlier's product.
+**Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with or without a norm. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm improves it next to nothing. Blocks protect the *other blocks* from the outlier's scale, but no block from the noise of the outlier's product.
 
-**A gain** can move size from the channel to its weight: divide one by $\sqrt f$ and multiply the other. Relative errors do not change, so most formats gain next to nothing. In NVFP4 the channel and its weight are then mostly the largest values of their blocks, and their only error is the rounding of the scales. This recovers a part of the loss (table).
+**A gain** can move size from the channel to its weight: divide the channel by $\sqrt f$ and multiply its weight by $\sqrt f$. Relative errors do not change, so most formats gain next to nothing. In NVFP4 the channel and its weight are then mostly the largest values of their blocks, and their only error is the rounding of the scales. This recovers a part of the loss (table).
 
 The table and its card use the ratio of noise to signal, averaged over tokens.
 """
@@ -336,8 +334,8 @@ four = ("bfloat16", "float16", "e4m3", "e5m2")
 combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
     "D-a-norm-leaves-an-outlier-channel",
     "< 3.01",
-    "Averaged over draws and over bfloat16, float16 and FP8, a norm recovers no more than 3 dB of the loss from an outlier channel.",
-    found="A channel 1,000 times as large as the others costs {lost:.1f} dB. A norm recovers {mean:.1f} dB of it, {most:.1f} dB in one draw, and {nv:.1f} dB in NVFP4.",
+    "Averaged over draws and over bfloat16, float16 and FP8, a norm recovers no more than 3 dB of the signal-to-noise ratio that an outlier channel costs.",
+    found="A channel that is 1,000 times as large as the others costs {lost:.1f} dB of the signal-to-noise ratio. A norm recovers {mean:.1f} dB on average, {most:.1f} dB in one draw, and {nv:.1f} dB in NVFP4.",
     source="the rounding analysis above; averaged over bfloat16, float16, E4M3 and E5M2",
     beside={
         "lost": fmean(lost[way][1000].mean for way in four),
@@ -350,8 +348,8 @@ combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
 (by_factor["NVFP4"][30] - by_factor["e2m1"][30]).claim(
     "D-blocks-keep-an-outlier-local",
     "> 5",
-    "With a channel 30 times as large as the others, NVFP4's blocks preserve channels that E2M1 with one scale loses.",
-    found="With a channel 30 times as large as the others, blocks of 16 give a signal-to-noise ratio {mean:.0f} dB higher than one scale for the same four-bit values.",
+    "If one channel is 30 times as large as the others, NVFP4's blocks preserve channels that E2M1 with one scale loses.",
+    found="If one channel is 30 times as large as the others, the signal-to-noise ratio of four-bit values is {mean:.0f} dB higher with blocks of 16 than with one scale.",
     source="NVIDIA 2025, arXiv 2509.25149",
 )
 
@@ -359,9 +357,9 @@ combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
 r"""
 ### Why unit vectors may do with four bits
 
-[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason: if entry by entry two
-vectors agree a little more often than not, their products add up with width, while rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
-$d + (\rho d)^2$, the noise's grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
+[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason is as follows. If the entries of two
+vectors agree a little more often than not, their products add up with width, whereas rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
+$d + (\rho d)^2$, and that of the noise grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
 is strong the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
 """
 
@@ -401,15 +399,15 @@ slopes[0.1].claim(
 r"""
 ## The sum of squares, by width
 
-RMSNorm squares $d$ numbers and adds; a mean and a variance are such sums, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
+RMSNorm squares $d$ numbers and adds the squares; a mean and a variance are such sums, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
 wrong, and only the last concerns how tokens are *stored*.
 
-- **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows from $r = \sqrt{65520/d}$ on: 4 at width 4,096,
-  2 at 16,384; in LayerNorm after centring. The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, reach neither limit.
-- **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may. A running sum of ones stops at $2^p$, the first table's last column. Sums of squares of different size go on longer but are too small as well. So a running float16 sum can be finite where the exact sum overflows.
+- **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
+2 at 16,384. (In LayerNorm, $r$ is the RMS after centring.) The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, reach neither limit.
+- **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may change nothing. A running sum of ones stops at $2^p$, the first table's last column. Sums of squares of different size go on longer but are too small as well. So a running float16 sum can be finite where the exact sum overflows.
 - **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, except for a bias that does not decrease with the width.
 
-The second depends on the order of the additions. If neighbours are averaged in pairs, both terms come from equally many squares, and no result is larger than its terms.
+The second problem depends on the order of the additions. If neighbours are averaged in pairs, both terms come from the same number of squares, and no result is larger than its terms.
 """
 
 # %%
@@ -450,7 +448,7 @@ plots.curves(
     ylabel="sum of squares over the true one",
     logx=True,
     caption="Sum of a token's squares divided by the exact sum, against the width, with a rounding after each addition. With fewer digits a running sum becomes too small at a smaller width. Averages in pairs "
-    "stay near 1 even in E4M3. Kernels add in float32, and in pieces.",
+    "stay near 1 even in E4M3. Kernels add in float32 and split the sum into pieces.",
     provenance=lab.provenance(),
 ).named("sum-of-squares")
 
@@ -459,8 +457,7 @@ sums["added in bfloat16"][16384].claim(
     "D-a-running-bfloat16-sum-stops",
     "< 0.5",
     "A running bfloat16 sum of a wide token's squares reaches less than half of the exact sum.",
-    found="At width 16,384 a running bfloat16 sum of squares reaches {mean:.0%} of the exact sum, so the norm's "
-    "output is {times:.1f} times too large. At width 4,096 it reaches {first:.0%}.",
+    found="At width 16,384 a running bfloat16 sum of squares reaches {mean:.0%} of the exact sum, so the norm's output is {times:.1f} times as large as it should be. At width 4,096 the sum reaches {first:.0%}.",
     source="the spacing of bfloat16",
     beside={
         "first": sums["added in bfloat16"][4096],
@@ -479,7 +476,7 @@ exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items()))
     "D-a-sum-of-squares-overflows-by-width",
     "< 0.0011",
     "A sum of squares that is added exactly and kept in float16 overflows from RMS √(65520/d) on.",
-    found="At widths {all}, sums kept in float16 overflow from RMS {from_on} on, within {mean:.4f} of the formula. Added in float16, an exact sum of {true:,.0f} becomes {short:,.0f}.",
+    found="At widths {all}, sums kept in float16 overflow from RMS {from_on} on, and these values are within {mean:.4f} of the formula. If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
     beside={
         "all": ", ".join(f"{width:,}" for width in overflow),
@@ -495,7 +492,7 @@ sums["added in e5m2"][4096].claim(
     "D-statistics-of-fp8-are-unreliable",
     "< 0.5",
     "A running FP8 sum of a wide token's squares reaches less than half of the exact sum.",
-    found="At width 4,096 a running sum of squares reaches {mean:.0%} of the exact sum in E5M2 and {four:.0%} in E4M3, whose largest number is {bound:.0%} of it.",
+    found="At width 4,096 a running sum of squares reaches {mean:.0%} of the exact sum in E5M2 and {four:.0%} in E4M3. E4M3's largest number is {bound:.0%} of the exact sum.",
     source="Transformer Anatomy, part 7, l. 440",
     published="'completely unreliable'",
     beside={"four": sums["added in e4m3"][4096], "bound": FORMATS["e4m3"].largest / 4096},
@@ -517,9 +514,9 @@ typical = {way: of.mean(-1).amax(-1) for way, of in wrong_by.items()}
 of_draws(typical["e4m3"].tolist()).claim(
     "D-averages-in-pairs-survive-fp8",
     "< 0.05",
-    "The mean square of a token, averaged in pairs in E4M3, is on average within five per cent of the exact one.",
-    found="At the worst of {widths} widths, the error of averages in pairs is {mean:.1%} on average and {most:.0%} at most in E4M3, and {five:.1%} and {most5:.0%} in E5M2.",
-    source="this shelf, against Transformer Anatomy, part 7, l. 440",
+    "The mean square of a token, averaged in pairs in E4M3, is on average within five per cent of the exact mean square.",
+    found="At the worst of {widths} widths, the relative error of averages in pairs in E4M3 is {mean:.1%} on average and at most {most:.0%}. In E5M2 it is {five:.1%} on average and at most {most5:.0%}.",
+    source="this appendix, against Transformer Anatomy, part 7, l. 440",
     beside={
         "widths": len(reach),
         "most": wrong_by["e4m3"].max(),
@@ -589,15 +586,15 @@ inside = torch.stack([error for rms, error in by_rms.items() if 0.01 <= rms <= 1
 of_draws(inside.amax((0, -1)).tolist()).claim(
     "D-tokens-in-fp8-keep-their-rms",
     "< 0.005",
-    "Stored in E4M3 and added in float32, a token of RMS 0.01 to 100 keeps its RMS within half a per cent.",
-    found="Of 64 tokens stored in E4M3, the largest error of the RMS is {mean:.2%} for RMS 0.01 to 100 and {one:.2%} at RMS 1. The mean error at RMS 1 is {usual:.2%}.",
-    source="this shelf; the largest error of 64 tokens, at five values of RMS, width 4,096",
+    "If a token of RMS 0.01 to 100 is stored in E4M3 and its squares are added in float32, its RMS is right within half a per cent.",
+    found="Among 64 tokens stored in E4M3, the largest error of the RMS is {mean:.2%} for RMS 0.01 to 100 and {one:.2%} for RMS 1. The mean error for RMS 1 is {usual:.2%}.",
+    source="this appendix; the largest error of 64 tokens, at five values of RMS, width 4,096",
     beside={"one": by_rms[1.0].amax(-1).mean(), "usual": by_rms[1.0].mean()},
 )
 
 # %% [markdown]
 r"""
-In FP8 error and bias have the same size at the larger width, so only bias is left. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
+In FP8 the error and the bias have the same size at the larger width, so only bias is left. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
 
 LayerNorm's variance is another matter. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has the variance $1/12$. It adds to the token's variance, which is 1 if the mean is 10 standard deviations.
 """
@@ -607,8 +604,8 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
     "D-a-stored-variance-grows-by-a-twelfth",
     "in [0.07, 0.1]",
     "The variance of a token with mean 10 and standard deviation 1 is about a twelfth too large if the token is stored in E4M3.",
-    found="At a mean of 10 standard deviations, the variance of stored tokens is {mean:.1%} too large in E4M3, {five:.0%} in E5M2 and {brain:.2%} in bfloat16.",
-    source="the variance of rounding to whole numbers; this shelf",
+    found="If a token's mean is 10 standard deviations, the variance of the stored token is {mean:.1%} too large in E4M3, {five:.0%} in E5M2 and {brain:.2%} in bfloat16.",
+    source="the variance of rounding to whole numbers; this appendix",
     beside={
         "five": error_of_variance("e5m2").mean(),
         "brain": error_of_variance("bfloat16").mean(),
@@ -620,7 +617,7 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 r"""
 So for RMSNorm, within a format's range, the rule to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance, if tokens have a large mean.
 
-Matrix units would not speed up a norm, because it has no matrix product. Fewer bytes would: a norm that writes FP8 for the next product writes half as much as in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
+Matrix units would not speed up a norm, because it has no matrix product. Fewer bytes would speed it up: a norm that writes FP8 for the next product writes half as many bytes as in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
 """
 
 # %% [markdown]
@@ -632,11 +629,11 @@ Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and computes
 **Weight decay** pulls the *stored* number towards zero. A gain that is stored as itself is pulled to 0: without a gradient
 it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
 not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before the matrix is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$. We did not measure the effect on the error. A common practice is to exempt
-gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
+gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. A gain stored as $1 + w$ is pulled to 1, that is, to the plain
 norm.
 
-**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every rise of up to $2^{-8}$, and every fall of up to
-$2^{-9}$: it can shrink but not grow. Around 0 the numbers are as close as anyone needs. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 that is stored as itself rounds away every rise of up to $2^{-8}$ and every fall of up to
+$2^{-9}$: it can shrink but not grow. Around 0 the numbers are close enough. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
 step nearly twice as large, and at ½ it removes all of them. Without a float32 copy of the weights, a gain stored as $1 + w$
 learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
 """
@@ -650,7 +647,7 @@ for _ in range(1000):
 exact(gain.item() - 1).claim(
     "D-a-gain-near-one-cannot-move",
     "in [0, 0]",
-    "A bfloat16 gain of 1 rounds away a thousand updates of 0.001. Stored as 1 + w, the gain follows them while w is small.",
+    "A bfloat16 gain of 1 rounds away a thousand updates of 0.001. A gain stored as 1 + w follows the updates while w is small.",
     found="After 1,000 updates of 0.001 a bfloat16 gain has changed by {mean:.3f}. A gain stored as 1 + w has changed by {early:.3f} after 100 updates, {late:.3f} after 400 and {last:.3f} after 1,000.",
     source="the spacing of bfloat16; Gemma's code",
     beside={"early": moved[99], "late": moved[399], "last": moved[999]},
@@ -707,8 +704,7 @@ plots.curves(
     fates,
     xlabel="k, where the scale is 2 to the k",
     ylabel="gradient entries (%)",
-    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large ones the first gradients overflow, and between "
-    "them there is a range without either. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
+    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large scales the first gradients overflow, and between them there is a range in which neither happens. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
     provenance=lab.provenance(),
 ).named("loss-scaling")
 
@@ -716,8 +712,8 @@ plots.curves(
 fates["rounded to 0"][-12].claim(
     "D-averaging-tokens-empties-float16",
     "> 50",
-    "At 2^-12 of their size, most gradients between modules are rounded to 0 in float16.",
-    found="Unscaled, {one:.1f} % of the gradient entries of a first pass are 0 in float16. At 2^-12, which stands for a mean over 4,096 times as many tokens, {mean:.0f} % are.",
+    "Most gradients between modules are rounded to 0 in float16 if they are scaled by 2^-12.",
+    found="Without scaling, {one:.1f} % of the gradient entries of a first pass are rounded to 0 in float16. With a scale of 2^-12, which stands for a mean over 4,096 times as many tokens, {mean:.0f} % are rounded to 0.",
     source="the smallest float16 number; Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"one": fates["rounded to 0"][0]},
 )
@@ -727,7 +723,7 @@ r"""
 ### Trained with rounded gradients
 
 We train the same model for 150 steps. Gradients are rounded between modules and at the weights; weights, Adam's averages and the
-forward pass stay float32. Scales below 1 stand for means over more tokens. This is exact between modules, and too severe at the weights, where tokens are added up again.
+forward pass stay in float32. Scales below 1 stand for means over more tokens. This is exact between modules, and too severe at the weights, where tokens are added up again.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -774,8 +770,7 @@ plots.curves(
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": full.mean},
-    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large ones they "
-    "overflow, and between them the loss is level. E5M2 has float16's exponents, and so nearly its largest numbers, but not its smallest. (The scales that were tried are not evenly spaced.)",
+    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponents, and therefore nearly its largest numbers, but not its smallest. (The scales that were tried are not evenly spaced.)",
     provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
@@ -785,7 +780,7 @@ cost[2.0**-12].claim(
     "D-underflow-stops-training",
     "> 0.2",
     "At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.",
-    found="At 2^-12 of the loss, float16 gradients raise the test loss by {mean:.2f} nats, at 2^-8 by {less:.2f} nats.",
+    found="With a loss scale of 2^-12, float16 gradients raise the test loss by {mean:.2f} nats. With a scale of 2^-8 they raise it by {less:.2f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={
         "less": cost[2.0**-8],
@@ -800,14 +795,14 @@ cost[1.0].claim(
     "in [-0.02, 0.02]",
     "At this size float16 gradients need no loss scale.",
     found="The test loss with unscaled float16 gradients minus that with float32 gradients is {mean:+.5f} nats.",
-    source="this shelf",
+    source="this appendix",
     beside={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
     predicted=0.0,
 )
 
 # %% [markdown]
 r"""
-All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences of the next three say more than they test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is no independent
+All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences of the next three say more than they test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
 forecast.
 """
 
@@ -817,7 +812,7 @@ farthest.claim(
     "D-scales-work-over-many-octaves",
     "< 0.02",
     "At every scale from 1 to 2^16, float16 gradients end within 0.02 nats of float32's.",
-    found="At three scales from 1 to 2^16, the test loss differs from that of float32 gradients by {mean:.4f} nats at most.",
+    found="At three scales from 1 to 2^16, the test loss with float16 gradients differs from that with float32 gradients by at most {mean:.4f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"second value": "three scales", "control": "the same rate in float32"},
 )
@@ -838,7 +833,7 @@ gone[22].claim(
     "D-sixteen-times-that-scale-ends-every-run",
     "> 0.4",
     "A constant scale of 2^22 ends the run within 150 steps.",
-    found="At a constant scale of 2^22, {k} of {n} runs stop with an overflow. At 2^20 {twenty:.0%} do, and at 2^16 {sixteen:.0%}.",
+    found="At a constant scale of 2^22, {k} of {n} runs stop with an overflow. At 2^20 {twenty:.0%} of the runs do, and at 2^16 {sixteen:.0%} do.",
     source="the largest float16 number",
     beside={
         "twenty": gone[20],
@@ -853,7 +848,7 @@ lower.claim(
     "D-e5m2-gradients-want-a-scale",
     "> 0",
     "E5M2 gradients end lower at the scale 2^8 than at 1.",
-    found="With E5M2 gradients the test loss is {mean:.3f} nats lower at a scale of 2^8 than at 1. It is lower in {signs} of {n} seeds, by {most:.2f} at most, and at 2^8 it is still {left:.3f} nats higher than with float32.",
+    found="With E5M2 gradients the test loss is {mean:.3f} nats lower at a scale of 2^8 than at 1. It is lower with {signs} of {n} seeds, by at most {most:.2f} nats. At 2^8 it is still {left:.3f} nats higher than with float32.",
     source="E5M2's smallest number is 2^-16; Micikevicius et al. 2022, arXiv 2209.05433",
     beside={
         "signs": sum(one > 0 for one in lower),
@@ -870,7 +865,7 @@ One seed of E5M2 is so far from the others that the interval reaches below 0, so
 
 ### Dynamic scaling: GradScaler
 
-The largest scale that works is not known in advance, and it differs between seeds. So one halves the scale and skips the step when anything overflows, and doubles it after a number of good steps
+The largest scale that works is not known in advance, and it differs between seeds. So training programs halve the scale and skip the step when anything overflows, and double the scale after a number of good steps
 (2,000 in PyTorch):
 """
 
@@ -921,10 +916,10 @@ exact(apart).claim(
 r"""
 ### And the norms?
 
-*The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first is
-true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, as deep in a Pre-Norm stream, *shrink* them.
+*The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first statement is
+true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, such as those deep in a Pre-Norm stream, *shrink* them.
 
-We test one reading of the second: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at weights. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
+We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at weights. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -947,7 +942,7 @@ times = [gain_of_backward(rms) for rms in grid]
 exact(float(np.polyfit(np.log(grid), np.log(times), 1)[0])).claim(
     "D-a-norm-divides-gradients-by-the-size",
     "in [-1.001, -0.999]",
-    "A norm divides gradients by the token's RMS.",
+    "A norm divides the gradients that pass through it by the token's RMS.",
     found="For tokens of RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}. The factor scales as the RMS to the power {mean:.3f}.",
     source="RMSNorm's Jacobian",
     published="'can amplify small gradients'",
@@ -994,7 +989,7 @@ ratios.claim(
     "> 0",
     "Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
     found="Averaged over {looks} steps, the largest gradient entry of the norms' gains is {ratio:.2f} times "
-    "(binary logarithm {mean:.2f}) the largest entry of all other weights. Among these, {where} has the largest on average.",
+    "(binary logarithm {mean:.2f}) the largest entry of all other weights. Among the other weights, {where} has the largest entries on average.",
     source="Transformer Anatomy, part 7, l. 446",
     published="'often the normalization gradients that trigger the overflow detection'",
     beside={
@@ -1048,7 +1043,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but never alone: output and embedding do as well. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
+At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but never alone: the output matrix and the embedding overflow as well. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
 
 ## Who uses which norm
 
@@ -1090,8 +1085,8 @@ wrong = [row["model"] for row in differ if isinstance(row["printed_widths"], str
 exact(len(wrong)).claim(
     "D-sizes-in-the-adoption-table",
     "in [0, 0]",
-    "The widths and layers in the series' table of models are those of the models that it names.",
-    found="In {mean:.0f} of {rows} rows the printed range is not that of the models ({wrong}). In {several} rows only one of several sizes is given ({which}).",
+    "The widths and layers in a table of eight models match the models that the table names.",
+    found="In {mean:.0f} of {rows} rows of the table the printed widths and layers do not match the models that are named there ({wrong}). In {several} rows only one of several sizes is given ({which}).",
     source="Transformer Anatomy, part 7, l. 288-295, against the papers in the last column",
     beside={
         "rows": len(adopted),
@@ -1118,8 +1113,8 @@ with_layer = [family for family in full if kind_of[family] == "layer"]
 exact(len(with_layer)).claim(
     "D-layer-norm-did-not-end-with-llama",
     "in [0, 0]",
-    "No major model released since Llama 1 uses full LayerNorm.",
-    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and bias ({which}). {others} build one without bias.",
+    "No major model released since Llama 1 uses LayerNorm with gain and bias.",
+    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and bias ({which}). The families {others} build LayerNorms without bias.",
     source="Transformer Anatomy, part 7, l. 296; modeling files of transformers 5.23.0",
     beside={
         "which": ", ".join(with_layer),
@@ -1136,7 +1131,7 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
     "D-most-decoders-have-rms-norm",
     "> 0.5",
     "Most families of published decoders have RMSNorm.",
-    found="Of {known} decoder families with one kind of norm, {mean:.0%} have RMSNorm and the others LayerNorm. {both} families have both, and in {none} the rule finds none.",
+    found="Of {known} decoder families with one kind of norm, {mean:.0%} have RMSNorm and the others have LayerNorm. In {both} more families the program finds both norms, and in {none} families it finds neither.",
     source="modeling files of transformers 5.23.0, decoders by its registry, read by program",
     beside={
         "known": counts["rms"] + counts["layer"],
@@ -1151,7 +1146,7 @@ A family counts if transformers registers it for causal language modelling, but 
 
 ### Later families
 
-The table lists every decoder that was counted, including those later than the series' table, under its folder's name in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean without norms: the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
+The table lists every decoder that was counted, including those that are later than the series' table, under the name of its folder in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean without norms: the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
 """
 
 # %%
@@ -1180,7 +1175,7 @@ For one token of width $d$, in one kernel, with bfloat16 everywhere:
 | RMSNorm | $4d$ | $4d$ | $2d$ |
 | LayerNorm | $7d$ | $4d$ | $4d$ |
 
-At $d = 8192$ that is 48 and 64 KiB; *the series* (l. 474–488) has 64 and 96, with float32 parameters. On an H100 the memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns for them, whereas any
+At $d = 8192$ that is 48 KiB for RMSNorm and 64 KiB for LayerNorm; *the series* (l. 474–488) has 64 and 96 KiB, with float32 parameters. On an H100 the memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns for them, whereas any
 kernel launch takes microseconds. So by the estimate, with one sequence both norms cost one launch. With many sequences activations dominate, and these are equal.
 [A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here.
 
@@ -1217,8 +1212,8 @@ slowest, *around = max(ahead["normkernels"])
 computed(slowest, interval=around, unit="replays, 20th to 80th percentile").claim(
     "D-a-large-layer-norm-takes-little-longer",
     "< 10",
-    "On an H100 our large LayerNorm takes less than a tenth longer than our RMSNorm, forward.",
-    found="Forward, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm, the compiler's up to {compiled:.1f} % and Liger's up to {liger:.1f} %. PyTorch's takes {least:.0f} to {torch:.0f} % longer.",
+    "On an H100, with large tensors, the forward pass of our LayerNorm takes less than a tenth longer than that of our RMSNorm.",
+    found="In the forward pass, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm. With the compiler's kernels LayerNorm takes up to {compiled:.1f} % longer than RMSNorm, with Liger's kernels up to {liger:.1f} % longer, and with PyTorch's kernels {least:.0f} to {torch:.0f} % longer.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
     beside={
         "compiled": max(ahead["compile"])[0],
@@ -1242,8 +1237,7 @@ wholes = {
 plots.share_bars(
     wholes,
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
-    caption="Estimated share of a decoding step that norms and the sums before them take, for the 8B "
-    "model on one H100, 70B on 4 and 405B on 16. Unfused means nine kernels for each norm, as PyTorch runs "
+    caption="Estimated share of a decoding step that norms and the sums before them take, for an 8B model on one H100, a 70B model on four and a 405B model on sixteen. Unfused means nine kernels for each norm, as PyTorch runs "
     "the formula. The GPUs divide the matrices, but each computes "
     "every norm. A kernel takes at least 2 µs. Communication is left out.",
 ).named("inference-share")
@@ -1256,7 +1250,7 @@ exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
     "< 0.05",
     "Reading LayerNorm's biases takes less than a twentieth of a per cent of a decoding step of a 70B model.",
-    found="By their bytes, the biases of {n_norms} norms take {micro:.1f} µs, {mean:.3f} % of a step, if nothing hides this time. In the estimate the kernel launches hide it.",
+    found="By their bytes, reading the biases of {n_norms} norms takes {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In the estimate the kernel launches hide it.",
     source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
     beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
@@ -1283,7 +1277,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-*The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the printed share of the bandwidth of the first one is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
+*The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
 
 More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
@@ -1295,8 +1289,8 @@ We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance,
 
 ## Exercises
 
-**1 (by hand, 5 minutes).** A backward pass has gradient entries from $3\cdot10^{-9}$ to 2. Consider scales $2^k$ with whole $k$. Which is the smallest at which float16
-does not round the small entry to 0, the smallest at which it is a normal number, and the largest at which nothing overflows? Is there one scale for all of this?
+**1 (by hand, 5 minutes).** A backward pass has gradient entries from $3\cdot10^{-9}$ to 2. Consider scales $2^k$ with whole $k$. What is the smallest scale at which float16
+does not round the small entry to 0, the smallest at which this entry is a normal number, and the largest at which nothing overflows? Is there one scale that satisfies all three conditions?
 """
 
 # %% tags=["exercise"]
@@ -1325,8 +1319,8 @@ $3\cdot10^{-9} \approx 1.6\cdot2^{-29}$.
 </details>
 <details><summary>Solution</summary>
 
-Above $2^{-25}$ the nearest number is $2^{-24}$: $k = 4$. Normal from $2^{-14}$ on: $1.6\cdot2^{k-29}\ge2^{-14}$ from $k = 15$ on. $2\cdot2^{14} = 32768$ fits, $65536$
-does not: $k = 14$. So there is no such scale: a factor of two is missing, and the smallest entries lose a bit.
+Above $2^{-25}$ the nearest number is $2^{-24}$, so the first answer is $k = 4$. Numbers are normal from $2^{-14}$ on, and $1.6\cdot2^{k-29}\ge2^{-14}$ from $k = 15$ on. $2\cdot2^{14} = 32768$ fits and $65536$
+does not, so the third answer is $k = 14$. There is no such scale: a factor of two is missing, and the smallest entries lose a bit.
 
 </details>
 

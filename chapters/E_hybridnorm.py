@@ -158,7 +158,7 @@ $\#$ inside:
 | Pre-Post | $Y = X + \mathrm{MHA}(N(X))$ | $X' = N(Y) + \mathrm{FFN}(N(Y))$ |
 | Post-Pre | $Y = N(X) + \mathrm{MHA}(N(X))$ | $X' = Y + \mathrm{FFN}(N(Y))$ |
 
-HybridNorm is QKV-Post. HybridNorm\* has another first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
+HybridNorm is QKV-Post. HybridNorm\* has a different first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
 The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate. It gives no spread, and does not say how many runs the number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S: we tuned its rate with three seeds and evaluated it with ten or twenty others. Most forecasts about the rows were *preregistered* before these seeds had run. Each card says which runs existed by then. If our order agrees with the paper's, the points move to the right from row to row:
@@ -236,7 +236,7 @@ print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 r"""
 ### Does our order agree with the published one?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds once in forty times if fifteen rows are in an unrelated order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre the same as QKV-Pre, so only thirteen rows are free, and larger $\rho$ occur by chance. The bound for thirteen is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds once in forty times if fifteen rows are in an unrelated order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre computes the same function as QKV-Pre, so only thirteen rows are free, and a larger $\rho$ can occur by chance. The bound for thirteen is printed below.
 
 For the interval we add a random error to each mean, two thousand times, and keep the middle 95 %. The error is as large as the mean's own: it comes from the standard deviation between runs and from the uncertainty of tuning. The interval takes the published numbers as exact, although each may be a single run. Their noise would widen it. Each point on the cards leaves out one seed of each row.
 """
@@ -320,7 +320,7 @@ together.claim(
     "E-order-of-table-4",
     "> 0",
     "The order of Table 4's rows here goes with the published order.",
-    found="Spearman's correlation of the two orders is {whole:.2f}, with {fewest} seeds or more per row. Every second random order has one above 0.",
+    found="Spearman's correlation between our order and the published one is {whole:.2f}, with {fewest} or more seeds per row. For every second random order it is above 0.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "fewest": fewest},
     domain=here,
@@ -329,7 +329,7 @@ together.claim(
     "E-order-of-table-4-beyond-chance",
     "> 0.521",
     "It does so more than one random order of fifteen rows in forty.",
-    found="Spearman's correlation of the two orders is {whole:.2f}. One random order in forty exceeds 0.521 with fifteen rows, {by_chance:.2f} with thirteen functions.",
+    found="Spearman's correlation between our order and the published one is {whole:.2f}. One random order in forty exceeds 0.521 for fifteen rows, and {by_chance:.2f} for the thirteen different functions.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "by_chance": by_chance},
     domain=here,
@@ -340,9 +340,9 @@ r"""
 ### What the paper concludes from the rows
 
 The first group of rows has five ways to normalize inside attention, and the paper concludes that QKV is the most effective. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion is a difference of two rows. We preregistered those of the first and the third group before the runs of the new row.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion is a difference of two rows. We preregistered the conclusions of the first and the third group before the runs of the new row.
 
-The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the name and appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
+The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the row's name and the paper's own appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
 and Pre-QKV-Pre (19.97) are lower than HybridNorm's (20.00), and QKC-Post's is equal ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
@@ -372,8 +372,8 @@ def compare_rows(name, better, worse, printed, where="Table 4"):
     lead.claim(
         name,
         "> 0",
-        f"{better} reaches a lower loss than {worse}.",
-        found="At {rung}, {better}'s loss is {apart:.4f} nats {side} {worse}'s.",
+        f"{better} has a lower test loss than {worse}.",
+        found="At size {rung}, {better}'s test loss is {apart:.4f} nats {side} {worse}'s.",
         source=f"{PAPER}, {where}",
         published=f"{printed} (C4 perplexity)",
         beside={"better": better, "worse": worse},
@@ -403,7 +403,7 @@ exact(twins).claim(
     "E-table-4-tells-twins-apart",
     "> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
     "Two rows of Table 4 that compute the same function differ by more than rounding.",
-    found="On C4 the two pairs of rows with the same function differ by {mean:.4f} and {others:.4f} nats. {closer} of {pairs} pairs of rows differ by less than the first.",
+    found="On C4 the two pairs of rows that compute the same function differ by {mean:.4f} and {others:.4f} nats. Of all {pairs} pairs of rows, {closer} differ by less than the first of these.",
     source=f"{PAPER}, Table 4",
     beside={
         "others": others,
@@ -416,7 +416,7 @@ answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexi
 
 # %% [markdown]
 r"""
-**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer, -Post against -Pre. In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and gains 0.007 in
+**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer, -Post against -Pre. In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and saves 0.007 nats in
 the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here we average over the three pairs, with ten seeds per row. We preregistered the question twice: the first version had a fourth pair, which does not match, because QK-Post has no norm before attention and Pre-QK-Pre has one.
 The second version was written before any evaluation of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre; HybridNorm, QKV-Pre and Pre-Norm had been seen.
 """
@@ -440,7 +440,7 @@ if all(len(ends.get(name, ())) >= lock.n for name in six):
         lock.id,
         "> 0",
         lock.said,
-        found="Averaged over three pairs of rows of Table 4, a norm on the stream raises the loss by {mean:+.4f} nats; in the single pairs, by {pairs}.",
+        found="The loss with a norm on the stream, minus the loss without it, is {mean:+.4f} nats on average over three pairs of rows of Table 4. In the single pairs it is {pairs}.",
         source=f"{PAPER}, Table 4",
         beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
         domain=here,
@@ -465,7 +465,7 @@ if "QK-Post" in ends:
         "E-qk-post-diverges",
         ">= 0.5",
         "At its own rate QK-Post diverges.",
-        found="At the tuned rate {k} of {n} runs of QK-Post diverge. Of all its runs at rates from 0.001 to 0.1, {all_of_them} do.",
+        found="At the tuned rate {k} of {n} runs of QK-Post diverge. Of all its runs at rates from 0.001 to 0.1, {all_of_them} diverge.",
         source=f"{PAPER}, Table 4",
         published="diverge",
         beside={"all_of_them": fallen.estimate.k},
@@ -476,7 +476,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: HybridNorm\*'s, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen before the claims were written.
+HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: that of HybridNorm\*, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen before the claims were written.
 """
 
 
@@ -501,7 +501,7 @@ exact(differ_from_the_equations(), tolerance=1e-12).claim(
     "E-star-is-the-equation",
     "< 1e-12",
     "labkit's HybridNorm* has the paper's first block, and HybridNorm's blocks from the second on.",
-    found="labkit's first two blocks and the equations differ by {mean:.0e} at most.",
+    found="The first two blocks of labkit's HybridNorm* differ from the paper's equations by at most {mean:.0e}.",
     source=f"{PAPER}, equations 10 and 11",
 )
 
@@ -548,7 +548,7 @@ Our curves differ: at lower learning rates than Pre-Norm's, both methods learn m
 ## Table 3: first weights
 
 The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$. *Megatron* divides the matrices that write to the stream by $\sqrt{2L}$, in $L$ blocks, and
-*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal is the only initialization with which the paper prints a higher perplexity for HybridNorm than for Pre-Norm. Pre-Norm's perplexity with it is 20.29, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal is the only initialization with which the paper prints a higher perplexity for HybridNorm than for Pre-Norm. With these weights Pre-Norm's perplexity is 20.29 in Table 3, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -591,7 +591,7 @@ exact(theirs["Normal"]).claim(
     "E-table-3-lead-turns",
     "< 0",
     "With one of Table 3's initializations HybridNorm's printed perplexity is higher than Pre-Norm's.",
-    found="HybridNorm's published improvement over Pre-Norm is {mean:+.4f} nats with Normal, {scaled:+.4f} with Depth-Scaled and {megatron:+.4f} with Megatron weights. With the best initialization of each it is {best:+.4f}.",
+    found="HybridNorm's published improvement over Pre-Norm is {mean:+.4f} nats with Normal, {scaled:+.4f} with Depth-Scaled and {megatron:+.4f} with Megatron weights. With the best initialization of each method it is {best:+.4f} nats.",
     source=f"{PAPER}, Table 3",
     beside={
         "scaled": theirs["Depth-Scaled"],
@@ -604,8 +604,8 @@ exact(theirs["Normal"]).claim(
 r"""
 ## Table 5: depth
 
-The paper compares 29 narrower blocks with 16, at nearly the same number of parameters. For Post-Norm it prints a number at 16 layers and "diverge" at 29. HybridNorm's perplexity on C4 is 20.00, Pre-Norm's 20.30, at 16 layers; at 29 they are 19.67 and 19.88
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our variants D and D24 are size S with 12 and 24 blocks: they have more parameters and read as many batches, so fewer characters per parameter. Both use Megatron's weights and embeddings of RMS 1.
+The paper compares 29 narrower blocks with 16, at nearly the same number of parameters. For Post-Norm it prints a number at 16 layers and "diverge" at 29. At 16 layers HybridNorm's perplexity on C4 is 20.00 and Pre-Norm's is 20.30; at 29 layers they are 19.67 and 19.88
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our variants D and D24 are size S with 12 and 24 blocks: they have more parameters but read the same number of batches, and therefore fewer characters per parameter. Both use Megatron's weights and embeddings of RMS 1.
 """
 
 # %%
@@ -685,7 +685,7 @@ deeper["Post-Norm"].only("D").claim(
 
 # %% [markdown]
 r"""
-With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign of the paper's, and Post-Norm's has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more:
+With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign of the paper's, and Post-Norm's has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
 """
 
 # %%
@@ -743,8 +743,8 @@ if size != "smoke":  # there one seed tunes, at other rates
         "E-star-above-pre-at-one-rate",
         "> 0",
         "With 24 blocks, HybridNorm* has a higher loss than Pre-Norm at HybridNorm*'s tuned learning rate, too.",
-        found="With three seeds, HybridNorm*'s loss minus Pre-Norm's is {mean:+.4f} nats at 0.0032, HybridNorm*'s tuned rate, and {more:+.4f} at 0.0056, Pre-Norm's.",
-        source="this shelf, after both had reported",
+        found="With three seeds, HybridNorm*'s loss minus Pre-Norm's is {mean:+.4f} nats at the learning rate 0.0032, which is HybridNorm*'s tuned rate, and {more:+.4f} nats at 0.0056, which is Pre-Norm's.",
+        source="this appendix, after both had reported",
         beside={
             "more": compare_at(0.00562),
             "control": "one rate for both",
@@ -759,16 +759,16 @@ if size != "smoke":  # there one seed tunes, at other rates
 
 # %% [markdown]
 r"""
-So much of both gaps comes with the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
+So much of both gaps comes from the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
 
-Post-Norm's gap depends on how its rate is chosen. One step above its best rate tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU, the others of 24 blocks from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty, and the gap is no longer distinguishable from zero. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
+Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU; the other runs with 24 blocks are from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty, and the gap is no longer distinguishable from zero. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Our runs cannot say why these signs differ from the paper's. Width, text per parameter and the single rate differ, and two things more. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement at M alone. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
+Our runs cannot say why these signs differ from the paper's. Width, text per parameter and the single rate differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). It is a model of HybridNorm\*, not of HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it with the same numbers, and the released code trains a mixture of HybridNorm\* alone ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). It is a model of HybridNorm\*, not of HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it with the same numbers, and the released code trains only a mixture of HybridNorm\* ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -798,8 +798,8 @@ def change_routing(recipe, factor=1000.0):
 exact(max(change_routing("pre"), change_routing("hybrid")), tolerance=1e-10).claim(
     "E-stream-size-does-not-route",
     "< 1e-10",
-    "The size of the stream changes no routing weight under Pre-Norm and HybridNorm.",
-    found="If the stream is multiplied by 1,000, a routing weight changes by {mean:.0e} at most under Pre-Norm and HybridNorm, and by up to {bare:.2f} without norms.",
+    "Under Pre-Norm and HybridNorm, the size of the stream does not change the routing weights of a mixture of experts.",
+    found="If the stream is multiplied by 1,000, the routing weights change by at most {mean:.0e} under Pre-Norm and HybridNorm, and by up to {bare:.2f} without norms.",
     source="scale invariance of RMS norm (ε = 0)",
     beside={"bare": change_routing("none")},
 )
@@ -839,7 +839,7 @@ $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot
 
 where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to show the 550M model: section 4.1 says this of all analyses, and version 4 counts its layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width it gives $1/\sqrt{2.5\cdot1536} = 0.016$.
+The figure seems to show the 550M model: section 4.1 says this of all analyses, and version 4 counts its layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
 
 The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are those of natural logarithms of ratios.
 """
@@ -942,7 +942,7 @@ drawn["Pre-Norm"].measure(compare_blocks, at=1).claim(
     "E-pre-norm-amplifies-at-29-blocks",
     "> 0",
     "At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
-    found="Pre-Norm's second block has {ratio:.2f} times the first gradient of its last, {megatron:.2f} times with Megatron's weights, {large:.2f} with embeddings of RMS 1, and {both:.2f} with both.",
+    found="At step 1 the gradient of Pre-Norm's second block is {ratio:.2f} times that of its last block. The factor is {megatron:.2f} with Megatron's weights, {large:.2f} with embeddings of RMS 1, and {both:.2f} with both.",
     source=figure5,
     published="gradient explosion in deeper models",
     beside={
@@ -961,7 +961,7 @@ drawn["Post-Norm"].measure(compare_blocks, at=1).claim(
     "E-post-norm-diminishes-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
-    found="Post-Norm's second block has {ratio:.2f} times the gradient of its last at step 1 ({megatron:.2f} times with Megatron's weights) and {later:.2f} times at step 100.",
+    found="At step 1 the gradient of Post-Norm's second block is {ratio:.2f} times that of its last block ({megatron:.2f} times with Megatron's weights). At step 100 it is {later:.2f} times that of the last block.",
     source=figure5,
     published="vanishing gradients, at steps 1 and 100",
     beside={
@@ -979,7 +979,7 @@ pre, hybrid = (drawn[arm].measure(measure_range, at=1) for arm in ("Pre-Norm", "
     "E-hybrid-even-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
-    found="The largest first gradient of a block is {hybrid:.1f} times the smallest under HybridNorm and {pre:.1f} times under Pre-Norm; without the first blocks, {hybrid_rest:.1f} and {pre_rest:.1f} times.",
+    found="At step 1 the largest gradient of a block is {hybrid:.1f} times the smallest under HybridNorm and {pre:.1f} times the smallest under Pre-Norm. If the first block is left out, the factors are {hybrid_rest:.1f} and {pre_rest:.1f}.",
     source=figure5,
     published="a well-balanced gradient flow",
     beside={
@@ -998,7 +998,7 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
     "E-hybrid-first-block-stands-out",
     "> 0.693",
     "At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
-    found="HybridNorm's first block has {ratio:.1f} times the first gradient of its median block, and {large:.2f} times with embeddings of RMS 1. HybridNorm*'s first block has {star:.1f} times, its second {second:.1f} times.",
+    found="At step 1 the gradient of HybridNorm's first block is {ratio:.1f} times that of its median block, and {large:.2f} times with embeddings of RMS 1. Under HybridNorm* the factor is {star:.1f} for the first block and {second:.1f} for the second.",
     source=figure5,
     beside={
         "ratio": measure_ratio("HybridNorm", stand_out),
@@ -1079,17 +1079,17 @@ plots.table([
 computed([pass_on(i) for i in lab.seeds(5)]).claim(
     "E-gated-layer-passes-on-more-than-it-writes",
     "in [1.3, 1.5]",
-    "An untrained gated layer multiplies a random gradient by √2 times its output's RMS over its input's.",
-    found="The layer multiplies a random gradient by {mean:.2f} times its output's RMS over its input's.",
+    "An untrained gated layer multiplies a random gradient by √2 times the ratio of its output's RMS to its input's RMS.",
+    found="An untrained gated layer multiplies a random gradient by {mean:.2f} times the ratio of its output's RMS to its input's RMS.",
     source="derived above: degree 2",
     predicted=math.sqrt(2),
 )
 falls["ReLU"].claim(
     "E-post-norm-diminishes-with-relu",
     "< 0",
-    "At step 1 of 29 blocks with ReLU, Post-Norm's second block has a smaller gradient than its last.",
-    found="With ReLU, Post-Norm's second block has {ratio:.2f} times the first gradient of its last, {centred:.2f} times with ReLU minus its mean, {linear:.2f} times with linear layers.",
-    source="this shelf, after the card on Post-Norm had been read",
+    "At step 1 of 29 blocks with ReLU, the gradient of Post-Norm's second block is smaller than that of its last block.",
+    found="With ReLU, the first gradient of Post-Norm's second block is {ratio:.2f} times that of its last block. The factor is {centred:.2f} with ReLU minus its mean and {linear:.2f} with linear layers.",
+    source="this appendix, after the card on Post-Norm had been read",
     beside={
         "ratio": math.exp(falls["ReLU"].mean),
         "centred": math.exp(falls["ReLU minus its mean"].mean),
@@ -1102,7 +1102,7 @@ falls["ReLU"].claim(
 
 # %% [markdown]
 r"""
-All six layers have one width and read one batch, whereas Post-Norm's runs above read five. With the two degree-1 layers whose output has no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens alike: attention then passes on their common part at full size, but averages out a random gradient.
+All six layers have the same width and read the same batch, whereas Post-Norm's runs above read five batches. With the two degree-1 layers whose output has no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens alike: attention then passes on their common part at full size, but averages out a random gradient.
 """
 
 # %% [markdown]
@@ -1127,7 +1127,7 @@ first_over_last = ", ".join(
 plots.by_depth(
     profiles,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
-    caption=f"Norm of the gradient at step 100 against the block, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The gradient of the first block divided by that of the last: {first_over_last}.",
+    caption=f"Norm of the gradient at step 100 against the block, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The gradient of the first block divided by that of the last block is as follows: {first_over_last}.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
 ).named("step-100")  # fmt: skip
 
@@ -1141,7 +1141,7 @@ for other, name in (
         name,
         "< 0",
         locks[name].said,
-        found="At step 100 of twelve blocks the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm, {others:.2f} times under {other}.",
+        found="At step 100 of twelve blocks, the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm and {others:.2f} times the smallest under {other}.",
         source=figure5,
         beside={
             "hybrid": math.exp(ranges["HybridNorm"].mean),
@@ -1152,12 +1152,12 @@ for other, name in (
 
 # %% [markdown]
 r"""
-With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's over all blocks (its first block stands out there, too) and more even without the first block (table). In sixteen blocks they are less even without the first block as well. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
+With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's if all blocks are compared (HybridNorm's first block stands out there, too), and more even if the first block is left out (table). In sixteen blocks they are less even without the first block as well. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
 
 ## Appendix A: two lemmas and a theorem
 
 The paper explains HybridNorm's stability by one attention head, whose output is $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
-How large is the derivative of $H$ by each matrix? Lemma A.1 gives the four derivatives for Pre-Norm, Lemma A.2 for QKV-norm. Both are implemented in `labkit.attention.jacobians`, and autograd agrees:
+How large is the derivative of $H$ with respect to each matrix? Lemma A.1 gives the four derivatives for Pre-Norm, and Lemma A.2 gives them for QKV-norm. Both are implemented in `labkit.attention.jacobians`, and autograd agrees:
 """
 
 
@@ -1186,21 +1186,21 @@ exact(furthest(normed=False), tolerance=1e-10).claim(
     "E-lemma-a1",
     "< 1e-10",
     "The derivatives of Lemma A.1 agree with autograd's.",
-    found="The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.",
+    found="The four formulas of Lemma A.1 differ from autograd by at most {mean:.0e}.",
     source=f"{PAPER}, Lemma A.1",
 )
 exact(furthest(normed=True), tolerance=1e-10).claim(
     "E-lemma-a2",
     "< 1e-10",
     "The derivatives of Lemma A.2 agree with autograd's.",
-    found="The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.",
+    found="The four formulas of Lemma A.2 differ from autograd by at most {mean:.0e}.",
     source=f"{PAPER}, Lemma A.2",
 )
 
 # %% [markdown]
 r"""
 Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This is not a bound: a larger $X$ lowers it and leaves the derivatives
-unchanged. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is correct and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With that $\sigma$, for $s$ tokens:
+unchanged. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is correct and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this $\sigma$, the bounds for $s$ tokens are:
 
 | derivative by | early version | corrected |
 | --- | --- | --- |
@@ -1213,7 +1213,7 @@ projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets 
 
 The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, maps some $x$
 to zero, so these rows say nothing about a model with several heads.
-For two tokens and $d_k = d$ the corrected bounds are reached: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first head. (With one token the derivatives by $W_Q$ and $W_K$ are 0.) The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms. It is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
+For two tokens and $d_k = d$ the corrected bounds are reached: one head reaches those of $W_Q$ and $W_K$, and another head reaches those of $W_V$ and $W_O$. Exercise 3 asks for the first head. (With one token the derivatives with respect to $W_Q$ and $W_K$ are 0.) The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms. This half is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
 """
 
 
@@ -1250,7 +1250,7 @@ exact(norm_v - printed, tolerance=0.001).claim(
     "E-theorem-a3-fails-for-v",
     "<= 0",
     "The early version's bound of Theorem A.3 holds for the value matrix.",
-    found="The derivative by W_V has the norm {norm:.2f}, {mean:.2f} above the printed bound of {bound:.0f} (one token, d = d_k = 16).",
+    found="The norm of the derivative with respect to W_V is {norm:.2f}, which exceeds the printed bound of {bound:.0f} by {mean:.2f} (one token, d = d_k = 16).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version (version 4 has another), Theorem A.3, equation 31",
     published="bounded by s √d_k ‖W_O‖ / σ_min",
     beside={"norm": norm_v, "bound": printed},
@@ -1265,9 +1265,9 @@ rows = {n: max(of[n] for of in random) for n in random[0]}
 exact(max(rows.values()), tolerance=0.3).claim(
     "E-corrected-bounds-hold",
     "<= 1.000001",
-    "No derivative of a head under QKV-norm exceeds its corrected bound.",
-    found="Over 100 random heads, the derivatives by W_Q, W_K, W_V and W_O are at most {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} times their bounds.",
-    source="this shelf, after Zhuo et al. 2025, Theorem A.3",
+    "No derivative of an attention head under QKV-norm exceeds its corrected bound.",
+    found="Over 100 random heads, the derivatives with respect to W_Q, W_K, W_V and W_O are at most {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} times their bounds.",
+    source="this appendix, after Zhuo et al. 2025, Theorem A.3",
     beside=rows,
 )
 reached = compare_to_bounds(torch.stack((eye[0], -eye[0])), crossed)  # two opposite tokens
@@ -1276,8 +1276,8 @@ exact(min(reached.values()), tolerance=1e-6).claim(
     "E-corrected-bounds-are-reached",
     ">= 0.999999",
     "With d = d_k = 16 and two tokens none of the four corrected bounds can be lowered.",
-    found="In two chosen heads, the derivatives by W_Q, W_K, W_V and W_O are {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} times their bounds.",
-    source="this shelf",
+    found="In two chosen heads, the derivatives with respect to W_Q, W_K, W_V and W_O are {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} times their bounds.",
+    source="this appendix",
     beside=reached,
 )
 
@@ -1311,7 +1311,7 @@ exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).clai
     "E-theorem-a3-holds-elsewhere",
     "<= 1.000001",
     "The early version's other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
-    found="Over 100 random heads, no derivative exceeds {mean:.2f} times its printed bound, under Pre-Norm or under QKV-norm (there without the derivative by W_V).",
+    found="Over 100 random heads, no derivative exceeds {mean:.2f} times its printed bound, under Pre-Norm or under QKV-norm (for QKV-norm, the derivative with respect to W_V is left out).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version, Theorem A.3, equations 26 to 30, 32 and 33; σ of W, and d_k ≤ sd for W_O",
 )
 
@@ -1337,8 +1337,8 @@ shares = {n: tokens / n for n, tokens in points.items()}
 exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
     "> 2",
-    "The four sizes of Figure 6 differ more than twofold in tokens read per parameter.",
-    found="The four sizes read {fewest:,.0f} to {most:,.0f} tokens per parameter. They differ by a factor of {mean:.1f}, and not in the order of size.",
+    "The four model sizes of Figure 6 differ more than twofold in the number of tokens that they read per parameter.",
+    found="The paper's four model sizes read {fewest:,.0f} to {most:,.0f} tokens per parameter. These numbers differ by a factor of {mean:.1f} and are not in the order of size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
@@ -1415,7 +1415,7 @@ def claim_steeper(id, name):
         id,
         "> 0",
         f"From rung S to M {name}'s loss falls by a larger exponent than Pre-Norm's.",
-        found="From S to M {name}'s exponent minus Pre-Norm's is {mean:+.4f} for E = 0 (Pre-Norm: {own:.3f}) and {other:+.4f} for E = 0.9 (Pre-Norm: {floored:.3f}).",
+        found="From size S to size M, {name}'s scaling exponent minus Pre-Norm's is {mean:+.4f} for E = 0 (Pre-Norm: {own:.3f}) and {other:+.4f} for E = 0.9 (Pre-Norm: {floored:.3f}).",
         source=f"{PAPER}, section 4.6 and Figure 6",
         published="superior scaling properties, of HybridNorm*",
         beside={
@@ -1444,16 +1444,16 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. It is a result about growth in width, window and steps together: when models grow to about as many parameters in depth alone, HybridNorm and HybridNorm\* have the smaller exponent (printed above). It does not say that the trend would continue, because two points show no curvature.
+A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. It is a result about growth in width, window and steps together: when models grow to about the same number of parameters only in depth, HybridNorm and HybridNorm\* have the smaller exponent (printed above). It does not say that the trend would continue, because two points show no curvature.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
-The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, its mixtures 64.95 (Pre-Norm) and 66.12 (HybridNorm\*) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
+The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, and its mixtures average 64.95 (Pre-Norm) and 66.12 (HybridNorm\*) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
 But we can compute the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
-where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions of the splits that the released code evaluates on ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, which many are not (second card).
+where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions of the splits that the released code evaluates on ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card).
 """
 
 # %%
@@ -1516,7 +1516,7 @@ exact(max(odds.values())).claim(
     "E-benchmark-averages-are-within-two-errors",
     f"< {2 / math.sqrt(2):.4f}",
     "No average of Tables 1 and 2 exceeds Pre-Norm's by two standard errors of counting, unless answers correlate by more than a half.",
-    found="The largest difference is {mean:.1f} standard errors for unrelated answers ({less:.1f} with ARC's validation splits), and exceeds two if answers correlate by {needed:.2f} ({more:.2f}).",
+    found="The largest difference from Pre-Norm's average is {mean:.1f} standard errors if the models' answers are uncorrelated ({less:.1f} with ARC's validation splits). It exceeds two standard errors if the answers have a correlation of more than {needed:.2f} ({more:.2f}).",
     source=f"{PAPER}, Tables 1 and 2; numbers of questions: the released code at f0dd605, and Gu et al. 2024, arXiv 2406.08446",
     published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
     beside={
@@ -1546,7 +1546,7 @@ exact(len(odd)).claim(
     "E-benchmark-scores-are-no-counts",
     "> 0",
     "Some scores of Tables 1 and 2 cannot come from one evaluation of one model on the benchmark's number of questions.",
-    found="{mean:.0f} of {cells} cells are no whole number of either split's questions, among them COPA's {dense:.2f} % and {mixed:.2f} % of a hundred questions.",
+    found="{mean:.0f} of {cells} scores do not correspond to a whole number of correct answers in either split of the benchmark. Among them are COPA's {dense:.2f} % and {mixed:.2f} %, of a hundred questions.",
     source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
     beside={"cells": len(cells), "dense": copa[0], "mixed": copa[1]},
 )
@@ -1555,7 +1555,7 @@ exact(len(odd)).claim(
 r"""
 If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Training runs add an error, for which the tables give no spread.
 
-For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two are more than two errors of counting, COPA's is less than one, and none of the three of Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two differences are more than two errors of counting, COPA's difference is less than one, and none of the three of Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ## Tables 6 and 7: the settings
 
@@ -1563,7 +1563,7 @@ Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hy
 
 $$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
 
-weights, for $e$ experts. Do the rows have as many parameters as their names say, and the mixture the 6.9 billion of the text?
+weights, for $e$ experts. Do the rows have as many parameters as their names say, and does the mixture have the 6.9 billion that the text states?
 """
 
 
@@ -1585,8 +1585,8 @@ as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in 
 exact(max(off.values())).claim(
     "E-table-6-counts-up",
     "< 0.01",
-    "Four dense models of Table 6 have the parameters of their names, and the mixture the text's 6.9 billion, within a hundredth.",
-    found="Four dense models match their names, and the mixture its 6.9 billion, within {mean:.1%}. The sixth has {printed:.2f} billion as printed and {coded:.2f} as coded.",
+    "Within a hundredth, four dense models of Table 6 have as many parameters as their names say, and the mixture has the 6.9 billion that the text states.",
+    found="Within {mean:.1%}, four dense models have as many parameters as their names say, and the mixture has 6.9 billion. The sixth model has {printed:.2f} billion parameters as printed and {coded:.2f} billion as coded.",
     source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
     beside={"printed": as_printed / 1e9, "coded": as_coded / 1e9},
 )
@@ -1601,7 +1601,7 @@ HybridNorm's block line by line, its pseudo-code and comparisons with other reci
 
 ## Exercises
 
-**1 (by hand).** Model B has four times the parameters of model A. A ends at 1.4 nats, B at 1.2. What is the exponent of $\mathcal L = E + A\,n^{-\alpha}$ for $E = 0$, and for $E = 0.8$?
+**1 (by hand).** Model B has four times the parameters of model A. A's final loss is 1.4 nats, and B's is 1.2 nats. What is the exponent of $\mathcal L = E + A\,n^{-\alpha}$ for $E = 0$, and for $E = 0.8$?
 """
 
 # %% tags=["exercise"]
@@ -1617,7 +1617,7 @@ check.answer(yours, truth, name="1", rtol=0.02, hint="subtract E first; the rati
 r"""
 <details><summary>Hint</summary>
 
-Subtract $E$ from both losses, take logarithms, divide the differences.
+Subtract $E$ from both losses, take logarithms, and divide the differences.
 
 </details>
 <details><summary>Solution</summary>
@@ -1626,7 +1626,7 @@ $\alpha(0) = \ln(1.4/1.2)/\ln 4 \approx 0.111$; $\alpha(0.8) = \ln(0.6/0.4)/\ln 
 
 </details>
 
-**2 (in code).** Write the block of the row Pre-Post. `attention` and `feed_forward` are functions of the stream, `norm_attention` and `norm_feed_forward` the two norms.
+**2 (in code).** Write the block of the row Pre-Post. `attention` and `feed_forward` are functions of the stream, and `norm_attention` and `norm_feed_forward` are the two norms.
 """
 
 
@@ -1648,7 +1648,7 @@ check_pre_post(my_pre_post)
 r"""
 <details><summary>Hint</summary>
 
-Only the branch reads the first norm. Both skip and branch start from the second.
+Only the branch reads the first norm's output. Both the skip and the branch read the second norm's output.
 
 </details>
 """
