@@ -17,8 +17,8 @@ Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, an
 <details><summary>In short (contains spoilers)</summary>
 
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but compute the same functions.
-- With large embeddings, the improvement that we measure is that of the norms inside attention. With small ones, at our smallest model size, the norm on the stream accounts for a part.
-- With another initialization the improvement changes. A ranking compares recipe, initialization, embeddings and learning rate together.
+- With large embeddings, the improvement that we measure comes from the norms inside attention. With small embeddings, at our smallest model size, the norm on the stream accounts for a part of it.
+- With a different initialization the improvement changes. A ranking compares recipe, initialization, embeddings and learning rate together.
 
 </details>
 """
@@ -81,7 +81,7 @@ show_explorer(
     climbed,
     "hybrid",
     beside="pre",
-    caption="The blocks of Pre-Norm and HybridNorm, and the losses that models of six such blocks reached at each learning rate that was tried. "
+    caption="The blocks of Pre-Norm and HybridNorm, and the losses that models of six such blocks reached at each learning rate that we tried. "
     "In HybridNorm, norms on queries, keys and values replace the norm before attention, and one norm moves onto the residual stream.",
 ).named("two-blocks")
 
@@ -99,7 +99,7 @@ plots.curves(
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
     caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) from Pre-Norm to HybridNorm*, one change at a time: norms inside attention, "
-    "then a norm on the stream, then another first block. The published line has one run per recipe. Our lines are small models with tuned learning rates, "
+    "then a norm on the stream, then a different first block. The published line has one run per recipe. Our lines are small models with tuned learning rates, "
     "with embeddings that enter the stream with an RMS of "
     f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule in the authors' code) or 0.014. "
     "Look at the third point, HybridNorm: where is it for large embeddings, and where for small ones?",
@@ -118,7 +118,7 @@ One example runs through this chapter: a token $x = (2, 0, 2, 0)$. Attention wri
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
 differ in how they combine these vectors:
 
-- Pre-Norm: $x' = y + f$. The stream keeps everything ever written to it.
+- Pre-Norm: $x' = y + f$. The stream keeps everything that was ever written to it.
 - Post-Norm: $x' = N(N(y) + f)$. The stream leaves the block normalized.
 - HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and feed-forward, and then added to.
 """
@@ -143,7 +143,7 @@ vector of size $d_k$ for all heads, before the rotation by position. (Norms on a
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre, the fairest baseline, has HybridNorm's attention and Pre-Norm's
 feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$.
 
-Mind the name. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward*
+The name is misleading. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward*
 is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*, and the one after the feed-forward is missing.
 In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
@@ -170,7 +170,7 @@ exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
     "06-the-stream-is-reset",
     "< 1e-10",
     "The output of HybridNorm's block does not depend on the scale of the stream inside the block.",
-    found="Multiplying Y by 1,000 changes the output of the block by {mean:.0e}.",
+    found="If the stream inside a HybridNorm block is multiplied by 1,000, the output of the block changes by {mean:.0e}.",
     source="scale invariance of RMS norm (ε = 0)",
 )
 
@@ -207,8 +207,8 @@ twins = {"pre-qkv-post": "hybrid", "pre-qkv-pre": "qkv-pre", "hybrid*": "first-q
 exact(max(absorbed(*pair) for pair in twins.items()), tolerance=1e-10).claim(
     "06-rows-that-are-one-function",
     "< 1e-10",
-    "Three pairs of the paper's recipes compute the same functions.",
-    found="With the gains multiplied into the weights, the logits of three pairs of recipes differ by {mean:.0e} at most.",
+    "In three pairs of the recipes of the HybridNorm paper, both recipes compute the same functions.",
+    found="If the gains are multiplied into the weights, the logits of the two recipes in each of three pairs from the HybridNorm paper differ by at most {mean:.0e}.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025, arXiv 2503.04598 (early version)",
 )
 
@@ -223,8 +223,8 @@ ahead = {
 exact(ahead["c4"]).claim(
     "06-table-4-is-not-consistent",
     "<= 0",
-    "On C4 no row except that of its own variant has a lower perplexity than plain HybridNorm.",
-    found="In the C4 column, {mean:.0f} of the thirteen rows that are not HybridNorm or its variant beat plain HybridNorm; in the Pile column {pile:.0f} do, in the HellaSwag column {hellaswag:.0f}.",
+    "In the published table no recipe except HybridNorm's own variant has a lower perplexity on C4 than plain HybridNorm.",
+    found="Of the thirteen published recipes other than HybridNorm and its variant, {mean:.0f} are better than plain HybridNorm on C4, {pile:.0f} on the Pile and {hellaswag:.0f} on HellaSwag.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
     beside={"pile": ahead["pile"], "hellaswag": ahead["hellaswag"]},
@@ -232,7 +232,7 @@ exact(ahead["c4"]).claim(
 
 # %% [markdown]
 r"""
-The first pair has published perplexities of 20.13 and 20.00, the second of 19.97 and 19.96
+The first pair has published perplexities of 20.13 and 20.00, and the second pair has 19.97 and 19.96
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions. They differ only in how the gains
 train, in $\epsilon$ and by chance. So two runs that can compute the same functions can differ by $\ln(20.13/20.00) = 0.0065$ nats per
 token. HybridNorm's whole improvement over Pre-Norm is $\ln(20.30/20.00) = 0.0149$.
@@ -245,9 +245,9 @@ token's own embedding is
 
 $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \frac{c}{\sqrt{c^2 + w^2}} \quad\text{(HybridNorm)}.$$
 
-In HybridNorm only *one* output competes with the bare embedding. Then the first norm on the stream rescales token and output together to
+In HybridNorm only *one* output competes with the embedding. Then the first norm on the stream rescales token and output together to
 RMS 1, and from there on outputs are small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
-attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding drowns. The next figure shows the cosine in models that have not been trained. Move the slider:
+attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding is drowned by it. The next figure shows the cosine in models that have not been trained. Move the slider:
 """
 
 # %%
@@ -280,7 +280,7 @@ def draw_rest(entry):
 plots.explore(
     draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
     caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. The slider sets the RMS of the embeddings. "
-    "Large embeddings survive under every recipe. Small ones are buried, block by block, under Pre-Norm and QKV-Pre, whereas the first norm on the stream stops this decline.",
+    "With large embeddings the cosine stays high under every recipe. With small ones it falls from block to block under Pre-Norm and QKV-Pre, whereas the first norm on the stream stops this decline.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -292,8 +292,8 @@ So we predict: if small embeddings cost anything, they cost Pre-Norm and QKV-Pre
 r"""
 ## Implementation
 
-**1 (in code).** Write HybridNorm's block as a function of the stream. `attention` is attention with its norms inside, `feed_forward` the other
-sublayer, `norm` the one norm that is left.
+**1 (in code).** Write HybridNorm's block as a function of the stream. `attention` is attention with its norms inside, `feed_forward` is the other
+sublayer, and `norm` is the one norm that is left.
 """
 
 
@@ -315,7 +315,7 @@ check_hybrid(my_block)
 r"""
 <details><summary>Hint</summary>
 
-Two lines: first $Y$. In the second line the skip, too, starts from $N(Y)$.
+You need two lines. The first computes $Y$. In the second line the skip, too, starts from $N(Y)$.
 
 </details>
 """
@@ -360,7 +360,7 @@ exact(off.abs().max(), tolerance=1e-10).claim(
     "06-block-is-the-equation",
     "< 1e-10",
     "labkit's HybridNorm block computes the paper's equations.",
-    found="The outputs of labkit's block and of the equations differ by {mean:.0e} at most.",
+    found="The outputs of labkit's HybridNorm block and of the paper's equations differ by at most {mean:.0e}.",
     source="Zhuo et al. 2025, arXiv 2503.04598, equations 8 and 9",
 )
 
@@ -391,8 +391,8 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, for five rates over two decades and embeddings of RMS 1. At their best rates the recipes with attention reach similar losses, "
-    "far below that of trigram counts. At higher rates Post-Norm fails first and HybridNorm second, while QKV-Pre hardly fails.",
+    caption="Validation loss against learning rate at size S, for five rates over two decades and embeddings of RMS 1. At their best learning rates the recipes with attention reach similar losses, "
+    "far below that of trigram counts. As the learning rate rises, Post-Norm fails first and HybridNorm second, while QKV-Pre hardly fails.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
 
@@ -402,7 +402,7 @@ The models are trained long enough: the recipes with attention have losses far b
 
 The table lists, for each model size, the tuned learning rate (*rate*), the number of evaluation runs (*n*) and their mean test loss (*test*). The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
 recipe's) with its 95 % interval. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. The column *lost* is the learning-rate sensitivity: the mean loss over
-two decades of rates, minus the best. D and D24 are size S with 12 and 24 blocks.
+two decades of learning rates, minus the loss at the best one. D and D24 are size S with 12 and 24 blocks.
 """
 
 # %%
@@ -410,7 +410,7 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 
 # %% [markdown]
 r"""
-At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre, so the norm on the stream seems to make it sensitive, as Post-Norm is.
+At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. So the norm on the stream seems to make it sensitive, as it does in Post-Norm.
 The same was found in a larger model: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
 for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one.
 
@@ -446,7 +446,7 @@ Where does the improvement come from? We examine four possible sources, with lar
 chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance, but several seeds per row can.
 
 **2. The norms inside attention.** QKV-Pre makes no other change. Its published perplexity is 19.96, *lower* than plain HybridNorm's
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With norms on queries and keys alone, Pre-QK-Pre has 20.22. We compare QKV-Pre with Pre-Norm, and with Pre-Norm that has norms on queries and keys:
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With norms on queries and keys only, Pre-QK-Pre has 20.22. We compare QKV-Pre with Pre-Norm, and with Pre-Norm that has norms on queries and keys:
 """
 
 
@@ -471,12 +471,12 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-QKV-Pre reaches a lower loss than Pre-Norm at both sizes. That the norm on the values contributes to it, we could not show: at both sizes the interval of the second card contains zero.
-The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
+The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at learning rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing, 19.96 and 20.00. Added to plain Pre-Norm, which is the row Pre-Post, it brings half of the improvement, 20.30 and 20.15
+**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing (19.96 without it and 20.00 with it). Added to plain Pre-Norm, which is the row Pre-Post, it brings half of the improvement (20.30 and 20.15)
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
-What does this norm add here, on top of norms inside attention? We compare HybridNorm\* with QKV-Pre, which is the best case for the norm: their first blocks compute the same functions, so the two recipes differ only in the norm on the stream. We did this with embeddings of RMS 1, and at size S with embeddings of RMS 0.014:
+What does this norm add here, on top of norms inside attention? We compare HybridNorm\* with QKV-Pre, which is the best case for the norm: their first blocks compute the same functions, so the two recipes differ only in the norm on the stream. We compared them with embeddings of RMS 1, and at size S with embeddings of RMS 0.014:
 """
 
 # %%
@@ -485,7 +485,7 @@ ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "06-qkv-pre-ahead-of-the-star",
     "> 0",
     "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
-    found="At size {rung}, the test loss of HybridNorm*, whose norm before the feed-forward layer is on the stream, minus that of QKV-Pre is {mean:+.4f} nats.",
+    found="At size {rung}, with embeddings of RMS 1, the test loss of HybridNorm*, whose norm before the feed-forward layer is on the stream, minus that of QKV-Pre is {mean:+.4f} nats.",
     source="derived above: a large token needs no lift",
 )
 ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
@@ -520,12 +520,12 @@ plots.table(
 # %% [markdown]
 r"""
 With small embeddings the whole improvement, in the last row, is about as large as the published one. Its parts are not the published parts: in the paper the norm on the stream
-(QKV-Pre to HybridNorm) brought nothing, whereas with our smallest embeddings it seems to bring something. So we have not found the source of the paper's improvement. Mind the
-width of our intervals: no single step is known well, and with small embeddings we trained only size S.
+(QKV-Pre to HybridNorm) brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
+wide: no single step is known well, and with small embeddings we trained only size S.
 
 ### How large a token enters
 
-One difference from the paper may matter more than it looks: the size of the embeddings. The authors draw them with RMS 0.014
+One difference from the paper may matter more than it seems to: the size of the embeddings. The authors draw them with RMS 0.014
 ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
 rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter the stream with RMS 1. We
 trained four recipes with embeddings of RMS 1, a ninth and 0.014. Ours are multiplied by a fixed number to reach these values.
@@ -543,7 +543,7 @@ plots.curves(
     xlabel="RMS with which embeddings enter the stream",
     ylabel="test loss (nats)",
     caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
-    "Small embeddings do not make HybridNorm better. They make Pre-Norm and QKV-Pre worse, and HybridNorm less so.",
+    "Small embeddings do not lower HybridNorm's loss. They raise the losses of Pre-Norm and QKV-Pre, and HybridNorm's less.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
 
@@ -558,7 +558,7 @@ ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     "06-small-embeddings-cost-pre-norm",
     "> 0",
     "Small embeddings cost Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss is {mean:+.4f} nats higher with embeddings that a fixed factor scales to RMS 0.014 than with embeddings of RMS 1.",
+    found="At size {rung} Pre-Norm's test loss with embeddings that a fixed factor scales to RMS 0.014, minus its loss with embeddings of RMS 1, is {mean:+.4f} nats.",
     source="derived above; this book's ladder, rung S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
 )
@@ -592,8 +592,8 @@ later = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)[first]
 compare_costs(costs["hybrid"], costs["pre"], four).claim(
     "06-small-embeddings-make-the-lead",
     "> 0",
-    "HybridNorm improves more on Pre-Norm's test loss when the embeddings are small.",
-    found="At size {rung} small embeddings add {mean:+.4f} nats to HybridNorm's improvement over Pre-Norm ({n} seeds); in the five later seeds alone they add {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
+    "HybridNorm's improvement over Pre-Norm's test loss is larger when the embeddings are small.",
+    found="At size {rung} HybridNorm's improvement over Pre-Norm with embeddings of RMS 0.014, minus that with embeddings of RMS 1, is {mean:+.4f} nats ({n} seeds). With only the five later seeds it is {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "later": later,
@@ -605,8 +605,8 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence: the first five seeds gave us the idea, and the interval of the later five alone, in the card's sentence, hardly excludes zero. So we take all four recipes, at both small RMS values.
-How much do small embeddings cost the two recipes without a norm on the stream, and how much the two with one?
+Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence: the first five seeds gave us the idea, and the interval of the later five seeds, in the card's sentence, hardly excludes zero. So we take all four recipes, at both small RMS values.
+How much do small embeddings cost the two recipes without a norm on the stream, and how much do they cost the two recipes with one?
 """
 
 
@@ -634,7 +634,7 @@ less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
     "Small embeddings cost recipes without a norm on the stream more than recipes with one.",
-    found="At size {rung} embeddings of RMS 0.014 cost recipes without a norm on the stream {mean:+.4f} nats more than recipes with one; embeddings of the rule's RMS cost them {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}] more.",
+    found="At size {rung}, the rise of the loss by embeddings of RMS 0.014 in recipes without a norm on the stream, minus that in recipes with one, is {mean:+.4f} nats. With the embeddings of the authors' rule it is {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "rule": by_rule,
@@ -646,7 +646,7 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-The two recipes without a norm on the stream pay most. The cosine in the slider's figure does not predict the order of the other two: HybridNorm\* keeps less of a small token than
+Small embeddings cost most in the two recipes without a norm on the stream. The cosine in the slider's figure does not predict the order of the other two: HybridNorm\* keeps less of a small token than
 HybridNorm, and yet we did not find its loss to be higher. So where the improvement is larger, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
 Does the same explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and the norm on the stream brought nothing. One difference is that
@@ -665,7 +665,7 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, HybridNorm's embeddings enter with RMS {hybrid:.2f}, Pre-Norm's with {pre:.2f}.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, the RMS of the embeddings is {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
     source="this book, a forecast; seen before by a referee, on one seed",
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),
@@ -716,13 +716,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so the fixed multiplier is not what makes it lower. And the parts of the improvement move further away from the published ones:
-in the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas here, by the means, it accounts for the whole improvement. So the fixed factor does not explain why our table and the paper's disagree. Other differences
-remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. With embeddings that grow, we tested none of these.
+The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so the fixed multiplier is not the reason. And the parts of the improvement differ even more from the published ones:
+in the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas here, judging by the means, it accounts for the whole improvement. So the fixed factor does not explain why our table and the paper's disagree. Other differences
+remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
 But the cost of small embeddings for Pre-Norm depends on this factor. With it, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
 
-We had not expected the main result of that card. With embeddings drawn small and free to grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. How embeddings enter is a part of the recipe that no drawing of a block shows.
+We had not expected the main result of that card. With embeddings drawn small and free to grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. The way in which embeddings enter is a part of the recipe that no drawing of a block shows.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -756,7 +756,7 @@ plots.dots(
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
     caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) from several initializations. Published: one run each. "
-    "Here: several seeds, tuned learning rates, embeddings of RMS 1. Of our three intervals only that of Xavier's initialization excludes zero: from it HybridNorm's loss is higher.",
+    "Here: several seeds, tuned learning rates, embeddings of RMS 1. Of our three intervals only the one for Xavier's initialization excludes zero: with that initialization HybridNorm's loss is higher than Pre-Norm's.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -765,7 +765,7 @@ ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled").claim(
     "06-depth-scaled-lead",
     "> 0",
     "From depth-scaled weights HybridNorm reaches a lower test loss than Pre-Norm.",
-    found="At size {rung}, from depth-scaled weights, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, from depth-scaled weights and with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 3",
     published="20.49 and 20.40 (C4 perplexity): 0.004 nats",
     domain=small_models,
@@ -774,14 +774,14 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
     "06-hybrid-behind-from-xavier",
     "< 0",
     "From Xavier's weights HybridNorm ends above Pre-Norm.",
-    found="At size {rung}, from Xavier's weights, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, from Xavier's weights and with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
     source="this book's ladder, rung S",
 )
 
 # %% [markdown]
 r"""
 From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In Table 3, too, the sign changes: from Normal weights Pre-Norm is *better*, 20.29 against 20.44.
-From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 explains this difference: each
+From Megatron's weights Pre-Norm has 20.44, and in Table 4 it has 20.30. Section 4.4 explains this difference: each
 of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's. The initialization of the other rows is not stated. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms. For HybridNorm alone the change to Megatron's weights brings more than
 its whole improvement over Pre-Norm, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
@@ -789,9 +789,9 @@ its whole improvement over Pre-Norm, 20.44 against 20.00 ([Zhuo et al., 2025](ht
 ### Twelve blocks
 
 Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has 19.67 and HybridNorm\* 19.52, against Pre-Norm's 19.88
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' initialization. Is it the recipe that makes depth safe, or the
-initialization? We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs rank nothing, but they show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies, as Post-Norm's did in chapter 02.
-Only a longer run can tell a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' initialization. Is the recipe the reason why deep models train, or is it the
+initialization? We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs cannot rank the recipes, but they show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies, as Post-Norm's did in chapter 02.
+Only a longer run can distinguish a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -828,8 +828,8 @@ plots.dots(
     {name: part.values("test.loss") for name, part in deep.items()},
     xlabel="test loss after a hundred steps (nats)",
     reference={"letter frequencies": letters},
-    caption="Test loss of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. From Xavier's weights HybridNorm still has the loss of letter frequencies, "
-    "as Post-Norm does and as do most runs of HybridNorm*. From Megatron's weights HybridNorm learns.",
+    caption="Test loss of twelve blocks after a hundred steps at the same learning rate, by recipe and initialization. From Xavier's weights HybridNorm's loss is still that of letter frequencies, "
+    "and so are Post-Norm's and that of most runs of HybridNorm*. From Megatron's weights HybridNorm learns.",
     provenance=lab.provenance(*deep.values()),
 ).named("twelve-blocks")
 
@@ -867,7 +867,7 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
     "06-deep-hybrid-gets-stuck-from-xavier",
     "> 0",
     "After a hundred steps from Xavier's weights, twelve blocks of HybridNorm are stuck at letter frequencies more often than twelve blocks without its norm on the stream.",
-    found="After a hundred steps from Xavier's weights, {k} of {n} runs of HybridNorm and {other_k} of {other_n} runs of QKV-Pre are stuck; from Megatron's weights, {mild} of {n} runs of HybridNorm are.",
+    found="With twelve blocks, after a hundred steps from Xavier's weights, {k} of {n} runs of HybridNorm and {other_k} of {other_n} runs of QKV-Pre are stuck at letter frequencies. From Megatron's weights, {mild} of {n} runs of HybridNorm are stuck.",
     source="this chapter; the abstract of Zhuo et al. 2025, arXiv 2503.04598, speaks of the recipe alone",
     published="from the authors' weights: stable at 29 layers",
     beside={
@@ -882,7 +882,7 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
     "06-deep-hybrid-is-late-not-stuck",
     "> 0",
     "Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",
-    found="At learning rate 0.003, {k} of {n} runs of HybridNorm are stuck after a hundred steps and {other_k} of {other_n} after four hundred; of Post-Norm's runs, {post} are stuck after four hundred.",
+    found="With twelve blocks from Xavier's weights, at learning rate 0.003, {k} of {n} runs of HybridNorm are stuck after a hundred steps and {other_k} of {other_n} after four hundred. Of Post-Norm's runs, {post} are stuck after four hundred steps.",
     source="two runs of a referee of this book, repeated with the chapter's seeds",
     beside={
         "post": count_stuck(long["Post-Norm, xavier"]).estimate.k,
@@ -894,7 +894,7 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 # %% [markdown]
 r"""
 So from Xavier's weights a deep HybridNorm starts to learn late, but does start. After a hundred steps, late and stuck runs look the same. QKV-Pre,
-which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: with as many steps it hardly learns at this rate, and how many of its runs count as stuck depends on the threshold.
+which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: with the same number of steps it hardly learns at this rate, and the number of its runs that count as stuck depends on the threshold.
 The longer runs stretch warm-up and decay as well, so they are not the short runs continued. All this is at one learning rate. Starting late is not instability, and a few hundred steps cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
@@ -929,8 +929,8 @@ weight.data.mul_(3)
 exact(abs(cosine), tolerance=1e-10).claim(
     "06-gradient-is-orthogonal",
     "< 1e-10",
-    "The gradient of the value matrix is orthogonal to the matrix, and inversely proportional to its size.",
-    found="The cosine of W_V and its gradient is {mean:.1g}; with W_V three times as large the gradient is {ratio:.6f} times smaller.",
+    "In HybridNorm the gradient of the value matrix is orthogonal to the matrix, and inversely proportional to its size.",
+    found="In HybridNorm the cosine between the value matrix W_V and its gradient is {mean:.1g}; if W_V is three times as large, the gradient is {ratio:.6f} times smaller.",
     source="this chapter; replaces the reading of Theorem A.3",
     beside={"ratio": (before.norm() / slope(model).grad.norm()).item()},
 )
@@ -939,11 +939,11 @@ exact(abs(cosine), tolerance=1e-10).claim(
 r"""
 ## Where it goes wrong
 
-**The skip of the second half.** If you type $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$, you train QKV-Pre and call it HybridNorm. The loss
-looks healthy: it is QKV-Pre's, the second point of the second figure.
+**The skip of the second half.** If you type $Y + \mathrm{FFN}(N(Y))$ instead of $N(Y) + \mathrm{FFN}(N(Y))$, you train QKV-Pre and call it HybridNorm. The loss
+looks healthy: it is that of QKV-Pre, the second point of the second figure.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed as printed, this line
-unpacks the *queries* along the batch dimension. With two examples Python raises an error. With three, example 0 serves as queries, example 1 as keys, example 2 as values.
+unpacks the *queries* along the batch dimension. With two examples Python raises an error. With three examples, example 0 serves as queries, example 1 as keys, and example 2 as values.
 """
 
 
@@ -978,8 +978,8 @@ other[1] += torch.randn(5, 32)
 exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
     "06-printed-code-mixes-examples",
     "> 0.01",
-    "In the code as printed, one example of a batch changes the output for another.",
-    found="In a batch of three, changing example 1 changes the output for example 0 by {mean:.2f}.",
+    "In HybridNorm's pseudo-code as printed, one example of a batch changes the output for another.",
+    found="In HybridNorm's pseudo-code as printed, changing example 1 of a batch of three changes the output for example 0 by {mean:.2f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Algorithm 1 as printed",
 )
 
@@ -987,7 +987,7 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 r"""
 **The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate. **HybridNorm\*** is an
 override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm, and a block that forgets its number treats every block as the
-first. **The norms inside attention** may go over the full width, come after the rotation, or leave out the values. We tell the book's checker what each of eight wrong blocks is meant to be:
+first block. **The norms inside attention** may be taken over the full width, come after the rotation, or leave out the values. We tell the book's checker which recipe each of eight wrong blocks is meant to be:
 """
 
 
@@ -1022,8 +1022,8 @@ reports = {name: check.block(given, asked, **more) for name, (given, asked, more
 exact(sum(not report.ok for report in reports.values())).claim(
     "06-mistakes-are-caught",
     ">= 8",
-    "The checker catches each of the wrong HybridNorm blocks.",
-    found="The checker catches {mean:.0f} of eight wrong blocks.",
+    "The book's checker catches each of eight wrong HybridNorm blocks.",
+    found="The book's checker catches {mean:.0f} of 8 wrong HybridNorm blocks.",
     source="this chapter",
 )
 
@@ -1048,22 +1048,22 @@ check.answer(
 r"""
 <details><summary>Hint</summary>
 
-Divide numerator and denominator by $c$. For the last, set the two fractions equal.
+Divide numerator and denominator by $c$. For the last question, set the two fractions equal.
 
 </details>
 <details><summary>Solution</summary>
 
-Pre-Norm: $1/\sqrt{1 + 12} = 1/\sqrt{13} \approx 0.28$. HybridNorm: $1/\sqrt2 \approx 0.71$. Equal if $12\,w^2/c^2 = 1$: $c = \sqrt{12}\,w$, three and a half times
+The cosine is $1/\sqrt{1 + 12} = 1/\sqrt{13} \approx 0.28$ under Pre-Norm and $1/\sqrt2 \approx 0.71$ under HybridNorm. The two are equal if $12\,w^2/c^2 = 1$, that is for $c = \sqrt{12}\,w$, which is three and a half times
 as large.
 
 </details>
 
 **3 (proof).** (a) Show that HybridNorm\*'s first block and a QKV-Pre block can compute the same functions, if $\epsilon = 0$. (b) Pre-QK-Pre has norms on queries and keys only, after an
-input norm. Show that without its input norm it is another function.
+input norm. Show that without its input norm it computes a different function.
 
 <details><summary>Hint</summary>
 
-(a) What is left of $1/\mathrm{rms}(X)$ after a norm, and where can the gain go? (b) Take one token, and double it.
+(a) What is left of $1/\mathrm{rms}(X)$ after a norm, and into which matrices can the gain be multiplied? (b) Take one token, and double it.
 
 </details>
 <details><summary>Solution</summary>
@@ -1071,7 +1071,7 @@ input norm. Show that without its input norm it is another function.
 (a) HybridNorm\* reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query cancels the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
 the same normalized queries without the input norm. The same holds for keys and values. The second halves are equal. $\square$
 
-(b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. Double $X$: the first output stays as it is, the second doubles. $\square$
+(b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. If $X$ is doubled, the first output stays as it is, and the second doubles. $\square$
 
 </details>
 
@@ -1135,30 +1135,30 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The other two steps are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. With large
-  embeddings HybridNorm's loss is lower than Pre-Norm's at size M; at size S the interval leaves the sign of the difference open. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it saves some of the loss that they cost. How much each step contributes, the runs do not settle. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings. The embedding can also be repaired instead.
+  embeddings HybridNorm's loss is lower than Pre-Norm's at size M; at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
+- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. The runs do not settle how much each step contributes. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings. The embedding can also be repaired instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and may grow do grow, and at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: how embeddings enter is a part of the recipe. One RMS was tried.
+- Embeddings that are drawn small and may grow do grow, and at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
 - **Would HybridNorm be better in another setting?** Not from every initialization: from Xavier's weights at size S its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. Nor at every depth: with embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks, and at 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
-- Attention with its own norms is invariant to the scale of its input. So some rows of the table are one function, and show how much one run per row can tell. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts as a learning rate: one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
-- From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps this looks like being stuck, but after 400 it does not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
+- Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts as a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
+- From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps they look stuck, but after 400 steps they do not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too.
-- **When to use it.** Where embeddings enter small. Compare it with QKV-Pre, which has the same attention.
-- **Cost.** Three small norms in attention. Its improvement depends on initialization and embeddings.
+- **When to use it.** Use HybridNorm where embeddings enter small. Compare it with QKV-Pre, which has the same attention.
+- **Cost.** It adds three small norms in attention. Its improvement depends on initialization and embeddings.
 
 | symptom | cause | remedy |
 | --- | --- | --- |
 | it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normalized stream |
-| a deep model stays at letter frequencies for long | Xavier's weights | Megatron's |
+| a deep model stays at letter frequencies for long | Xavier's weights | Megatron's weights |
 | its improvement over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report initialization and size of the embeddings with the improvement |
 
 ## References

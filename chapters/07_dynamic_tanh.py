@@ -16,8 +16,8 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 <details><summary>In short (contains spoilers)</summary>
 
-- The S comes from the tokens. Each has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
-- A curve that is the same for all tokens keeps half of a norm's work: its output is bounded. It loses the other half: its output depends on the scale of its input.
+- The S comes from the tokens. Each token has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
+- A curve that is the same for all tokens does half of a norm's work: its output is bounded. It does not do the other half: its output depends on the scale of its input.
 - On text, at the one small size that we trained, DyT's loss is higher than that of a norm, and even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms fails.
 
 </details>
@@ -81,8 +81,8 @@ plots.explore(
     start=8,
     label="size of one token in ten",
     caption="Output of one layer norm against its input, on a batch in which one token in ten is larger. The slider sets how much larger. Over all tokens the map flattens at both ends, and at size 1 it is a line. "
-    "Lines: three single tokens. Here and below, half of the points are the most extreme entries, so that the ends can be seen, and half are entries at equal steps of rank. "
-    "The bend is the slope far out divided by the slope in the middle: 1 for a line, less for an S.",
+    "Lines: three single tokens. Here and below, half of the points are the most extreme entries, so that the ends can be seen, and half are evenly spaced in rank. "
+    "The bend is the slope at the ends divided by the slope in the middle. It is 1 for a line and smaller for an S.",
 )
 
 # %% [markdown]
@@ -116,24 +116,24 @@ plots.table(
 
 # %% [markdown]
 r"""
-Layer norm is invariant to the factor of ten. DyT is not: of the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), of the large one little more than the
+Layer norm is invariant to the factor of ten. DyT is not: for the small token it roughly preserves the ratios of the entries (3 to 1 becomes 2 to 1), and for the large token little more than the
 signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, so one entry $y$ leaves the others squares that sum to at least $y^2/(d-1)$,
-and all squares together sum to $d$.) DyT's authors say that the essential part is the squashing of extreme values. Derf and BHyT, the last rows of the table, come below.
+and all squares together sum to $d$.) DyT's authors say that the essential part is the squashing of extreme values. The last rows of the table, Derf and BHyT, are explained below.
 
 ## Where the S comes from
 
 By the size of a token we mean its standard deviation $\sigma$, which is nearly its RMS here. For one token, layer norm is $y_i = (x_i - \mu)/\sigma$ with the *same* $\mu$ and $\sigma$ for all $i$: a line of slope $1/\sigma$.
-Another token has another $\sigma$, hence another line. Now forget which token an entry came from and plot all entries. Means are
-small (chapter 03), so set $\mu = 0$. At the input $x$ the average output is
+A different token has a different $\sigma$, hence a different line. Now we plot all entries together, whatever token they come from. Means are
+small (chapter 03), so we set $\mu = 0$. At the input $x$ the average output is
 
 $$\mathbb E[\,y \mid x\,] = x\cdot \mathbb E[\,1/\sigma \mid x\,].$$
 
 The second factor averages over the tokens *that have an entry at $x$*. Near zero every token has entries. Far out only tokens with a large
-$\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. It needs one thing: tokens of
+$\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. This requires only tokens of
 **different** size. The slider above shows this, with one token in ten larger than the rest.
 
 To measure it, let the **bend** of a map be the slope of the far entries, the largest hundredth, divided by the slope of the middle, the smaller half. A
-line has bend 1, an S less.
+line has a bend of 1, and an S has a smaller one.
 """
 
 # %%
@@ -144,8 +144,8 @@ off = y - slope[:, None] * (x - x.mean(-1, keepdim=True))
 exact(off.abs().max(), tolerance=1e-10).claim(
     "07-one-token-is-a-line",
     "< 1e-10",
-    "For one token layer norm is a straight line.",
-    found="For each single token, layer norm's output differs from a straight line by {mean:.0e} at most.",
+    "For a single token layer norm is a straight line.",
+    found="For each single token, layer norm's output differs from a straight line by at most {mean:.0e}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 3; the definition of LayerNorm",
     published="linear for each token; the S is seen over tokens and channels",
 )
@@ -154,8 +154,8 @@ bends = {s: bend(mixture(s), layer_norm(mixture(s))) for s in (1, 8)}
 exact(bends[8]).claim(
     "07-spread-makes-the-s",
     "< 0.3",
-    "Tokens with different standard deviations make layer norm's map an S.",
-    found="Layer norm's bend is {one:.2f} over tokens with equal standard deviations, and {mean:.2f} if one token in ten is 8 times as large.",
+    "If tokens have different standard deviations, layer norm's map over all tokens is an S.",
+    found="The slope of layer norm's map at its ends is {one:.2f} times the slope in the middle if all tokens have the same standard deviation, and {mean:.2f} times if one token in ten is 8 times as large.",
     source="the average above: for spread 8 about 1/8 over the slope of the middle",
     beside={"one": bends[1]},
 )
@@ -165,14 +165,14 @@ r"""
 So a plot that shows an S says that the *data* contain tokens of very different size. Large models have such tokens:
 a few of their activations are up to 100,000 times as large as the rest ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
-There is a second reading, in which the norm itself bends. Keep all entries of a token but one fixed, and move that one. Then $\sigma$ changes with it, and the line of
+There is a second view, in which the norm itself bends. Fix all entries of a token but one, and move that one. Then $\sigma$ changes with it, and the line of
 the token turns. With $C$ the sum of squares of the other entries, RMSNorm's
 output for the moving entry is
 
 $$y = \sqrt d\;\frac{x}{\sqrt{x^2 + C}},$$
 
 a smooth, bounded S. [Stollenwerk (2026)](https://arxiv.org/abs/2503.21708) starts from this view, reaches DyT by an approximation, and regards this
-curve as DyT's exact counterpart. But the two curves differ in their width. Here it is $\sqrt C$, which is measured again for each token. In DyT it is $1/\alpha$, one
+curve as DyT's exact counterpart. But the two curves differ in their width. For RMSNorm the width is $\sqrt C$, which is measured again for each token. For DyT it is $1/\alpha$, the same
 number for all tokens.
 """
 
@@ -184,8 +184,8 @@ isru = 8 * moving / (moving.square() + others.square().sum()).sqrt()
 exact((rms_norm(rows, eps=0.0)[:, 0] - isru).abs().max(), tolerance=1e-10).claim(
     "07-one-entry-is-an-s",
     "< 1e-10",
-    "As one entry moves and the others stay fixed, RMSNorm's output for it is an S-shaped curve.",
-    found="RMSNorm's output for one moving entry differs from √d x/√(x² + C) by {mean:.0e} at most.",
+    "If one entry x of a token moves and the others stay fixed, RMSNorm's output for x is an S-shaped curve.",
+    found="If one entry x of a token moves and the squares of the others sum to C, RMSNorm's output for x differs from √d x/√(x² + C) by at most {mean:.0e}.",
     source="algebra above; compare Stollenwerk 2026, arXiv 2503.21708",
 )
 
@@ -195,13 +195,13 @@ r"""
 
 ### What is given up: invariance to scale
 
-$\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also fixes which $\alpha$ is good. A language model draws small embeddings, which the first norm used to repair.
+$\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also determines which $\alpha$ is good. A language model draws small embeddings, which the first norm used to rescale.
 The authors' LLaMA therefore multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size depends on the outputs of the
 sublayers, and in a Pre-Norm stack it grows (chapter 02).
 
 Would a cleverer curve do better? No: **a continuous map of single entries that is invariant to scale is constant** (exercise 3). Without continuity it may have three
 values, for positive numbers, for negative ones, and for 0: a sign. So every entry-by-entry replacement of a norm is a compromise between a line, which
-passes all size on, and a sign, which passes none. In DyT $\alpha$ sets this compromise, and as the stream grows DyT moves towards the sign.
+passes on the whole size, and a sign, which passes on none of it. In DyT $\alpha$ sets this compromise, and as the stream grows DyT moves towards the sign.
 """
 
 # %%
@@ -213,7 +213,7 @@ exact(shifted.abs().max(), tolerance=1e-12).claim(
     "07-scale-and-alpha-are-one-knob",
     "< 1e-12",
     "Scaling DyT's input and scaling α have the same effect.",
-    found="Ten times the input at a tenth of α changes DyT's output by {mean:.0e} at most.",
+    found="Multiplying DyT's input by ten and dividing α by ten changes the output by at most {mean:.0e}.",
     source="DyT's definition",
 )
 
@@ -227,15 +227,15 @@ $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x
 
 In both derivatives the factor $\mathrm{sech}^2$ vanishes where $|\alpha x|$ is large. Such an entry is **saturated**: it passes hardly any gradient to the layers
 below, *and hardly any to $\alpha$*. If most entries are saturated, only the few others send $\alpha$ a gradient. A smaller $\alpha$ would
-repair the layer, but a few exceptional entries decide whether $\alpha$ shrinks. In a norm one huge entry is saturated as well, since it is divided by itself, but its
+repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm one huge entry is saturated as well, since it is divided by itself, but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
 
-*By hand.* A token has the entries ½ and 4; $\alpha = \gamma = 1$. What share of the gradient passes each entry of DyT? What does RMSNorm pass to the small one?
+*By hand.* A token has the entries ½ and 4, and $\alpha = \gamma = 1$. What share of the gradient passes each entry of DyT? What share does RMSNorm pass to the small entry?
 
 <details><summary>Answer</summary>
 
 $\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. RMSNorm has $r = \sqrt{65/8} \approx 2.85$ and passes $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
-leaves the small entry about a third of the gradient that it would get in a token of RMS 1, and does not silence it.
+leaves the small entry about a third of the gradient that it would get in a token of RMS 1.
 
 </details>
 """
@@ -247,7 +247,7 @@ exact((jacobian - formula).abs().max(), tolerance=1e-12).claim(
     "07-jacobian-is-diagonal",
     "< 1e-12",
     "DyT's Jacobian is diagonal: no channel depends on another.",
-    found="DyT's Jacobian by autograd and γ α sech²(α x) on the diagonal differ by {mean:.0e} at most.",
+    found="DyT's Jacobian by autograd and the diagonal matrix of γ α sech²(α x) differ by at most {mean:.0e}.",
     source="the derivative of tanh",
 )
 
@@ -266,20 +266,20 @@ plots.panels(
         },
     },
     xlabel="α x; for layer norm, x of a token with standard deviation 1",
-    caption="Output, and factor by which a gradient is multiplied, for the entries of one token. Under layer norm they are on one straight line and share its slope. "
-    "DyT bends: beyond two on either side the output says hardly more than the sign, and hardly any gradient passes.",
+    caption="Output, and factor by which a gradient is multiplied, for the entries of one token. Under layer norm all entries are on one straight line and share its slope. "
+    "DyT's curve is flat at both ends: beyond two on either side the output shows hardly more than the sign, and hardly any gradient passes.",
 ).named("flat-ends")
 
 # %% [markdown]
 r"""
 ### Input scale of a branch at initialization
 
-A norm gives each sublayer numbers of RMS 1. DyT does not: for normally distributed input with RMS 1 its outputs have
+With a norm, the input of each sublayer has RMS 1. With DyT it does not: for normally distributed input with RMS 1 the outputs have
 
 $$\mathrm{RMS} = \sqrt{\mathbb E\,\tanh^2(\alpha z)}, \qquad z \sim \mathcal N(0, 1),$$
 
 which is below 1 for every $\alpha$. So with the same weights every branch starts smaller under DyT than under a norm, and chapter 05 shows how much depends on the initial size
-of branches. Every comparison of DyT with a norm changes this, too.
+of branches. Every comparison of DyT with a norm also changes this size.
 """
 
 # %%
@@ -292,21 +292,21 @@ exact(first_rms[1.0], tolerance=0.001).claim(
     "07-dyt-shrinks-what-a-branch-reads",
     "in [0.6, 0.7]",
     "With α = 1 the input of a branch is a third smaller under DyT than under a norm.",
-    found="For normally distributed input, DyT's output has RMS {quarter:.2f} for α = 1/4, {half:.2f} for 1/2, {mean:.2f} for 1 and {four:.2f} for 4.",
+    found="For normally distributed input of RMS 1, DyT's output has RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
     source="DyT's definition, summed over a normal distribution",
     beside={"quarter": first_rms[0.25], "half": first_rms[0.5], "four": first_rms[4.0]},
 )
 
 # %% [markdown]
 r"""
-### Two relatives
+### Two related methods
 
 **Derf** ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) is the result of a search for the best squashing function: the error function with a
 learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh that is a fifth steeper, and its tails saturate sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
-$\kappa = 10$. Read it from the inside out: it *is* an RMSNorm, followed by a tanh at arguments of about a tenth, where tanh is a line, if
-$\lambda = 1$. (Its authors start $\lambda$ at 1 to 5.) So BHyT does not do without statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
+$\kappa = 10$. From the inside out, it *is* an RMSNorm, followed by a tanh at arguments of about a tenth, where tanh is a line, if
+$\lambda = 1$. (Its authors start $\lambda$ at 1 to 5.) So BHyT still needs statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
 
 A third method takes statistics in training only and folds them away afterwards: **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)), [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
@@ -319,8 +319,8 @@ closest = int(gaps.square().sum(1).argmin())
 exact(widths[closest], tolerance=0.005).claim(
     "07-erf-is-nearly-a-tanh",
     "in [1.19, 1.22]",
-    "The error function is nearly a tanh with c = 1.205.",
-    found=f"The tanh(c x) closest to erf(x) has c = {{mean:.3f}} and differs from it by {gaps[closest].abs().max():.3f} at most.",
+    "The error function erf(x) is nearly tanh(c x) with c = 1.205.",
+    found=f"The tanh(c x) closest to the error function erf(x) has c = {{mean:.3f}} and differs from it by at most {gaps[closest].abs().max():.3f}.",
     source="Chen et al. 2025, arXiv 2512.10938",
     published="c = 1.205",
 )
@@ -331,8 +331,8 @@ away = bounded_tanh(normal) - rms_norm(normal) / 10
 exact(away.square().mean().sqrt() / 0.1).claim(
     "07-bhyt-is-a-small-rms-norm",
     "< 0.03",
-    "With λ = 1, BHyT is a tenth of RMSNorm on normal tokens.",
-    found="With λ = 1, BHyT's output on normal tokens differs from a tenth of RMSNorm's by {mean:.1%} in root mean square.",
+    "With λ = 1, BHyT's output on normally distributed tokens is a tenth of RMSNorm's.",
+    found="With λ = 1, BHyT's output on normally distributed tokens differs from a tenth of RMSNorm's by {mean:.1%} in root mean square.",
     source="Byun et al. 2026, arXiv 2601.09719, and its code (κ = 10)",
 )
 
@@ -408,7 +408,7 @@ We use three kinds of models. We tuned each learning rate with seeds that are no
 | text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | 1 | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
 | vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | ½ | does DyT train at a rate at which blocks without norms fail? |
 
-Most published sentences on DyT are about ImageNet, or about models that are a thousand times larger or more. Six of our cards concern such sentences. They show how a comparison is made, and give no verdict, because our size cannot test the sentences.
+Most published statements on DyT are about ImageNet, or about models that are a thousand times larger or more. Six of our cards concern such statements. They show how a comparison is made, but give no verdict, because our models are too small to test these statements.
 
 We begin with the runs on digits, since the next section also uses one of them. First we search the learning rates:
 """
@@ -443,8 +443,8 @@ hot = lab.run(Experiment(digits, {"arm": eyes, "train.lr": [high], "seed": five}
 r"""
 ### The maps of a trained model
 
-We recorded the input and output of each norm, before gain and shift, in a small text model after 180 steps. Then we trained it once more with one thing planted: in the embedding of the space, the commonest symbol, one channel has 30
-added to it.
+We recorded the input and output of each norm, before gain and shift, in a small text model after 180 steps. Then we trained it once more with a planted outlier: in the embedding of the space, the most common symbol, we added 30 to one
+channel.
 """
 
 # %%
@@ -471,7 +471,7 @@ maps, wild = (results.values("norm-maps")[0] for results in (calm, planted))
 draw_maps(
     {"first norm": maps[0], "last norm": maps[-1], "first norm, planted": wild[0]},
     "Outputs of layer norm against its inputs, in a text model of four blocks after a short training. Points: single entries. Lines: three tokens, those with the smallest, the middle and the largest "
-    "standard deviation. In the right panel, with an outlier planted in every space, the line of the spaces is flat, and the map is half an S because all outliers have one sign.",
+    "standard deviation. In the right panel, with an outlier planted in every space, the line of the spaces is flat, and the map is half an S because all outliers have the same sign.",
     calm,
     planted,
 ).named("learned-maps")
@@ -493,8 +493,8 @@ def measure_change(record):
 calm.measure(measure_change).claim(
     "07-deeper-maps-bend-more",
     "< 0",
-    "In a trained model the last norm's map bends more than the first norm's.",
-    found="From the first norm to the last the bend changes by {mean:+.2f} in a text model after a short training, and by {vit:+.2f} on digits.",
+    "In a trained model the map of the last norm bends more than that of the first.",
+    found="From the first norm to the last, the slope at the ends of a norm's map over the slope in the middle changes by {mean:+.2f} in a briefly trained text model, and by {vit:+.2f} in a vision transformer on digits.",
     source="Zhu et al. 2025, arXiv 2503.10622, Figure 2 (ViT-B, wav2vec 2.0, DiT-XL)",
     published="early layers are nearly linear, deeper ones S-shaped",
     beside={"vit": seen["layer norm"].measure(measure_change)},
@@ -507,8 +507,8 @@ calm.measure(measure_change).claim(
 
 # %% [markdown]
 r"""
-On text the map of the last norm bends more than that of the first. On digits it does not, so depth alone makes no S. We made an S, or half of one, from tokens of different size twice: in the first figure, and with the planted spaces. We think that on text depth makes an S because it makes tokens
-differ in size. And note how layer norm gets its S: each token has its own line. One curve through the middle of the cloud treats the small token and the large one alike.
+On text the map of the last norm bends more than that of the first. On digits it does not, so depth alone does not produce an S. We produced an S, or half of one, from tokens of different size twice: in the first figure, and with the planted spaces. We think that on text depth leads to an S because it makes tokens
+differ in size. In layer norm's S each token has its own line. A single curve through the middle of the cloud treats the small token and the large one alike.
 
 ### The race on text, each tuned
 
@@ -536,7 +536,7 @@ plots.curves(
     logx=True,
     ylim=(1.3, 3.2),
     caption="Validation loss against peak learning rate, in the search of the ladder, for four choices of the layer before each sublayer. A cross marks a diverged run. Which model has the lowest point? "
-    "And which one still learns at three times its best rate, and at ten times?",
+    "And which models still learn at three times their best rate, and at ten times?",
     provenance=lab.provenance(searches),
 ).named("race-by-rate")
 
@@ -568,19 +568,19 @@ At this size DyT's loss is higher than RMSNorm's, and higher than that of the sa
 A paper about doing without norms needs one control above all: *no norm*, and nothing in its place.
 Six blocks train well without any norm, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
 to protect, and can be in the way. The paper's parity is that of far deeper stacks, trained on billions of tokens, with
-$\alpha_0$ chosen by a sweep, and our result says nothing about it. The public evidence nearest to our size is the log of
+$\alpha_0$ chosen by a sweep, and our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
-Now look at the right half of the figure, where most points are one run. At three times its best rate the stack without norms diverges. At three times theirs DyT and Derf
-still train, presumably because the curve is bounded: however large the stream grows, no sublayer reads large numbers. At ten times the best rate only RMSNorm's loss is far below that of letter frequencies.
+Now look at the right half of the figure, where most points are one run. At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
+still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below that of letter frequencies.
 
 ### Why is DyT's loss higher? Three hypotheses
 
-We have three hypotheses, and can test each of them a little. None of the tests identifies the reason. We did not test a fourth hypothesis, that branches start smaller under DyT.
+We have three hypotheses, and can test each of them to some extent. None of the tests identifies the reason. We did not test a fourth hypothesis, that branches start smaller under DyT.
 
 **1. $\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do so, $\alpha$
 would have to track $1/\mathrm{RMS}$ of the input, norm by norm. **2. Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
-ends of the curve. The sublayers then read little but signs, and few entries are left on the slope to send $\alpha$ a gradient. **3. The activation function.**
+ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient. **3. The activation function.**
 [Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
 
 We first look at the maps of the ladder's DyT model after training, and at its values of $\alpha$:
@@ -626,7 +626,7 @@ inside.measure(average_flat).claim(
     "07-trained-dyt-is-saturated",
     "> 0.5",
     "Most entries of a trained DyT are saturated.",
-    found="In all norms but the first, {mean:.0%} of the entries are saturated (|tanh| > 0.95); with a threshold of 0.9 {lower:.0%} are, with 0.99 {higher:.0%}.",
+    found="In a trained model with DyT, {mean:.0%} of the entries of all layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is {lower:.0%}, and with 0.99 it is {higher:.0%}.",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
     published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
     beside={
@@ -648,8 +648,8 @@ def follow(record):
 inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
     "> 0.5",
-    "The learned α follows one over the standard deviation of its layer's input.",
-    found="Over all norms of a model, the correlation of log |α| with log 1/RMS of the input is {mean:+.2f}.",
+    "DyT's learned α follows one over the standard deviation of its layer's input.",
+    found="Over all DyT layers of a model, the correlation of log |α| with log 1/RMS of the layer's input is {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
     domain=Domain("models of full size, trained to the end", ours, inside=False),
@@ -657,9 +657,9 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether it is more than half. On the first hypothesis: $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see it smaller where the stream is larger. So it does not adapt, as suspected. We have not shown that this costs anything.
+About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So it does not adapt, as suspected. We have not shown that this raises the loss.
 
-The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more should be. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
+The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
 
 # %%
@@ -683,8 +683,8 @@ plots.panels(
     xlabel="norm, from the first to the last",
     log=["RMS of the input", "learned α"],
     limits={"share of saturated entries": (0, 1)},
-    caption="Three quantities after training, for each norm of the ladder's DyT model, from three initial values of α at the same learning rate. The labels name the initial values. "
-    "Compare the lines panel by panel: where have the factors of four gone?",
+    caption="Three quantities after training, for each norm of the ladder's DyT model, from three initial values of α at the same learning rate. The labels give the initial values. "
+    "Compare the lines panel by panel: in which quantity is a factor of four left?",
     provenance=lab.provenance(inside, quarter, four),
 ).named("first-alpha")
 
@@ -699,8 +699,8 @@ many, few = (of.measure(average_flat) for of in (inside, quarter))
 (many - few).claim(
     "07-smaller-first-alpha-leaves-fewer-flat",
     "> 0.1",
-    "With a quarter of the initial α, fewer entries are saturated after training, by at least a tenth of all entries.",
-    found="From an initial α of ¼, {few:.0%} of the entries are saturated, not {many:.0%}: a decrease of {mean:.2f}. The input of the last norm is {times:.1f} times as large; the loss changes by {loss:+.3f}.",
+    "With a quarter of DyT's initial α, the share of saturated entries after training is smaller by at least a tenth of all entries.",
+    found="If DyT's α starts at ¼ instead of 1, {few:.0%} of the entries are saturated after training instead of {many:.0%}: a decrease of {mean:.2f}. The input of the last norm is {times:.1f} times as large, and the test loss changes by {loss:+.3f} nats.",
     source="this chapter: α times the stream decides, if the stream stays as it was",
     beside={
         "few": few,
@@ -725,15 +725,15 @@ plots.table(
 
 # %% [markdown]
 r"""
-From a quarter, $\alpha$ and the stream compensate: little is left of the factor of four, and about as many entries are saturated as from 1. (The card's interval is too wide to call the two shares equal.) From four, only
-the last norms recover. In the others nearly all entries stay saturated, and the few that are left on the slope steer $\alpha$. At the learning rate that was tuned for 1, both other initial values give a higher loss, the large one by far.
+If $\alpha$ starts at a quarter, $\alpha$ and the stream compensate: little is left of the factor of four, and the share of saturated entries is about the same as from 1. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
+the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for 1, both other initial values give a higher loss, and with the large one it is far higher.
 
 So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and there we saw no more saturated entries, so saturation does not seem to be the whole reason. The last column of the table
-speaks against the first hypothesis: $\alpha$ follows the stream best where DyT is worst. Both mechanisms are real in the formulas, and neither is shown to be the reason.
-[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries saturated in models of 64 million parameters, and *more* on little text, where DyT wins. On much text, where it loses, a
-larger $\alpha$ lowers its penalty. Our fourfold initial $\alpha$ raised it.
+speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms are real in the formulas, but we have not shown that either is the reason.
+[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries saturated in models of 64 million parameters, and *more* on little text, where DyT's loss is lower than the baseline's. On much text, where it is higher, a
+larger $\alpha$ reduces the difference. Our fourfold initial $\alpha$ increased it.
 
-The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with as many parameters, in DyT and in the model without norms, each at the learning rate that it had before.
+The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in DyT and in the model without norms, each at the learning rate that it had before.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -779,7 +779,7 @@ gaps["GELU"].claim(
     "07-dyt-is-behind-without-swiglu-too",
     "> 0",
     "With GELU in place of SwiGLU DyT ends above no norm at all, too.",
-    found="With GELU, DyT's test loss is {mean:.3f} nats above that of the model without norms; with SwiGLU, on the same seeds, it is {with_swiglu:.3f} above.",
+    found="With GELU, DyT's test loss minus that of the model without norms is {mean:.3f} nats. With SwiGLU, on the same seeds, it is {with_swiglu:.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, on SwiGLU",
     beside={"with_swiglu": gaps["SwiGLU"], **tested},
 )
@@ -787,14 +787,14 @@ gaps["GELU"].claim(
     "07-swiglu-makes-half-of-the-gap",
     "> 0.045",
     "GELU in place of SwiGLU takes away half of DyT's distance to no norm at all, or more.",
-    found="With GELU in place of SwiGLU, the difference between DyT's test loss and that of the model without norms is {mean:+.3f} nats smaller.",
+    found="DyT's test loss minus that of the model without norms, with SwiGLU minus with GELU, is {mean:+.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, on SwiGLU",
     beside=tested,
 )
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict depends on one seed. In the last row of the table, one run of the model without norms has a far higher loss than the others, and makes both intervals wide. So the second card cannot
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict depends on one seed. In the last row of the table, one run of the model without norms has a far higher loss than the others, so both intervals are wide. So the second card cannot
 say how much of the difference is due to SwiGLU. Both models kept the learning rate that was chosen for them with SwiGLU. Without norms GELU may need a lower one, which we did not try.
 
 | hypothesis | test | result | open |
@@ -807,7 +807,7 @@ say how much of the difference is due to SwiGLU. Both models kept the learning r
 ### Images, and a rate that is too high
 
 DyT's first successes are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has its shift, and $\alpha_0 = \tfrac12$, both as
-published there. The table lists the test accuracy on digits, first with each model at its tuned learning rate, then with all at one high rate, then in one run of each at the highest. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
+published there. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
 """
 
 # %%
@@ -836,8 +836,8 @@ plots.table(
 (burnt["DyT"] - burnt["no norm"]).claim(
     "07-dyt-survives-a-high-rate",
     "> 0.2",
-    "At a high learning rate DyT trains where blocks without norms do not.",
-    found=f"At learning rate {high:g}, DyT's accuracy on digits is {{mean:.2f}} above that of blocks without norms.",
+    "At a high learning rate a vision transformer with DyT trains, and one without norms does not.",
+    found=f"At learning rate {high:g}, the accuracy of a vision transformer on digits is {{mean:.2f}} higher with DyT than without norms.",
     source="DyT is bounded; this chapter's expectation",
     beside={
         "second value": "at the next rate both fail (table)",
@@ -848,13 +848,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the high rate blocks without norms do little better than guessing, and DyT keeps up with layer norm. At the next rate DyT guesses, too, as the last rows show (one run). Is it the bound that helps? The blocks without norms start from Xavier's rule, and
+At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Is the bound the reason? The blocks without norms start from Xavier's rule, and
 with small branches they tolerate higher rates (chapter 00). An initial $\alpha$ of ½ makes branches smaller as well, and no model here has small branches and no bound. One caution: the model *no norm* still has the ViT's last layer norm, as all three have.
 
 ### Very little text
 
-[Verma (2026)](https://arxiv.org/abs/2604.23434) finds that DyT *helps* a model of 64 million parameters on one million tokens, with a validation loss 27.3 % lower,
-and costs it 18.8 % on 118 million. A map that fits less also overfits less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
+[Verma (2026)](https://arxiv.org/abs/2604.23434) finds that DyT *helps* a model of 64 million parameters trained on one million tokens (its validation loss is 27.3 % lower)
+and hurts it on 118 million tokens (18.8 % higher). A map that fits less also overfits less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
 characters of the corpus, each read forty-five times.
 """
 
@@ -880,7 +880,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="Test loss against peak learning rate, after training on 2,048 characters. To the right of its minimum a model overfits. Which of the two has the lower loss at 0.01, and which at its lowest point?",
+    caption="Test loss against peak learning rate, after training on 2,048 characters. To the right of its minimum a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
     provenance=lab.provenance(searched),
 ).named("little-text")
 
@@ -892,8 +892,8 @@ lead = {
 lead["own rate"].tuned(regime.untuned(searched, five)).claim(
     "07-scarce-data-each-tuned",
     "> 0",
-    "On scarce text, with tuned learning rates, DyT reaches a lower loss than a norm.",
-    found="On 2,048 characters, with tuned learning rates, layer norm's test loss minus DyT's is {mean:+.3f} nats; with both at learning rate 0.01 it is {same:+.3f}.",
+    "On scarce text, with tuned learning rates, DyT reaches a lower loss than layer norm.",
+    found="After training on 2,048 characters, with tuned learning rates, layer norm's test loss minus DyT's is {mean:+.3f} nats; with both at learning rate 0.01 it is {same:+.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, 64M parameters on 1M tokens",
     published="DyT's validation loss is 27.3 % lower",
     beside={"same": lead["one rate"]},
@@ -907,11 +907,11 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 # %% [markdown]
 r"""
 Compare the card's two numbers. At 0.01 DyT's loss is lower, but layer norm is far past its minimum, and a lower rate
-does about as much for it as DyT did. With tuned rates the interval contains zero. The advantage of DyT on this text is a flatter right side: too high a rate costs it less.
+lowers its loss about as much as DyT does. With tuned rates the interval contains zero. The advantage of DyT on this text is a flatter right side: a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
-We made up three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
+We invented three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
 same function on paper, but near zero it cancels, and small activations lose their digits. **The shift inside** is $\tanh(\alpha x + \beta)$.
 None of them crashes, but the check of exercise 1 notices all three:
 """
@@ -956,13 +956,13 @@ plots.table(
 # %% [markdown]
 r"""
 **A field that is not one.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
-type. So it is no field, and a program that passes `norm_type=` stops with a `TypeError`.
+type. So it is not a field, and a program that passes `norm_type=` stops with a `TypeError`.
 
 | symptom | cause | look at | remedy |
 | --- | --- | --- | --- |
 | DyT's loss is higher from the first steps of a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
 | DyT's loss is higher at the end of training | a hypothesis: entries are saturated, the stream has outgrown $1/\alpha$ | `norm-maps`: share flat, RMS | a sweep of $\alpha_0$ in which you watch the stream |
-| "DyT wins" on little data | at that rate the norm overfits first | each model at its tuned rate | tune both |
+| DyT's loss is lower on little data | at that rate the norm overfits first | each model at its tuned rate | tune both |
 
 ## Exercises
 
@@ -990,7 +990,7 @@ The variances are 1 and $(1 + 1 + 49 + 49)/4$.
 <details><summary>Solution</summary>
 
 $\sigma = 1$ and $\sigma = 5$. At $x = 1$ there are two entries of the first token, with output 1, and one of the second, with $\tfrac15$: the average is
-$(1 + 1 + \tfrac15)/3 = 11/15$. At $x = 7$ the output is $\tfrac75$, a slope of $\tfrac15$. Flatter by $\tfrac{11}{15}\cdot5 = \tfrac{11}{3}$. Two lines, one S.
+$(1 + 1 + \tfrac15)/3 = 11/15$. At $x = 7$ the output is $\tfrac75$, a slope of $\tfrac15$. So the map is flatter by a factor of $\tfrac{11}{15}\cdot5 = \tfrac{11}{3}$: two lines make an S.
 
 </details>
 
@@ -1011,7 +1011,7 @@ a sign, up to shift and scale. (c) $\tanh(\alpha x)/\alpha = x + O(\alpha^2)$, t
 </details>
 
 **4 (open).** Find a recipe under which DyT reaches RMSNorm on this text: an initial $\alpha$ for attention that differs from the rest, a norm on the embedding, or a gain that gives branches back the
-size that a norm would. Say beforehand what result would make you stop. Use five seeds, and tune the norm with the same care.
+size that a norm would. Write down beforehand which result would make you stop. Use five seeds, and tune the norm with the same care.
 """
 
 # %% tags=["exercise"]
@@ -1048,7 +1048,7 @@ ladder.improvement(climbed, "derf", "dyt").claim(
 
 # %% [markdown]
 r"""
-The second compares DyT with layer norm on digits. By the mean DyT is less accurate at tuned rates, as the table on images shows. This does not test the published parity, since ImageNet is another task:
+The second compares DyT with layer norm on digits. By the mean DyT is less accurate at tuned learning rates, as the table on images shows. This does not test the published parity, since ImageNet is a different task:
 """
 
 # %%
@@ -1056,7 +1056,7 @@ The second compares DyT with layer norm on digits. By the mean DyT is less accur
     "07-vit-parity",
     "> -0.015",
     "With tuned learning rates, DyT is as accurate as layer norm on images.",
-    found="With tuned learning rates, DyT's accuracy on digits minus layer norm's is {mean:+.3f}.",
+    found="In a vision transformer with tuned learning rates, DyT's accuracy on digits minus layer norm's is {mean:+.3f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, ViT-B on ImageNet",
     published="82.5 − 82.3 %",
     domain=Domain(
@@ -1068,22 +1068,22 @@ The second compares DyT with layer norm on digits. By the mean DyT is less accur
 r"""
 ## What you now know
 
-- **Where does the S come from?** From the tokens. Each has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an
-  S. Plant one outlier, and you can draw it yourself. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **Can one curve do the work of a norm?** Half of it. DyT kept our image model learning at one rate at which blocks without norms fail, because it is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale:
+- **Where does the S come from?** It comes from the tokens. Each token has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an
+  S. A single planted outlier produces half of one. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
+- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale:
   scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
 - On text, at the one size that we trained, DyT's loss is higher than that of a norm and that of the same model without norms. The reported parity is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
-- Why its loss is higher stays open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and costs much. An initial $\alpha$ of a quarter costs something, too, and we did not see the share of saturated entries fall.
-  With GELU in place of SwiGLU, at one rate each, DyT's loss is again higher than that of the model without norms, though one seed decides this. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
+- The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
+  With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though this depends on one seed. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - An advantage on little data must survive the tuning of both methods. Our runs did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT contains a norm. <!-- 07-bhyt-is-a-small-rms-norm -->
 
 ## To carry away
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry, with one learned $\alpha$ per layer.
-- **When to use it.** Where a statistic over a token is not available, and $\alpha$ can be tuned. How much time it saves is the question of chapter 09.
-- **Cost.** Invariance to scale is given up, saturated entries pass no gradient, and the best learning rate is another one.
+- **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 measures how much time it saves.
+- **Cost.** Invariance to scale is given up, saturated entries pass no gradient, and the best learning rate is a different one.
 - **Related methods.** Derf (erf in place of tanh), BHyT, PRepBN (statistics in training only).
 
 | symptom | cause | remedy |
