@@ -106,7 +106,7 @@ def _split_lock(lock: Lock) -> list[Forecast]:
 
 
 def _judge(one: Forecast, claim: dict[str, Any] | None) -> Forecast:
-    """Add the verdict; a claim that waits for seeds, or for its card after a new lock, has none."""
+    """Add the verdict; there is none while a claim lacks seeds, or a card after a new lock."""
     lock = (claim or {}).get("lock") or {}
     if claim is None or lock.get("waits") or (one.by != "you" and lock.get("sum") != one.sum):
         return one
@@ -135,7 +135,7 @@ def add_forecast(root: Path, one: Forecast) -> None:
 
 
 def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
-    """Score each forecaster, rankings and law-like claims apart; only what was judged counts.
+    """Score each forecaster, rankings and laws separately; only claims with a verdict count.
 
     The authors are scored on what was locked before it ran, and apart from that on what was locked
     after a look; a reader on all that he forecast.

@@ -1,4 +1,4 @@
-"""Pack what trains and measures on a GPU into one file, for a machine without a network.
+"""Pack the programs that train and measure on a GPU into one file, for a machine without network.
 
     make gpu-pack      build/gpu.tar.gz: labkit, press, kernels, records, and packages in `packages`
 
@@ -34,7 +34,7 @@ Bring rows.tar.gz back and unpack it here, in {root}; then: make record"""
 
 
 def pack_sources(root: Path) -> Path:
-    """Write build/gpu.tar.gz: what git lists, as it stands here, with its commit and `CARRIED`."""
+    """Write build/gpu.tar.gz: the files that git lists, in their current state, and `CARRIED`."""
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *SOURCES]
     listed = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True).stdout
     file = root / "build" / "gpu.tar.gz"

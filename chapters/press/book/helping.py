@@ -1,4 +1,4 @@
-"""Help whoever runs a chapter's cells one by one in JupyterLab.
+"""Help readers who run a chapter's cells one by one in JupyterLab.
 
 A kernel loads this as an IPython extension where `lab.py` started JupyterLab; no build does. A cell
 that lacks a name says that the cells above define it. A cell that answers an exercise is checked at
@@ -18,7 +18,7 @@ CHECK = re.compile(r"\bcheck[._]")
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Give a kernel's shell both kinds of help."""
+    """Add both kinds of help to a kernel's shell."""
     helper = Helper(shell)
     shell.events.register("pre_run_cell", helper.note_cell)
     shell.events.register("post_run_cell", helper.check_answer)
@@ -26,19 +26,19 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 class Helper:
-    """Know which cell of the notebook's file runs, and which cells stand around it."""
+    """Track which cell of the notebook's file runs, and which cells surround it."""
 
     def __init__(self, shell: Any) -> None:
         self.shell, self.running = shell, None
 
     def note_cell(self, info: Any) -> None:
-        """Remember which cell runs."""
+        """Record which cell runs."""
         self.running = info.cell_id
 
     def explain_missing(
         self, shell: Any, kind: type, error: NameError, trace: TracebackType, tb_offset: Any = None
     ) -> None:
-        """Show a NameError, and say so where a cell above defines the name."""
+        """Show a NameError, and point out a cell above that defines the name, if there is one."""
         above = takewhile(lambda cell: cell["id"] != self.running, read_cells())
         if any(re.search(rf"\b{error.name}\b", _join_source(cell)) for cell in above):
             error.add_note(
@@ -56,7 +56,7 @@ class Helper:
 
 
 def read_cells() -> list[dict[str, Any]]:
-    """Read the code cells of the notebook that this kernel runs; none where there is no file."""
+    """Read the code cells of the notebook that this kernel runs; none if there is no file."""
     try:
         path = Path(os.environ.get("JPY_SESSION_NAME", "")).with_suffix(".ipynb")
         notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def find_check(cells: list[dict[str, Any]], stub: str) -> list[tuple[str, str]]:
 
 
 def has_open_place(source: str) -> bool:
-    """Return whether a stub has its `...` still."""
+    """Return whether a stub still contains its `...`."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Bring one chapter up to date: decide, execute in a kernel of its own, settle its twin."""
+"""Update one chapter: decide, execute it in a separate kernel, write its twin."""
 
 import os
 import re
@@ -31,7 +31,7 @@ _speaking = threading.Lock()
 
 @dataclass
 class Outcome:
-    """What became of one chapter."""
+    """The result of updating one chapter."""
 
     chapter: Chapter
     ok: bool
@@ -39,7 +39,7 @@ class Outcome:
 
 
 class Job:
-    """One chapter on its way through the build."""
+    """One chapter, as it passes through the build."""
 
     def __init__(self, chapter: Chapter, root: Path, size: str, seed: int):
         self.chapter, self.root, self.size, self.seed = chapter, root, size, seed
@@ -49,7 +49,7 @@ class Job:
         self.started = self.spoken = 0.0
 
     def list_reasons(self) -> list[str]:
-        """Return what changed since the chapter last finished; nothing when it is up to date."""
+        """Return what changed since the chapter last finished; nothing if it is up to date."""
         known = state.read_state(self.root, self.size, self.name)
         parts = parts_of(self.chapter, self.root, self.size, self.seed)
         if known is None:
@@ -62,7 +62,7 @@ class Job:
         return [kind for kind in parts if before.get(kind) != parts[kind]] or ["changed"]
 
     def update_chapter(self) -> Outcome:
-        """Bring the chapter up to date, one build at a time."""
+        """Update the chapter; only one build may do so at a time."""
         lock = self.root / ".labkit" / f"build-{self.size}-{self.name}.lock"
         try:
             with hold_lock(lock, on_wait=lambda: self.print_lines("waits for another build of it")):
@@ -77,7 +77,7 @@ class Job:
             return Outcome(self.chapter, ok=False, ran=True)
 
     def execute_chapter(self, reasons: list[str]) -> bool:
-        """Run the chapter in a kernel of its own; record what it claims and what it cost."""
+        """Execute the chapter in a separate kernel; record its claims and its costs."""
         known = state.read_state(self.root, self.size, self.name) or {}
         before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
         more = f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else ""
@@ -100,7 +100,7 @@ class Job:
         return True
 
     def update_prose(self) -> None:
-        """Put the chapter's new prose around the results that it has."""
+        """Combine the chapter's new prose with its existing results."""
         # Here, because it imports what an idle build does not need.
         from press.book.twins import merge_prose
 
@@ -112,7 +112,7 @@ class Job:
         self.print_lines("reworded: its code is unchanged, so its results stay")
 
     def record_result(self, parts: dict[str, str], seconds: float) -> dict[str, Any]:
-        """Record what the executed notebook claims and what it cost."""
+        """Record the claims and the costs of the executed notebook."""
         # What it used is known now; the text is that with which it began.
         text = {kind: parts[kind] for kind in ("its code", "its prose")}
         parts = parts_of(self.chapter, self.root, self.size, self.seed) | text
@@ -172,14 +172,14 @@ class Job:
         return []
 
     def announce_cell(self, number: int, count: int) -> None:
-        """Print, now and then, how far the chapter is."""
+        """Print the progress of the chapter from time to time."""
         now = time.monotonic()
         if now - self.spoken > HEARTBEAT:
             self.spoken = now
             self.print_lines(f"at cell {number} of {count} after {now - self.started:.0f} s")
 
     def finish_chapter(self) -> bool:
-        """Bring the twin up to date and hold the chapter to the seconds and bytes it declared."""
+        """Update the twin and compare the chapter's time and memory with what it declared."""
         known = state.read_state(self.root, self.size, self.name)
         assert known is not None, self.name
         has_twin = self.size == "book" and self.seed == 0
@@ -200,7 +200,7 @@ class Job:
         return elsewhere or not found
 
     def stop_kernel(self) -> None:
-        """End the chapter's kernel, and by that its run."""
+        """End the chapter's kernel, and thereby its run."""
         self.stopped = True
         started = self.kernel and self.kernel.provisioner
         with suppress(ProcessLookupError):  # it has ended
@@ -208,7 +208,7 @@ class Job:
                 os.kill(pid, signal.SIGKILL)
 
     def print_lines(self, *lines: str) -> None:
-        """Print lines about this chapter in one piece."""
+        """Print lines about this chapter without interleaving others."""
         first, *rest = lines
         text = "\n".join([f"  {self.name}: {first}", *(f"    {line}" for line in rest)])
         if not sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""A chapter's kernel, which ends when the process that started it does.
+"""A chapter's kernel, which ends when the process that started it ends.
 
 ipykernel has a watch of its own, but one that misses a parent that died before it looked first.
 
@@ -19,7 +19,7 @@ from press.book.closure import PACKAGES
 
 
 def watch_use(root: Path, path: Path) -> None:
-    """Write to `path`, as this process ends, what it loaded and opened of the project in `root`."""
+    """Write to `path`, when this process ends, the modules and files of `root` that it used."""
     opened: set[str] = set()
     folders = (str(root / "data") + os.sep, str(folder_of("normkernels")) + os.sep)
 

@@ -57,19 +57,19 @@ def hash_code(used: Mapping[str, list[str]] | None) -> dict[str, str]:
 
 
 def code_and_prose(text: str) -> tuple[str, str]:
-    """Part a chapter's text into what a kernel runs and what only a reader reads."""
+    """Split a chapter's source into the code that a kernel runs and the prose that readers see."""
     cells = re.split(r"(?m)^(?=# %%)", text)
     prose = [cell for cell in cells if re.match(r"# %% \[(markdown|raw)\]", cell)]
     return "".join(cell for cell in cells if cell not in prose), "".join(prose)
 
 
 def key_of(parts: dict[str, str]) -> str:
-    """Join the parts into the one key under which a finished chapter is kept."""
+    """Combine the parts into the key under which a finished chapter is stored."""
     return hash_text(json.dumps(parts, sort_keys=True))
 
 
 def list_records(root: Path, size: str, name: str) -> str:
-    """List the records of what a chapter asked for: the book's, and those of the store itself.
+    """List the records of the runs that a chapter requested: the book's and those in the store.
 
     Whoever climbs the ladder asks for what its records say next, so for him all of it counts.
     """
@@ -105,7 +105,7 @@ def list_own_keys(root: Path) -> set[str]:
 
 
 def hash_records(root: Path) -> dict[str, str]:
-    """Hash what there is of each run, recorded or trained here, by its key."""
+    """Hash the data of each run, recorded or trained here, by the run's key."""
     found = {}
     for path in sorted((root / "data" / "records").glob("*.jsonl")):
         for key, of in _hash_rows(path, path.stat().st_mtime_ns).items():
@@ -154,7 +154,7 @@ def list_data_files(root: Path, used: Mapping[str, list[str]] | None) -> str:
 
 
 def list_verdicts(root: Path, but: str) -> str:
-    """List the recorded verdicts of all chapters but one, their rungs, and which survive Holm."""
+    """List the recorded verdicts of the other chapters, their rungs, and which survive Holm."""
     claims = read_claims(root)
     left = find_survivors(claims)
     found = {
@@ -170,7 +170,7 @@ def list_verdicts(root: Path, but: str) -> str:
 
 
 def read_versions(root: Path) -> dict[str, str]:
-    """Read which Python, and which version of everything that the book pins, is installed."""
+    """Read the installed versions of Python and of every package that the book pins."""
     return _read_versions((root / "pyproject.toml").read_text(encoding="utf-8"))
 
 

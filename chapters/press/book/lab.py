@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def write_settings(prefix: Path) -> Path:
-    """Put the defaults into a folder of their own, in `.venv` and not in the reader's home."""
+    """Write the default settings to a separate folder in `.venv`, not in the reader's home."""
     folder = prefix / FOLDER
     for name, text in (
         ("overrides.json", json.dumps(SETTINGS, indent=1)),
@@ -48,7 +48,7 @@ def write_settings(prefix: Path) -> Path:
 
 
 def build_command(root: Path, settings: Path) -> list[str]:
-    """Write out the call of JupyterLab; what stands here wins over the reader's own settings."""
+    """Return the command that starts JupyterLab; these settings override the reader's own."""
     never = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
     options = {
         "ServerApp.ip": "127.0.0.1",
@@ -69,7 +69,7 @@ def build_command(root: Path, settings: Path) -> list[str]:
 
 
 def main() -> None:
-    """Become JupyterLab; options that are not known here go on to it, such as --no-browser."""
+    """Become JupyterLab; unknown options, such as --no-browser, are passed to it."""
     parser = argparse.ArgumentParser(description="Open JupyterLab at the chapters.")
     parser.add_argument("--root", type=Path, default=HERE, help="a folder that holds chapters/")
     known, rest = parser.parse_known_args()

@@ -1,4 +1,4 @@
-"""Keep the ledger of claims: what was recorded, beside what the chapters say now.
+"""Keep the ledger of claims, and compare it with what the chapters claim now.
 
 data/ledger/<size>.json   recorded, committed; changes only through `labkit book accept`
 build/claims/<size>.json  what the executed chapters say
@@ -33,7 +33,7 @@ ENTRY = (
 
 @cache
 def read_provenance(size: str = "book") -> dict[str, str]:
-    """Name the device, the CPU model and the versions that a ledger's values came from."""
+    """Return the device, the CPU model and the versions that produced a ledger's values."""
     return {
         "device": name_device(size),
         "cpu": name_processor(),

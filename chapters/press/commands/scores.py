@@ -92,7 +92,7 @@ def update_marks(
         float | None, Option(min=0, max=100, help="percent of all points for each day begun")
     ] = None,
 ) -> int:
-    """Write the table for marks by hand: answers in prose, penalties for late work.
+    """Write the table for manual marks: answers in prose, penalties for late work.
 
     Fill in its points and comments, and give it to feedback and gradebook. When called again,
     the command adds new rows and keeps your entries.
@@ -118,7 +118,7 @@ def update_marks(
 
 
 def say_scores(results: Sequence[Any]) -> None:
-    """Print each student's points, their mean, and how each question went."""
+    """Print each student's points, their mean, and the results of each question."""
     from press.homework.grading.gradebook import summarize_questions
     from press.homework.grading.results import BY_HAND, NOT_GRADED, plain_number
     from press.homework.verdicts import NOT_BEGUN
@@ -147,7 +147,7 @@ def say_scores(results: Sequence[Any]) -> None:
 def _load_results(
     results: Sequence[Path], homework: str | None, marks: Path | None
 ) -> dict[str, list]:
-    """Read results by homework, with what a person gave."""
+    """Load the results by homework, with the marks given by hand."""
     from press.homework.grading import marks as by_hand
     from press.homework.grading.results import load_results
 
@@ -176,7 +176,7 @@ def _count_things(number: int, what: str) -> str:
 
 
 def _say_open(found: Sequence[Any]) -> int:
-    """Name what has no points yet; 1 where there is anything."""
+    """List what has no points yet; return 1 if there is anything."""
     from press.homework.grading.results import BY_HAND
 
     waiting = [
@@ -188,7 +188,7 @@ def _say_open(found: Sequence[Any]) -> int:
 
 
 def say_faults(found: Sequence[Any]) -> bool:
-    """Name what was not graded, questions and whole files, once for each reason, and for whom."""
+    """Report the questions and files that were not graded, by reason, with the students' names."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for each in found:
         for question in each["questions"]:

@@ -72,7 +72,7 @@ def show_recipe(named: str, norm: str, **sizes: Any) -> None:
 
 
 def list_recipes() -> None:
-    """Print every recipe in a line: its two equations and its source."""
+    """Print every recipe on one line: its two equations and its source."""
     from labkit.placements import RECIPES
 
     wide = max(map(len, RECIPES))

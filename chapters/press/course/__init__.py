@@ -1,1 +1,1 @@
-"""The course server: JupyterHub with private homes, limits and shares, and what it needs."""
+"""The course server: JupyterHub with private homes, limits and GPU shares."""

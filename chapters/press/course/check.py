@@ -1,4 +1,4 @@
-"""What this machine lacks for the course: looked at before anything starts.
+"""List what this machine lacks for the course, before anything starts.
 
 Each need is a function that returns an empty text, or what is wrong and the way out. What the
 settings do not ask for is not needed.
@@ -141,6 +141,6 @@ _NEEDS: dict[str, Callable[[Settings], str]] = {
 
 
 def check_needs(course: Settings) -> Iterator[tuple[str, str]]:
-    """Look at one need after the other: its name, and what is wrong (empty: nothing)."""
+    """Check each requirement in turn: its name, and the problem ("" if there is none)."""
     for name, need in _NEEDS.items():
         yield name, need(course)

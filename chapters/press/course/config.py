@@ -1,4 +1,4 @@
-"""The hub's configuration, from the course's settings: one function, read from top to bottom."""
+"""The hub's configuration, computed from the course's settings by one function."""
 
 import sys
 from pathlib import Path
@@ -67,14 +67,14 @@ def _configure_culler(c: Any, course: Settings) -> None:
 
 
 def build_pull_url(course: Settings) -> str:
-    """Write the address that a login leads to: it brings the newest material, then opens it."""
+    """Build the address that opens after login: it pulls the newest material, then opens it."""
     target = f"lab/tree/{COPY}/{course.open}".rstrip("/")
     words = {"repo": f"file://{course.material}", "targetpath": COPY, "urlpath": target}
     return "/git-pull?" + urlencode(words)
 
 
 def build_arguments(course: Settings) -> list[str]:
-    """Tell each server what the book's own JupyterLab is told, and to keep its sockets private."""
+    """Build each server's arguments: those of the book's own JupyterLab, and private sockets."""
     settings = Path(sys.prefix) / lab.FOLDER
     command = lab.build_command(course.material, settings)
     told = [one for one in command if one.startswith("--LabApp.")]

@@ -1,4 +1,4 @@
-"""Which user computes on which GPU: the one with the fewest users, as long as it has a place.
+"""Assign users to GPUs: the GPU with the fewest users, while it has a free place.
 
 This is a distribution and no fence: a user who sets CUDA_VISIBLE_DEVICES anew reaches the others.
 """
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 
 class Shares:
-    """Who has which of the devices; a device has places for `users`."""
+    """Which user has which device; each device has places for `users`."""
 
     def __init__(self, devices: Sequence[str], users: int):
         self.devices, self.users = tuple(devices), users
         self.held: dict[str, str] = {}  # user -> device
 
     def __deepcopy__(self, memo: object) -> "Shares":
-        """Stay one: a configuration is copied for each server, and all count the same users."""
+        """Return the object itself: configurations are copied, but must share one count."""
         return self
 
     def assign_device(self, name: str) -> dict[str, str]:
-        """Assign a user a place; return what their server's environment must say.
+        """Assign a place to a user; return the environment variables for their server.
 
         Raises ValueError when every place is taken.
         """
@@ -39,9 +39,9 @@ class Shares:
 
     @property
     def fraction(self) -> str:
-        """Write a user's share, rounded down: all shares together must fit."""
+        """Format a user's share, rounded down so that all shares fit together."""
         return str(math.floor(1000 / self.users) / 1000)
 
     def release_device(self, name: str) -> None:
-        """Take a user's place back."""
+        """Free a user's place."""
         self.held.pop(name, None)

@@ -1,4 +1,4 @@
-"""Hand files out to students' homes and gather them again, without trusting what lies there.
+"""Copy files to students' homes and collect them again, without trusting the contents.
 
 Whatever happens in a home happens under its owner's number: a link that leads elsewhere then leads
 only where that student could go anyway.
@@ -17,7 +17,7 @@ LARGEST = 20 * 2**20  # bytes of a file that is gathered
 
 
 def hand_out(course: Settings, folder: Path, names: list[str]) -> dict[str, list[str]]:
-    """Copy files into everybody's `homework`; return which files are new, by name.
+    """Copy files into every user's `homework`; return the new files, by user name.
 
     `folder` holds one folder a student, `folder/ID/…`, or files that are the same for all. A file
     that a student has is left alone. Raises ValueError when there is nothing for somebody.
@@ -37,7 +37,7 @@ def hand_out(course: Settings, folder: Path, names: list[str]) -> dict[str, list
 
 
 def gather_files(course: Settings, file: str, out: Path) -> dict[str, str]:
-    """Copy `homework/FILE` of every home to `out/ID/FILE`; return what is wrong, by name.
+    """Copy `homework/FILE` of every home to `out/ID/FILE`; return the problems, by name.
 
     An empty text stands for a copy. A second call copies again: what is there last counts.
     """
@@ -60,7 +60,7 @@ def gather_files(course: Settings, file: str, out: Path) -> dict[str, str]:
 
 
 def as_user(person: Person, act: Callable[[], bytes]) -> bytes:
-    """Let a process under the user's number do something, and return its bytes (needs root).
+    """Run a function in a process with the user's number; return its bytes (needs root).
 
     Raises ValueError with the message of what it raised.
     """
@@ -98,7 +98,7 @@ def _list_files(folder: Path, name: str) -> list[Path]:
 
 
 def _write_missing(home: Path, texts: dict[str, bytes]) -> bytes:
-    """Write what is not there yet; return the names."""
+    """Write the files that do not exist yet; return their names."""
     folder = home / FOLDER
     folder.mkdir(exist_ok=True)
     new = []
@@ -113,7 +113,7 @@ def _write_missing(home: Path, texts: dict[str, bytes]) -> bytes:
 
 
 def _read_plain(path: Path) -> bytes:
-    """Read a plain file of sensible size; wait for nothing that pretends to be one."""
+    """Read a regular file of reasonable size; never block on pipes and the like."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

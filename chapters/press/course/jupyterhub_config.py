@@ -1,4 +1,4 @@
-"""What JupyterHub reads: the settings named by LABKIT_COURSE, applied."""
+"""JupyterHub's configuration file: applies the settings named by LABKIT_COURSE."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Make the course's material: a git repository of chapters, which every user gets a copy of.
+"""Make the course's material: a git repository of chapters, copied for every user.
 
 It holds pyproject.toml (Jupytext's settings, and the mark by which labkit finds its folder),
 `data/` and the chapters asked for; what else students shall get is named. Nothing else of the clone
@@ -20,7 +20,7 @@ _WHO = ("-c", "user.name=labkit course", "-c", "user.email=course@localhost")
 def commit_material(
     root: Path, into: Path, chapters: Sequence[str] = (), also: Sequence[Path] = ()
 ) -> str:
-    """Write the material anew and commit it; return the commit's number.
+    """Write the material again and commit it; return the commit's hash.
 
     `chapters` are stems such as `03_rmsnorm` or numbers such as `03`; none means all of them. What
     users changed in their copies stays: git merges in favour of them. Raises ValueError for what
@@ -54,7 +54,7 @@ def commit_material(
 
 
 def open_up(folder: Path) -> None:
-    """Let everybody read: folders and programs get r-x, files r--."""
+    """Make everything readable for all users: folders and programs get r-x, files r--."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode & 0o777
@@ -62,7 +62,7 @@ def open_up(folder: Path) -> None:
 
 
 def find_unreadable(folder: Path) -> Path | None:
-    """Find something in a folder that others cannot read."""
+    """Return a file or folder that other users cannot read, if there is one."""
     for path in (folder, *sorted(folder.rglob("*"))):
         need = 0o005 if path.is_dir() else 0o004
         if not path.is_symlink() and path.stat().st_mode & need != need:

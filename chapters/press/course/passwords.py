@@ -1,4 +1,4 @@
-"""Passwords: made for a roster, kept as scrypt hashes in a file that only its owner can read.
+"""Passwords: made for a roster, stored as scrypt hashes in a file that only its owner can read.
 
     hash = scrypt(password, salt, n = 2¹⁴, r = 8, p = 1)
 
@@ -29,7 +29,7 @@ def draw_password() -> str:
 
 
 def hash_password(password: str) -> dict[str, str]:
-    """Hash a password with a salt of its own."""
+    """Hash a password with a new salt."""
     salt = secrets.token_bytes(16)
     return {"salt": salt.hex(), "hash": _run_scrypt(password, salt).hex()}
 
@@ -42,7 +42,7 @@ def verify_password(password: str, entry: dict[str, str] | None) -> bool:
 
 
 def load_hashes(path: Path) -> dict[str, dict[str, str]]:
-    """Read the hashes by user name; no file is no users. Refuse a file that others can read."""
+    """Read the hashes by user name; no file means no users. Refuse a file that others can read."""
     if not path.exists():
         return {}
     if path.stat().st_mode & 0o077:
@@ -76,7 +76,7 @@ def give_passwords(
 
 
 def remove_users(path: Path, names: Iterable[str]) -> None:
-    """Take users out: they cannot log in any more, and their files stay."""
+    """Remove users: they can no longer log in, but their files stay."""
     with hold_lock(path.with_suffix(".lock")):
         kept = load_hashes(path)
         for name in names:
@@ -88,7 +88,7 @@ def remove_users(path: Path, names: Iterable[str]) -> None:
 
 
 def check_name(name: str) -> str:
-    """Return a user's name, or say what a name must look like."""
+    """Return a user's name, or report which names are valid."""
     if not NAME.fullmatch(name):
         raise ValueError(
             "a user's name must consist of at most 31 lowercase letters, digits, - and _, and "

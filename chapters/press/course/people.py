@@ -1,4 +1,4 @@
-"""Who has which user number and which home: numbers are given once and never again."""
+"""User numbers and homes: numbers are assigned once and never reused."""
 
 import json
 import os
@@ -21,18 +21,18 @@ class Person:
 
 
 class People:
-    """The numbers, kept in `<state>/people.json`; homes below `<state>/homes`."""
+    """The user numbers, stored in `<state>/people.json`; homes are in `<state>/homes`."""
 
     def __init__(self, state: Path, first_uid: int):
         self.state, self.first_uid = state, first_uid
         self.file = state / "people.json"
 
     def read_numbers(self) -> dict[str, int]:
-        """Read who has which number."""
+        """Read the assigned user numbers."""
         return read_json(self.file, "restore it from a backup") if self.file.exists() else {}
 
     def find_person(self, name: str) -> Person:
-        """Find a user, with a new number on first sight."""
+        """Find a user; assign a new number to an unknown one."""
         check_name(name)
         with hold_lock(self.file.with_suffix(".lock")):
             numbers = self.read_numbers()
@@ -45,7 +45,7 @@ class People:
         return Person(name, uid, self.state / "homes" / name, self.state / "run" / str(uid))
 
     def make_folders(self, person: Person) -> None:
-        """Make the folders that are theirs alone; refuse one that is somebody else's (needs root).
+        """Make the user's private folders; refuse one that belongs to somebody else (needs root).
 
         Raises ValueError when a home has another owner: it may hold another person's work.
         """

@@ -1,4 +1,4 @@
-"""Find configurable-http-proxy, a program for Node that stands before the hub and all servers."""
+"""Find configurable-http-proxy, a Node program that runs in front of the hub and all servers."""
 
 import os
 import shutil
@@ -32,5 +32,5 @@ def find_proxy() -> list[str]:
 
 
 def install_proxy(prefix: Path = Path(sys.prefix)) -> None:
-    """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm cannot."""
+    """Install the proxy in `<prefix>/node_modules`; raise ValueError if npm fails."""
     run_npm("proxy", "install", "--prefix", str(prefix), f"{NAME}@{VERSION}")

@@ -1,4 +1,4 @@
-"""What a user's server must be able to read of the machine: Python, our packages, the material."""
+"""List the paths that a user's server must be able to read: Python, our packages, the material."""
 
 import importlib.util
 import sys
@@ -8,7 +8,7 @@ from press.course.settings import Settings
 
 
 def list_readable(course: Settings) -> list[Path]:
-    """List folders to show, shortest first; the packages only, never the clone around them.
+    """List folders to mount, shortest first; the packages only, never the clone around them.
 
     The clone holds what students must not see, the solutions of the homework among it.
     """
@@ -20,13 +20,13 @@ def list_readable(course: Settings) -> list[Path]:
 
 
 def find_packages() -> list[Path]:
-    """Find labkit, the press and, where they are installed, the kernels."""
+    """Find labkit, the press and, if they are installed, the kernels."""
     found = [importlib.util.find_spec(name) for name in ("labkit", "press", "normkernels")]
     return [Path(spec.origin).parent for spec in found if spec and spec.origin]
 
 
 def find_closed(path: Path) -> Path | None:
-    """Find the first folder on the way to a path that others may not pass through."""
+    """Find the first folder of a path that other users may not enter."""
     for folder in (*reversed(path.resolve().parents), path.resolve()):
         if not folder.stat().st_mode & 0o001:
             return folder

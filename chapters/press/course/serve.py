@@ -1,4 +1,4 @@
-"""Prepare the folders, look at the machine, and become JupyterHub."""
+"""Prepare the folders, check the machine, and become JupyterHub."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ CONFIG = Path(__file__).with_name("jupyterhub_config.py")
 
 
 def start_hub(course: Settings, file: Path) -> None:
-    """Start the hub in this process; raise Red, before anything starts, when something is missing.
+    """Start the hub in this process; raise Red, before anything starts, if something is missing.
 
     Ctrl-C or SIGTERM ends it and every server; allow it half a minute.
     """
@@ -30,7 +30,7 @@ def start_hub(course: Settings, file: Path) -> None:
 
 
 def prepare_state(course: Settings) -> None:
-    """Make the folders of the state, and the settings that every server reads."""
+    """Make the folders of the state, and write the settings that every server reads."""
     course.state.mkdir(parents=True, exist_ok=True)
     course.state.chmod(0o711)  # homes are below it; what is in it is not listed
     for name, mode in (("known", 0o700), ("public", 0o755)):
@@ -43,7 +43,7 @@ def prepare_state(course: Settings) -> None:
 
 
 def format_gitconfig(material: Path) -> str:
-    """Allow git to read the material, which belongs to another user than the one who pulls."""
+    """Allow git to read the material, which does not belong to the user who pulls it."""
     lines = ["[include]", "path = /etc/gitconfig", "[safe]"]
     lines += [f'directory = "{folder}"' for folder in (material, material / ".git")]
     return "\n".join(lines) + "\n"

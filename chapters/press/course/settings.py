@@ -1,4 +1,4 @@
-"""What a course server can be told, and the file that says it: course.toml.
+"""The settings of a course server, and the file that contains them: course.toml.
 
 Every key has a default except `material`; a key that is not known, or a value that cannot work, is
 refused when the file is read, before anything starts.
@@ -16,7 +16,7 @@ ISOLATIONS = ("namespaces", "users")
 
 @dataclass(frozen=True)
 class Settings:
-    """What `course.toml` says; paths are absolute, memory is in bytes."""
+    """The contents of `course.toml`; paths are absolute, memory is in bytes."""
 
     material: Path  # a git repository that every user gets a private copy of
     state: Path = Path("/var/lib/labkit-course")  # homes, passwords, the hub's own database
@@ -68,17 +68,17 @@ class Settings:
 
     @property
     def passwords(self) -> Path:
-        """Name the file of hashed passwords."""
+        """Return the path of the hashed passwords."""
         return self.state / "passwords.json"
 
     @property
     def run_memory(self) -> int:
-        """Count the bytes that one of a user's runs may hold: what a kernel leaves, by the runs."""
+        """Return the bytes per run of a user: the memory left by a kernel, divided by the runs."""
         return max(self.memory - 2**30, self.memory // 2) // self.cores
 
 
 def read(path: Path) -> Settings:
-    """Read course.toml; raise ValueError naming the key that cannot be used."""
+    """Read course.toml; raise ValueError, naming the key, if a value is invalid."""
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def read(path: Path) -> Settings:
 
 
 def _parse_value(name: str, kind: Any, told: Any) -> Any:
-    """Turn what TOML gave into what the field holds."""
+    """Convert a TOML value to the type of the field."""
     if name == "memory" and isinstance(told, str | int) and not isinstance(told, bool):
         return parse_bytes(str(told)) if str(told) != "0" else 0  # 0: no limit
     if kind is Path and isinstance(told, str):

@@ -1,4 +1,4 @@
-"""Start each user's server as that user, confined; the hub's own processes stay apart."""
+"""Start each user's server as that user, confined and separate from the hub's processes."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SERVER = (sys.executable, "-P", "-m", "jupyterhub.singleuser")
 
 
 class CourseSpawner(LocalProcessSpawner):
-    """A local process under a user number that exists for the course only."""
+    """A local process whose user number exists for the course only."""
 
     course: Settings = AnyTrait(help="The course's settings.").tag(config=True)  # pyright: ignore
     shares: Shares = AnyTrait(help="Who has which GPU.").tag(config=True)  # pyright: ignore
@@ -31,11 +31,11 @@ class CourseSpawner(LocalProcessSpawner):
         return People(self.course.state, self.course.first_uid).find_person(self.user.name)
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
-        """Return the limits that the new process puts on itself; the walls do the rest."""
+        """Return the function that limits the new process; the walls do the rest."""
         return self.build_walls().limit()
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Return who the user is and what their server may take."""
+        """Return the user's environment variables and the limits of their server."""
         person, course = self.person, self.course
         interval = max(1, round(course.check_minutes * 60))
         return env | {
@@ -57,11 +57,11 @@ class CourseSpawner(LocalProcessSpawner):
 
     @property
     def group_owner(self) -> str:
-        """Name the control group above those of all users."""
+        """Return the name of the control group that contains those of all users."""
         return f"labkit-course-{self.course.port}"
 
     def build_walls(self) -> Walls:
-        """Say what the user's server may see and hold."""
+        """Define what the user's server may see and use."""
         course, person = self.course, self.person
         groups = control_groups.list_groups(self.group_owner)
         return Walls(
@@ -79,7 +79,7 @@ class CourseSpawner(LocalProcessSpawner):
         )
 
     async def start(self) -> tuple[str, int]:
-        """Furnish the home, make the limits, start the server."""
+        """Prepare the home, set the limits, start the server."""
         person = self.person
         try:
             self.shares.assign_device(person.name)
@@ -93,18 +93,18 @@ class CourseSpawner(LocalProcessSpawner):
         return await super().start()
 
     def get_state(self) -> dict[str, Any]:
-        """Keep the user's GPU through a restart of the hub."""
+        """Save the user's GPU across a restart of the hub."""
         held = self.shares.held.get(self.user.name)
         return super().get_state() | ({"gpu": held} if held else {})
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Find the user's GPU again after a restart of the hub."""
+        """Restore the user's GPU after a restart of the hub."""
         super().load_state(state)
         if "gpu" in state:
             self.shares.held[self.user.name] = state["gpu"]
 
     def clear_state(self) -> None:
-        """End what the server left running, and give the GPU back."""
+        """End the processes that the server left running, and release the GPU."""
         super().clear_state()
         self.build_walls().end()
         self.shares.release_device(self.user.name)

@@ -1,4 +1,4 @@
-"""Start one user's server as that user alone: limits, a root of its own, and an end for all of it.
+"""Start one user's server as that user only: limits, a separate root, and a common end.
 
     isolation "namespaces"   bubblewrap shows the server a root with what it needs, and no processes
                              but its own
@@ -26,7 +26,7 @@ SYSTEM = ("usr", "etc", "bin", "sbin", "lib", "lib32", "lib64")
 
 @dataclass(frozen=True)
 class Walls:
-    """What one user's server may see and hold."""
+    """What one user's server may see and use."""
 
     name: str
     uid: int
@@ -40,7 +40,7 @@ class Walls:
     group: Group | None = None
 
     def build_command(self, server: Sequence[str]) -> list[str]:
-        """Return the command that root runs for the server; `limit` belongs before it."""
+        """Return the command that root runs for the server; run it after `limit`."""
         user = str(self.uid)
         become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]
         # Not before bubblewrap, which makes folders that the user must get through.
@@ -48,7 +48,7 @@ class Walls:
         return [*(self._show() if self.own_root else []), *become, *server]
 
     def limit(self) -> Callable[[], None]:
-        """Return what the new process does before it runs the command."""
+        """Return the function that the new process calls before it runs the command."""
 
         def apply() -> None:
             if self.group:
@@ -60,7 +60,7 @@ class Walls:
         return apply
 
     def end(self) -> None:
-        """End everything that the user left running, and remove the group."""
+        """End all processes that the user left running, and remove the group."""
         for _ in range(20):  # one that forks faster than it is found needs more than one round
             running = [each for each in psutil.process_iter() if _belongs(each, self.uid)]
             if not running:
@@ -101,7 +101,7 @@ class Walls:
         return [*arguments, "--chdir", str(self.home), "--"]
 
     def _name_users(self) -> list[Path]:
-        """Write lists of users and groups that name nobody else of the class."""
+        """Write passwd and group files that name no other member of the class."""
         user = f"{self.name}:x:{self.uid}"
         texts = {
             "passwd": f"root:x:0:0::/:/bin/false\n{user}:{self.uid}::{self.home}:/bin/bash\n",

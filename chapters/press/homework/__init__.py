@@ -1,4 +1,4 @@
-"""Homework: released from one source, graded without trust, exported where scores are kept.
+"""Homework: released from one source, graded without trust, exported to learning platforms.
 
 From `labkit homework grade` to the comparison of one answer, in press.homework and below it:
 

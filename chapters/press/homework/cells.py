@@ -1,4 +1,4 @@
-"""Read a homework's text as cells that know their lines, their tags and what they are for."""
+"""Read a homework's source as cells with their line numbers, tags and roles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WITH_POINTS = ("test", "answer")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: "code" or "markdown", its text, its tags, and the number of its first line."""
+    """One cell: "code" or "markdown", its source, its tags, and the number of its first line."""
 
     kind: str
     source: str
@@ -21,17 +21,17 @@ class Cell:
 
     @property
     def role(self) -> str:
-        """Return what the cell is for; "" when it is for everybody as it stands."""
+        """Return the role of the cell; "" if everybody gets it unchanged."""
         return next((r for r in ROLES for tag in self.tags if tag.partition(":")[0] == r), "")
 
     @property
     def question(self) -> str:
-        """Name the question that a solution, a test, a probe or an answer belongs to."""
+        """Return the question to which a solution, a test, a probe or an answer belongs."""
         return next(iter(self._read_tags(OF_A_QUESTION)), "")
 
     @property
     def points(self) -> int | None:
-        """Read the points of a test, or of an answer that is marked by hand."""
+        """Return the points of a test, or of an answer that is marked by hand."""
         told = next(iter(self._read_tags(("points",))), "")
         return int(told) if told.isdecimal() else None
 
@@ -43,7 +43,7 @@ class Cell:
 
 
 def read_cells(text: str) -> list[Cell]:
-    """Part a text into cells that know their lines."""
+    """Split a source into cells with line numbers."""
     return [
         Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), cell.line) for cell in cells_of(text)
     ]

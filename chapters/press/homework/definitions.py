@@ -1,4 +1,4 @@
-"""What a notebook defines in the end: the only thing about it that is graded.
+"""The final definitions of a notebook: only these are graded.
 
 Cells are never run. Of all of them together count the imports and, of each name, the last function,
 class or assignment at top level; a duplicated, split, deleted, edited, renamed or moved cell
@@ -15,7 +15,7 @@ from press.homework.statements import LeftOut, Statement, read_cell
 
 @dataclass(frozen=True)
 class Program:
-    """The final definitions as Python text, their names, and what could not be read."""
+    """The final definitions as Python source, their names, and what could not be read."""
 
     text: str
     names: tuple[str, ...]
@@ -24,7 +24,7 @@ class Program:
 
 
 def read_definitions(cells: Sequence[str]) -> "Definitions":
-    """Take the definitions of every cell; a cell that is not Python is a problem, named."""
+    """Read the definitions of every cell; report each cell that is not valid Python."""
     found: list[Statement] = []
     problems: list[str] = []
     left: list[tuple[int, int, LeftOut]] = []
@@ -46,7 +46,7 @@ def read_definitions(cells: Sequence[str]) -> "Definitions":
 
 
 class Definitions:
-    """All binding statements of a notebook, in its order, and which of them a name needs."""
+    """All statements of a notebook that bind names, in order, and those that each name needs."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Definitions:
                 self.imports.setdefault(each.names[0], []).append(index)
 
     def build_program(self, wanted: Collection[str] | None = None) -> Program:
-        """The final definitions that the wanted names need, and those need in turn; None: all.
+        """Return the final definitions that the wanted names need, directly or not; None: all.
 
         They stand in the notebook's order: a worker runs what fails for want of a name once more,
         after the others. What the notebook's own decorators decorate is always there, because they
@@ -91,7 +91,7 @@ class Definitions:
         return sorted({each.text.split()[1].partition(".")[0] for each in needed if each.imports})
 
     def _follow_uses(self, roots: list[int]) -> list[int]:
-        """Add to some statements those that they use, and those that these use in turn."""
+        """Extend statements by those that they use, directly or indirectly."""
         waiting, kept = list(roots), set(roots)
         while waiting:
             index = waiting.pop()
@@ -103,7 +103,7 @@ class Definitions:
         return sorted(kept)
 
     def _name_left_out(self, matters: Collection[str]) -> tuple[str, ...]:
-        """Name what would have changed one of these names after its last definition."""
+        """Describe what would have changed one of these names after its last definition."""
         said = []
         for place, cell, each in self.left:
             names = [n for n in sorted(each.names & set(matters)) if self.last.get(n, -1) < place]
@@ -127,7 +127,7 @@ class Definitions:
         return any(not one.imports for one in own)
 
     def _find_targets(self, index: int, name: str) -> list[int]:
-        """The statements that a name used by a statement stands for."""
+        """Return the statements to which a name used by a statement may refer."""
         one = self.statements[index]
         if name in one.again:  # `f = compiled(f)` builds on the f before it
             earlier = (

@@ -1,4 +1,4 @@
-"""What lies beside the notebooks: the note to AI assistants, the rubric for instructors."""
+"""Documents besides the notebooks: the note to AI assistants, the rubric for instructors."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ def write_note(homework: Homework) -> str:
 
 
 def write_rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
-    """Write the rubric: one table a question, in the order of the notebook."""
+    """Write the rubric: one table per question, in the order of the notebook."""
     total = sum(question.points for question in homework.questions)
     text = [f"# Rubric: {homework.title}", "", homework.about, ""]
     text += [

@@ -1,4 +1,4 @@
-"""Numbers that a private test draws: the same for every student, known to nobody before.
+"""Random numbers of private tests: the same for every student, known to nobody beforehand.
 
 A draw depends on the seed alone, which holds the homework, the question and the grader's secret.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Random values from a seed: a number or any text.
+    """Random values from a seed: a number or any string.
 
     Equal seeds draw equal values in the same order, on every machine with the same torch.
     """
@@ -35,19 +35,19 @@ class Draw:
     def uniform(
         self, low: float, high: float, *shape: int, dtype: torch.dtype | str = torch.float32
     ) -> Any:
-        """Values evenly spread over [low, high); without a shape, one float."""
+        """Values distributed uniformly over [low, high); without a shape, one float."""
         check_order(low, high)
         wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return _convert_drawn(low + (high - low) * wide, shape, dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
-        """Whole numbers from low to high − 1, as int64; without a shape, one int."""
+        """Integers from low to high − 1, as int64; without a shape, one int."""
         check_order(low, high)
         drawn = torch.randint(low, high, shape, generator=self._generator)
         return drawn if shape else int(drawn)
 
     def choice(self, sequence: Sequence[T]) -> T:
-        """One of the sequence's items, each as likely as the others."""
+        """One of the items of a sequence, chosen uniformly."""
         if not len(sequence):
             raise ValueError("draw.choice takes one of several items, got none; name at least one")
         return sequence[self.integers(0, len(sequence))]

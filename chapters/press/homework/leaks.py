@@ -1,4 +1,4 @@
-"""Search what students get, byte for byte, for every line of the solutions and hidden tests.
+"""Search all files for students, byte for byte, for lines of the solutions and hidden tests.
 
 A line is searched as it is and as JSON writes it. Trivial lines are left out: those of fewer than
 twelve characters without spaces, imports, the heads of functions and classes, decorators,
@@ -23,7 +23,7 @@ KINDS = {regions.SOLUTION: "a solution", regions.HIDDEN: "a hidden test"}
 
 @dataclass(frozen=True)
 class Secret:
-    """A line that no student may see: its number in the source, and what it is a line of."""
+    """A line that no student may see: its number in the source, and what it belongs to."""
 
     number: int
     kind: str
@@ -31,7 +31,7 @@ class Secret:
 
 
 def list_secrets(cells: Sequence[Cell]) -> list[Secret]:
-    """List the lines of solutions and hidden tests that are not trivial."""
+    """List the nontrivial lines of solutions and hidden tests."""
     return [
         Secret(number, KINDS[block.kind], line.strip())
         for cell in cells
@@ -44,7 +44,7 @@ def list_secrets(cells: Sequence[Cell]) -> list[Secret]:
 
 
 def is_trivial(line: str) -> bool:
-    """Return whether a line tells nothing."""
+    """Return whether a line reveals nothing."""
     bare = line.strip()
     return len("".join(bare.split())) < SHORTEST or TRIVIAL.fullmatch(bare) is not None
 
@@ -52,7 +52,7 @@ def is_trivial(line: str) -> bool:
 def find_leaks(
     hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[Cell]
 ) -> list[str]:
-    """Return which secret lines stand in which files, by their numbers and never by their text."""
+    """Return which files contain which secret lines, by line number and never by content."""
     # A class of 300 has 300 notebooks of nearly the same lines: a line is searched once.
     places: dict[bytes, str] = {}
     for name, content in files.items():
@@ -71,13 +71,13 @@ def find_leaks(
 
 
 def _encode_line(line: str) -> list[bytes]:
-    """Return a line as bytes: plain, and inside a JSON text of either kind."""
+    """Encode a line as bytes: plain, and inside JSON strings of both kinds."""
     forms = (line, json.dumps(line, ensure_ascii=False)[1:-1], json.dumps(line)[1:-1])
     return [form.encode() for form in dict.fromkeys(forms)]
 
 
 def _find_open_line(secret: Secret, cells: Sequence[Cell]) -> str:
-    """Return where the source itself shows the line in the open."""
+    """Return where the source itself shows the line to students."""
     lines = [
         number
         for cell in cells

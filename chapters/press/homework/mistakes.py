@@ -1,4 +1,4 @@
-"""Find what is wrong with a homework's source, one sentence for each mistake, with its line.
+"""Find the mistakes in a homework's source: one sentence for each, with its line.
 
 What a run shows (points that differ, tests and checks that fail) is in press.homework.rehearsal.
 """
@@ -22,7 +22,7 @@ QUESTION = re.compile(r"[a-z][a-z0-9]*")
 
 
 def find_mistakes(cells: Sequence[Cell]) -> list[str]:
-    """List the mistakes in the order of the lines; empty when the source is sound."""
+    """List the mistakes by line; empty if there are none."""
     found = [mistake for cell in cells for mistake in _check_tags(cell)]
     found += [mistake for cell in cells for mistake in _check_regions(cell)]
     found = found or [*_check_questions(cells)]
@@ -121,7 +121,7 @@ def _check_questions(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _check_names(cells: Sequence[Cell]) -> Iterator[str]:
-    """Only the last definition of a name counts, so that no other cell may define it again."""
+    """Only the last definition of a name counts, so no other cell may define it again."""
     defining = [
         (name, cell)
         for cell in cells
@@ -147,7 +147,7 @@ def _check_variants(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _check_python(cell: Cell) -> list[str]:
-    """Return where a cell is not Python: as it stands, for the student, or its hidden test."""
+    """Return where a cell is not valid Python: as written, for the student, or its hidden test."""
     versions = {
         "this cell": regions.keep_kinds(cell.source, OPEN, SOLUTION, HIDDEN),
         "the student's version of this cell": regions.hide_solutions(cell.source, cell.question),

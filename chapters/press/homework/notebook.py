@@ -34,7 +34,7 @@ def write_key_notebook(homework: Homework, values: Mapping[str, Any]) -> str:
 def write_cell(
     homework: Homework, cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> str:
-    """Return a cell as it stands in a notebook, with the numbers drawn and its regions parted.
+    """Convert a cell to a notebook's cell, with the numbers drawn and its regions separated.
 
     Of the settings a student gets what may be imported; the public checks look there too.
     """
@@ -76,7 +76,7 @@ def _write_notebook(
 
 
 def _order_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """Put the settings behind the title and the student's numbers, before what is imported."""
+    """Place the settings after the title and the student's numbers and before the imports."""
     settings = [cell for cell in cells if cell.role == "homework"]
     shown = [cell for cell in cells if cell.role != "homework"]
     first = next(
@@ -86,7 +86,7 @@ def _order_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _describe_cell(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
-    """Say to nbgrader and JupyterLab what a cell is; `seen` counts the ids given so far."""
+    """Write the metadata of a cell for nbgrader and JupyterLab; `seen` counts the ids so far."""
     if not cell.role:
         return {}
     solution, graded = cell.role in ("solution", "answer"), cell.role in WITH_POINTS

@@ -16,7 +16,7 @@ WAY_OUT = "release the homework again with `labkit homework release`"
 
 @dataclass(frozen=True)
 class Question:
-    """A question as the grader needs it: the test's source, and the names that it calls.
+    """A question as the grader needs it: the test's source, and the names that it uses.
 
     One without a test is marked by hand.
     """
@@ -29,7 +29,7 @@ class Question:
 
 @dataclass(frozen=True)
 class RubricPart:
-    """A part of a question's points: what it is called, and what is said when it is missed."""
+    """A part of a question's points: its name, and the message if it is not earned."""
 
     question: str
     name: str
@@ -39,7 +39,7 @@ class RubricPart:
 
 @dataclass(frozen=True)
 class Private:
-    """Everything that grading a homework takes.
+    """Everything that is needed to grade a homework.
 
     `packages` are what a submission may import; `variants` is {NAME: "draw.…(…)"} (see
     press.homework.variants); `students` are the roster's ids, none where all get the same numbers.
@@ -58,22 +58,22 @@ class Private:
     digest: str = ""
 
     def seal(self) -> "Private":
-        """Return the same with its digest."""
+        """Return a copy with its digest."""
         told = json.dumps(asdict(replace(self, students=(), digest="")), sort_keys=True)
         return replace(self, digest=hashlib.sha256(told.encode()).hexdigest())
 
     def to_json(self) -> str:
-        """Write as text: the same bytes for the same homework."""
+        """Return the JSON: equal bytes for equal homeworks."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def match_names(name: str, names: Iterable[str]) -> list[str]:
-    """List the homeworks that a name means: hw1_norms, or hw1 for short."""
+    """List the homeworks that match a name: hw1_norms, or hw1 for short."""
     return [each for each in names if name in (each, each.partition("_")[0])]
 
 
 def load_private(path: Path) -> Private:
-    """Read a private file; ValueError when it is damaged, changed by hand or of another schema."""
+    """Read a private file; ValueError if it is damaged, edited by hand or of another schema."""
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -111,7 +111,7 @@ def _build_private(told: dict[str, Any]) -> Private:
 
 
 def find_private_file(release: Path, homework: str | None = None) -> Path:
-    """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
+    """Return the private file of a release: DIR/private/HW.json, the only one or the one named."""
     there = sorted((release / "private").glob("*.json"))
     stems = [path.stem for path in there]
     stems = stems if homework is None else match_names(homework, stems)

@@ -1,4 +1,4 @@
-"""Part a cell into open lines, solutions and hidden tests, by the marks that stand in it.
+"""Split a cell into open lines, solutions and hidden tests, at the markers in it.
 
     ### BEGIN SOLUTION                      ### BEGIN HIDDEN TESTS
     …                                       …
@@ -22,7 +22,7 @@ NEARLY = re.compile(r"(?i)\s*#+[\s#]*(begin|end)[\s_-]*(solution|hidden|test)")
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring lines of one kind: OPEN, SOLUTION or HIDDEN, with the first one's number.
+    """Adjacent lines of one kind: OPEN, SOLUTION or HIDDEN, with the number of the first.
 
     A region's lines stand without its marks, which are in `marks`.
     """
@@ -41,7 +41,7 @@ class Block:
 
 
 def split_blocks(source: str, first: int = 1) -> list[Block]:
-    """Part a cell whose first line has the number `first`; ValueError on marks that do not pair."""
+    """Split a cell whose first line has the number `first`; ValueError for unmatched markers."""
     found: list[Block] = []
     opened: re.Match[str] | None = None
     begun, lines = first, []
@@ -76,7 +76,7 @@ def split_blocks(source: str, first: int = 1) -> list[Block]:
 
 
 def hide_solutions(source: str, question: str) -> str:
-    """Put a stub in the place of each solution, and leave hidden tests out.
+    """Replace each solution by a stub, and leave hidden tests out.
 
     Prose, which belongs to no `question`, has words for a stub.
     """
@@ -91,7 +91,7 @@ def hide_solutions(source: str, question: str) -> str:
 
 
 def keep_solutions(source: str, question: str) -> str:
-    """Keep the solutions with their marks, as nbgrader's own sources have them; no hidden tests.
+    """Keep the solutions with their markers, as in nbgrader's sources, without hidden tests.
 
     The question is not needed: the signature is that of `for_student`.
     """
@@ -105,7 +105,7 @@ def keep_solutions(source: str, question: str) -> str:
 
 
 def keep_kinds(source: str, *kinds: str, first: int = 1) -> str:
-    """Take the lines of these kinds, without marks."""
+    """Return the lines of these kinds, without markers."""
     chosen = [block.text for block in split_blocks(source, first) if block.kind in kinds]
     return "\n".join(chosen).strip("\n")
 

@@ -1,4 +1,4 @@
-"""Rehearse a homework before it is released: run the key and the untouched notebook, here.
+"""Rehearse a homework before its release: run the key and the unedited notebook here.
 
 The key's public checks pass and its hidden tests give the points of each tag; the untouched
 notebook runs without a traceback in any check and earns nothing.
@@ -24,7 +24,7 @@ from press.homework.verdicts import Part
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What the runs showed: the rubric's parts, faults that forbid a release, and warnings."""
+    """The results of a rehearsal: the rubric's parts, errors that prevent a release, warnings."""
 
     parts: tuple[RubricPart, ...]
     faults: tuple[str, ...]
@@ -34,7 +34,7 @@ class Rehearsal:
 def rehearse_homework(
     homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
 ) -> Rehearsal:
-    """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
+    """Run a homework with the numbers of each variant; the rubric is that of the first."""
     # As in a worker: kernels are interpreted. Triton reads this when it is first imported.
     os.environ.setdefault("TRITON_INTERPRET", "1")
     rubric: list[RubricPart] = []
@@ -76,7 +76,7 @@ def _list_code(
 def _run_cells(
     name: str, texts: Mapping[Cell, str], namespace: dict[str, Any]
 ) -> Iterator[tuple[Cell, str, Exception | None]]:
-    """Run the cells one after the other: the cell, what it printed, and the error it raised."""
+    """Run the cells in order: return each cell, its output, and the error it raised."""
     for cell, text in texts.items():
         try:
             yield cell, execute_cell(text, f"{name}, line {cell.line}", namespace), None
@@ -85,7 +85,7 @@ def _run_cells(
 
 
 def _run_key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
-    """Run the key, in which every cell works and every public check passes: faults, warnings."""
+    """Run the key; report cells that fail and public checks that do not pass: errors, warnings."""
     faults, warnings, namespace = [], [], {}
     for cell, printed, error in _run_cells(f"{homework.name} key", texts, namespace):
         where = f"line {cell.line}: "
@@ -111,7 +111,7 @@ def _run_key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], 
 
 
 def _run_untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
-    """Run the notebook as it is handed out: faults, and warnings."""
+    """Run the notebook as it is distributed: errors, and warnings."""
     faults, warnings = [], []
     for cell, printed, error in _run_cells(f"{homework.name} untouched", texts, {}):
         where = f"line {cell.line}: "
@@ -135,7 +135,7 @@ def _run_untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[
 def _check_points(
     private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[list[RubricPart], list[str]]:
-    """Test the reference solution: the parts of the rubric, and what is wrong with them."""
+    """Test the reference solution: return the parts of the rubric, and what is wrong with them."""
     where = f"line {line}: "
     try:
         found = _examine_cells(private, one, cells, given)
@@ -158,7 +158,7 @@ def _check_points(
 def _check_stubs(
     private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[str]:
-    """Test the stubs, which earn nothing."""
+    """Check that the stubs earn no points."""
     where = f"line {line}: "
     try:
         found = _examine_cells(private, one, cells, given)
@@ -175,7 +175,7 @@ def _check_stubs(
 def _examine_cells(
     private: Private, one: Question, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[Part]:
-    """Examine trusted cells as the grader examines a submission's."""
+    """Examine trusted cells in the same way as the grader examines a submission."""
     program = read_definitions(cells).build_program(list_asked_names(one, private.probes))
     student = Trusted(program.text, private.probes, private.packages)
     return run_private_test(one.test, one.id, student, make_draw(private, one), given)

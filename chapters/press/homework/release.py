@@ -27,7 +27,7 @@ REHEARSED = 5  # variants
 
 @dataclass(frozen=True)
 class Released:
-    """What was written: the homework, its private half, how many notebooks, and warnings."""
+    """What was written: the homework, its private half, the number of notebooks, and warnings."""
 
     private: Private
     folder: Path
@@ -37,7 +37,7 @@ class Released:
 
 
 def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) -> Released:
-    """Write a homework's release folder; `students` are ids, each with numbers of their own.
+    """Write a homework's release folder; `students` are ids, each with different numbers.
 
     ValueError where the source, the ids or the folder are not as they must be; Red where running
     the homework shows a fault, or where a solution would reach a student.
@@ -63,7 +63,7 @@ def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int
 
 
 def _draft_private(homework: Homework, students: Sequence[str], seed: int) -> Private:
-    """Return the private half without its rubric, which a rehearsal shows."""
+    """Return the private half without its rubric, which a rehearsal determines."""
     drawn: dict[str, str] = {}
     for cell in homework.cells:
         if cell.role == "variant":
@@ -87,7 +87,7 @@ def _draft_private(homework: Homework, students: Sequence[str], seed: int) -> Pr
 def _make_files(
     homework: Homework, ready: Private, values: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, bytes]:
-    """Make every file of a release, by its path in the folder."""
+    """Make every file of a release, by its path in the release folder."""
     texts: dict[str, str] = {}
     for student, numbers in values.items():
         folder = f"student/{student}/" if student else "student/"
@@ -104,14 +104,14 @@ def _make_files(
 
 
 def _check_free(out: Path) -> None:
-    """Refuse a folder that holds anything: an earlier release may be what students work on."""
+    """Refuse a folder that is not empty: students may be working on an earlier release."""
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         kind = "is a file" if out.is_file() else "holds something already"
         raise ValueError(f"--out must name a new folder, but {out} {kind}; choose another")
 
 
 def _write_files(out: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files beside their folder, and let them take its place."""
+    """Write the files to a temporary folder, then rename it to the release folder."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # what a kill left
@@ -128,7 +128,7 @@ def _write_files(out: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _search_leaks(files: Mapping[str, bytes], homework: Homework) -> None:
-    """Refuse when a student would read a line of a solution or a hidden test."""
+    """Refuse a release if a student could read a line of a solution or a hidden test."""
     given_out = {name: files[name] for name in sorted(files) if name.startswith("student/")}
     found = leaks.find_leaks(leaks.list_secrets(homework.cells), given_out, homework.cells)
     if found:

@@ -1,4 +1,4 @@
-"""Read a roster: a CSV with the column `id`, and name, email or any other beside it."""
+"""Read a roster: a CSV with the column `id`, and optionally name, email or others."""
 
 import csv
 import io
@@ -14,19 +14,19 @@ NO_NAMES = ("extension", "handed in")
 
 @dataclass(frozen=True)
 class Student:
-    """A student: the id, and what else the roster says by column."""
+    """A student: the id, and the other columns of the roster."""
 
     id: str
     others: dict[str, str]
 
     @property
     def names(self) -> list[str]:
-        """List what the roster calls the student, which a time or a number of days does not."""
+        """List the student's names in the roster; times and numbers of days do not count."""
         return [each for key, each in self.others.items() if not key.startswith(NO_NAMES)]
 
 
 def read_roster(path: Path) -> tuple[Student, ...]:
-    """Read the students in the roster's order; ValueError names the line that is wrong."""
+    """Read the students in the roster's order; ValueError states the invalid line."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

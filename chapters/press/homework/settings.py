@@ -13,7 +13,7 @@ EXAMPLE = (
 
 
 def read_settings(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Read the settings; ValueError says what is missing or wrong."""
+    """Read the settings; ValueError states what is missing or invalid."""
     found = [cell for cell in cells if cell.role == "homework"]
     if len(found) != 1 or found[0] is not next(c for c in cells if c.kind == "code"):
         raise ValueError(

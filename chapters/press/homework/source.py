@@ -1,4 +1,4 @@
-"""Read a homework's source: a text in percent format with the tasks, the solutions and the tests.
+"""Read a homework's source: a percent-format file with tasks, solutions and tests.
 
     # %% tags=["solution:q1"]             what students write, with ### BEGIN SOLUTION … END
     # %% tags=["test:q1", "points:2"]     public checks, then ### BEGIN HIDDEN TESTS … END
@@ -34,7 +34,7 @@ class Question:
 
     @property
     def by_hand(self) -> bool:
-        """Whether a person marks it."""
+        """Return whether a person marks it."""
         return self.test.role == "answer"
 
     @property
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Homework:
-    """A homework whose source is sound."""
+    """A homework whose source has no mistakes."""
 
     name: str
     path: Path
@@ -87,7 +87,7 @@ class Homework:
 
 
 def read_homework(path: Path) -> Homework:
-    """Read a homework; ValueError names every mistake of its source, each with its line."""
+    """Read a homework; ValueError lists every mistake in its source, with line numbers."""
     if not path.is_file() or not re.fullmatch(r"[a-z][a-z0-9_]*\.py", path.name):
         raise ValueError(
             "a homework's source must be a file like chapters/homework/hw1_norms.py (small "

@@ -1,4 +1,4 @@
-"""The statements of a notebook's cell that bind names: imports, functions, classes, assignments."""
+"""The statements of a cell that bind names: imports, functions, classes, assignments."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ MOST_MAGICS = 50
 
 @dataclass(frozen=True)
 class Statement:
-    """One top-level statement that binds names, as it stands in its cell.
+    """One top-level statement that binds names, as written in its cell.
 
     `again` are names of its own that it builds on: `f = compiled(f)`, `class Norm(Norm)`.
     """
@@ -30,7 +30,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A top-level statement that binds or changes names and does not count, such as `n += 1`."""
+    """A top-level statement that binds or changes names but is ignored, such as `n += 1`."""
 
     line: int
     text: str  # its first line
@@ -38,7 +38,7 @@ class LeftOut:
 
 
 def read_cell(cell: str) -> list[Statement | LeftOut]:
-    """List a cell's statements that bind names, and those that change some and do not count.
+    """List a cell's statements that bind names, and those that change names but are ignored.
 
     Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are neither; `%time x = 1` is x = 1. A
     call may change anything and is not looked into. Raises what Python raises for a text that is
@@ -56,7 +56,7 @@ def read_cell(cell: str) -> list[Statement | LeftOut]:
 
 
 def list_defined(cell: str) -> list[str]:
-    """List the names that a cell defines; those that it imports are none."""
+    """List the names that a cell defines, without those that it imports."""
     binding = (each for each in read_cell(cell) if isinstance(each, Statement))
     return [name for each in binding if not each.imports for name in each.names]
 
@@ -104,7 +104,7 @@ def _list_binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
 
 
 def _list_changed(node: ast.stmt) -> frozenset[str]:
-    """Name what a statement binds or changes, in its own scope."""
+    """List the names that a statement binds or changes in its own scope."""
     names: set[str] = set()
     waiting: list[ast.AST] = [node]
     while waiting:
@@ -129,7 +129,7 @@ def _list_changed(node: ast.stmt) -> frozenset[str]:
 
 
 def _list_before(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
-    """What is computed before the name is bound: a class's bases, a function's defaults."""
+    """Return what runs before the name is bound: a class's bases, a function's defaults."""
     if isinstance(node, ast.ClassDef):
         return [*node.bases, *(each.value for each in node.keywords)]
     return [*node.args.defaults, *filter(None, node.args.kw_defaults)]
@@ -167,7 +167,7 @@ def _list_assigned(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _cut_text(node: ast.stmt, lines: list[bytes]) -> str:
-    """The statement as it stands, comments included."""
+    """Return the source of the statement, including comments."""
     first, start = node.lineno - 1, node.col_offset
     decorators = getattr(node, "decorator_list", [])
     if decorators:
@@ -181,7 +181,7 @@ def _cut_text(node: ast.stmt, lines: list[bytes]) -> str:
 
 
 def list_uses(node: ast.AST) -> frozenset[str]:
-    """The names that code uses, when it runs or when its functions are called.
+    """List the names that code uses, when it runs or when its functions are called.
 
     A text that could be a name counts: an annotation in quotes, or a name that is looked up. Too
     much does no harm.

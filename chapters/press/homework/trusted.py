@@ -1,4 +1,4 @@
-"""Run code that is trusted, here and now: the reference solution, and the student's empty stubs.
+"""Run trusted code in this process: the reference solution, and the empty stubs.
 
 A submission never comes here: press.homework.sandbox is for those. What is run is what a worker
 runs, with its rules for imports and for what may cross, so that a release finds out what grading
@@ -21,7 +21,7 @@ LARGEST = 64 << 20  # bytes of one message
 
 
 def execute_cell(source: str, name: str, namespace: dict[str, Any]) -> str:
-    """Execute a cell in a namespace and give what it printed; errors come as they are.
+    """Execute a cell in a namespace and return its output; errors are not caught.
 
     Its lines can be looked up under <name>, as tracebacks and Triton want them.
     """
@@ -34,7 +34,7 @@ def execute_cell(source: str, name: str, namespace: dict[str, Any]) -> str:
 
 
 class Trusted:
-    """What the private tests call `student`, with trusted code behind it."""
+    """The `student` of private tests, backed by trusted code."""
 
     def __init__(self, program: str, probes: str, packages: Sequence[str]):
         torch.manual_seed(0)  # as in a worker
@@ -47,7 +47,7 @@ class Trusted:
         return self._answer_call(lambda: self._program.find(name), args, kwargs)
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a probe with the code's names as its first argument."""
+        """Call a probe, with the code's names as its first argument."""
         return self._answer_call(lambda: self._program.find_probe(name), args, kwargs)
 
     def _answer_call(
@@ -67,7 +67,7 @@ class Trusted:
 
 
 def _cross_wire(value: Any) -> Any:
-    """Return what comes out at the other end: a copy, contiguous, without gradients."""
+    """Return what would arrive at the other end: a contiguous copy without gradients."""
     message = wire.write_frame({}, value, LARGEST)
     start = wire.HEAD.size
     header, _ = wire.read_sizes(message[:start], LARGEST)

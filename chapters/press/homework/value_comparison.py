@@ -1,4 +1,4 @@
-"""Compare a value from a student's code with the expected one, and say what is wrong with it.
+"""Compare a value from a student's code with the expected one, and describe the difference.
 
 Five causes, each with words of its own: kind, shape, dtype, not finite, values. Kinds, shapes and
 dtypes may be told; of the expected values nothing is.
@@ -18,7 +18,7 @@ Tolerance = tuple[float, float] | None
 
 
 def compare_values(value: Any, expected: Any, tolerance: Tolerance, where: str = "") -> str:
-    """The cause why `value` is not `expected`, as a sentence; "" when it is."""
+    """Return why `value` is not `expected`, as a sentence; "" if it is."""
     if isinstance(value, Tensor) and isinstance(expected, Tensor):
         return _compare_tensors(value, expected, tolerance, where)
     # A number may stand for a tensor without axes, and the other way round.
@@ -42,7 +42,7 @@ def compare_values(value: Any, expected: Any, tolerance: Tolerance, where: str =
 
 
 def name_kind(value: Any) -> str:
-    """What a value is, in words for a student: "a tensor", "a list", "nothing (None)"."""
+    """Describe the kind of a value for a student: "a tensor", "a list", "nothing (None)"."""
     if value is None:
         return "nothing (None)"
     if isinstance(value, Tensor):
@@ -74,7 +74,7 @@ def _say_wrong_shape(actual: torch.Size, wanted: torch.Size, where: str) -> str:
 
 
 def _widen_tensor(tensor: Tensor) -> Tensor:
-    """In the widest type of its kind, so that a tolerance means the same for every dtype."""
+    """Convert to the widest type of its kind, so that tolerances are the same for every dtype."""
     still = tensor.detach().cpu()
     if still.is_complex():
         return torch.view_as_real(still.to(torch.complex128))

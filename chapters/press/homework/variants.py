@@ -1,4 +1,4 @@
-"""Draw each student's own numbers: from the release's seed, the homework and the student's id.
+"""Draw each student's numbers from the release's seed, the homework and the student's id.
 
     EPS = draw.choice([1e-5, 1e-6])       one of these
     DIM = draw.integers(6, 12)            low <= n < high, as torch.randint has it
@@ -29,7 +29,7 @@ def draw_variants(private: Private, student: str = "") -> dict[str, Any]:
 
 
 def write_literal_cell(source: str, values: Mapping[str, Any]) -> str:
-    """Write a variant cell with the drawn numbers in it: EPS = 1e-05; comments stay."""
+    """Fill a variant cell with the drawn numbers: EPS = 1e-05; comments stay."""
     lines = source.split("\n")
     for node in reversed(ast.parse(source).body):
         assert isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
@@ -40,7 +40,7 @@ def write_literal_cell(source: str, values: Mapping[str, Any]) -> str:
 
 
 def read_sources(cell: str, line: int = 1) -> dict[str, str]:
-    """Read a variant cell as {NAME: "draw.…(…)"}; ValueError where a line is anything else."""
+    """Read a variant cell as {NAME: "draw.…(…)"}; ValueError if a line is anything else."""
     found: dict[str, str] = {}
     for node in ast.parse(cell).body:
         where = f"line {line + node.lineno - 1}: "
@@ -62,24 +62,24 @@ def read_sources(cell: str, line: int = 1) -> dict[str, str]:
 
 
 class Stream:
-    """Numbers that depend on nothing but the words given."""
+    """Random numbers that depend only on the given words."""
 
     def __init__(self, *words: object):
         self._words = "\0".join(map(str, words))
         self._count = 0
 
     def draw_unit(self) -> float:
-        """Draw from 0 <= u < 1."""
+        """Draw a number u with 0 <= u < 1."""
         self._count += 1
         digest = hashlib.sha256(f"{self._words}\0{self._count}".encode()).digest()
         return int.from_bytes(digest[:6], "big") / 2**48
 
     def choice(self, options: Sequence[Any]) -> Any:
-        """Take one of a list."""
+        """Draw an item of a list."""
         return options[int(self.draw_unit() * len(options))]
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
-        """Draw whole numbers, low <= n < high: one, or lists of that shape."""
+        """Draw integers, low <= n < high: one, or nested lists of that shape."""
         check_order(low, high)
         return _fill_shape(shape, lambda: low + int(self.draw_unit() * (high - low)))
 
@@ -89,7 +89,7 @@ class Stream:
         return _fill_shape(shape, lambda: _round_number(low + self.draw_unit() * (high - low)))
 
     def normal(self, *shape: int, scale: float = 1.0) -> Any:
-        """Draw normal numbers (Box and Muller's way)."""
+        """Draw normal numbers by the Box–Muller method."""
         return _fill_shape(shape, lambda: _round_number(scale * self._draw_normal()))
 
     def _draw_normal(self) -> float:
@@ -98,7 +98,7 @@ class Stream:
 
 
 def draw_value(source: str, stream: Stream) -> Any:
-    """Compute `draw.choice([…])` and its like, without executing anything; ValueError otherwise."""
+    """Compute `draw.choice([…])` and the like without executing anything; ValueError otherwise."""
     call = ast.parse(source, mode="eval").body
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="draw"), attr=how)):
@@ -117,7 +117,7 @@ def draw_value(source: str, stream: Stream) -> Any:
 
 
 def check_order(low: float, high: float) -> None:
-    """Refuse to draw between bounds in the wrong order."""
+    """Refuse bounds in the wrong order."""
     if not low < high:
         raise ValueError(f"a draw needs low below high, got low={low!r}, high={high!r}")
 

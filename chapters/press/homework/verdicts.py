@@ -1,4 +1,4 @@
-"""What a private test says: it asks the student's code, compares, and yields parts.
+"""Verdicts of a private test: it calls the student's code, compares, and yields parts.
 
     def test_q1(student, draw, given):
         x = draw.normal(3, 8)
@@ -34,7 +34,7 @@ STUB = re.compile(r"NotImplementedError\W+your turn|\bellipsis\b")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an answer is right; if not, the cause, and the failure when there was no value."""
+    """Whether an answer is right; if not, the cause, and the failure if there was no value."""
 
     ok: bool
     cause: str = ""
@@ -43,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Part:
-    """One line of the rubric: its points are earned whole or not at all."""
+    """One line of the rubric: its points are earned completely or not at all."""
 
     name: str
     points: float
@@ -52,7 +52,7 @@ class Part:
 
     @property
     def message(self) -> str:
-        """What the student reads: nothing when earned; a failure comes alone, without `says`."""
+        """The message for the student: none if earned; a failure is shown without `says`."""
         verdict = self.verdict
         if verdict.ok:
             return ""
@@ -76,7 +76,7 @@ def part(name: str, points: float, verdict: Verdict, says: str = "") -> Part:
 
 
 def close(answer: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> Verdict:
-    """Right when every value is within atol + rtol·|expected|, in the same shape and dtype.
+    """Right if every value is within atol + rtol·|expected|, with the same shape and dtype.
 
     Lists, tuples and dicts are compared item by item. A Python float may answer for a tensor
     without axes, and the other way round, in any floating dtype.
@@ -85,12 +85,12 @@ def close(answer: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) ->
 
 
 def equal(answer: Any, expected: Any) -> Verdict:
-    """Right when every value is the same, in the same shape and dtype."""
+    """Right if every value is the same, with the same shape and dtype."""
     return _compare_answer(answer, expected, None)
 
 
 def raises(answer: Answer, *names: str) -> Verdict:
-    """Right when the code raised one of the errors named, such as "ValueError"."""
+    """Right if the code raised one of the given errors, such as "ValueError"."""
     if answer.ok:
         return Verdict(False, "An error was due here, and nothing was raised.")
     if answer.failure != "raised":
@@ -102,19 +102,19 @@ def raises(answer: Answer, *names: str) -> Verdict:
 
 
 def true(ok: bool, says: str = "") -> Verdict:
-    """Right when the condition holds; `says` is what a student reads when it does not."""
+    """Right if the condition is true; `says` is shown to a student if it is not."""
     return Verdict(True) if ok else Verdict(False, says)
 
 
 def every(*verdicts: Verdict) -> Verdict:
-    """Right when all are: the first that is not, else the last; for a part that asks two things."""
+    """Right if all are: return the first that is not, else the last; for two-part questions."""
     if not verdicts:
         raise ValueError("every(…) takes one verdict or more, got none")
     return next((each for each in verdicts if not each.ok), verdicts[-1])
 
 
 def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
-    """Right when the answer's value passes the rule.
+    """Right if the answer's value satisfies the rule.
 
     A rule that raises (the value has no such shape, key or method) counts as not passed, so that a
     strange answer is the student's error and never the test's.
@@ -139,7 +139,7 @@ def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
 
 
 def item(answer: Answer, key: Any) -> Answer:
-    """The answer's item: of a list or tuple by number, of a dict by key. A failure stays one."""
+    """The answer's item: of a list or tuple by index, of a dict by key. A failure stays one."""
     if not answer.ok:
         return answer
     try:

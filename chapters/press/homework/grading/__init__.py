@@ -1,1 +1,1 @@
-"""Grading: collect what students handed in, run it confined, judge the values, tell the scores."""
+"""Grading: collect submissions, run them confined, compare the values, report the scores."""

@@ -1,4 +1,4 @@
-"""Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
+"""Grade a class: grade new or changed submissions in parallel; keep existing results."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,7 +24,7 @@ READING_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Options:
-    """How to grade: seconds for one call of a student's code, examiners."""
+    """Options of grading: seconds for one call of a student's code, number of examiners."""
 
     seconds: float = 5.0
     jobs: int | None = None  # one a core
@@ -40,7 +40,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a grading did: the results by student, which were kept, what changed for whom."""
+    """The outcome of grading: results by student, which were kept, what changed for whom."""
 
     folder: Path
     graded: tuple[str, ...]
@@ -53,7 +53,7 @@ class Batch:
 
 
 def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
-    """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
+    """List the files to grade by student: STUDENT.ipynb or .py in a folder, in HW, or named.
 
     The folder HW may have the homework's short name, hw1 of hw1_norms.
 
@@ -100,7 +100,7 @@ def grade_class(
     only: Collection[str] = (),
     told: Callable[[str, Result], object] = lambda *_: None,
 ) -> Batch:
-    """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
+    """Grade files into out/HW/STUDENT.json; raise Red if no examiner can start.
 
     A result whose file, numbers, tests and labkit are the same as before is not made again,
     nor is a question of which nothing changed.
@@ -181,6 +181,6 @@ def _grade_students(
 
 
 def make_lost_result(private: Private, student: str, path: Path, why: str) -> Result:
-    """The result of a submission that could not be graded at all; it is tried again next time."""
+    """Return the result of a submission that could not be graded; it is tried again next time."""
     questions = [results.make_question(each, [], NOT_GRADED, why) for each in private.questions]
     return results.make_result(private, student, path, questions)

@@ -1,4 +1,4 @@
-"""Collect a homework out of a download: one file a student, the latest, and a report of the rest.
+"""Collect a homework from a download: the latest file per student, and a report on the rest.
 
     OUT/HW/STUDENT.ipynb (or .py), OUT/HW.collected.json
 
@@ -29,7 +29,7 @@ SAME_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """A student's file, the earlier ones of the same student, and whether one made way for it.
+    """A student's file, the earlier files of the same student, and whether it replaced one.
 
     `problem` says why it cannot be graded, where that is seen already.
     """
@@ -43,7 +43,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Collected:
-    """What was taken, what was not and why, who of the class handed in nothing, now or before."""
+    """What was taken, what was not and why, and who in the class has handed in nothing."""
 
     homework: str
     taken: tuple[Taken, ...]
@@ -170,7 +170,7 @@ def _take_latest(student: str, files: list[Found], folder: Path, homework: str) 
 
 
 def _find_problem(content: bytes, ending: str, homework: str) -> str:
-    """Say why a file cannot be graded; "" for one that looks like this homework's."""
+    """Return why a file cannot be graded; "" if it looks like this homework."""
     try:
         other = name_other_homework(parse_submission(content, ending), homework)
     except Unreadable as error:

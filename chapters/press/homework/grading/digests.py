@@ -1,4 +1,4 @@
-"""Digests: what a result was made from, so that it is made again when that changes and only then.
+"""Digests of everything a result depends on, so that only changes cause a new grading.
 
 And what a new grading changed, for whom, and why: the line that an instructor reads after a mend.
 Digests need no torch: a command that finds all graded already is done at once.
@@ -22,23 +22,23 @@ WHY = {"code": "the submission", "test": "the test", "grader": "the grader"}
 
 @dataclass(frozen=True)
 class Grader:
-    """What a result depends on beside the submission: its tests, and the grader's own code."""
+    """What a result depends on besides the submission: its tests, and the grader's own code."""
 
     private: Private
     code: str
 
     def draw_numbers(self, student: str) -> dict[str, Any]:
-        """Draw the numbers of a student's notebook; without a roster all have the same."""
+        """Draw the numbers of a student's notebook; without a roster all students have the same."""
         return draw_variants(self.private, student if self.private.students else "")
 
     def digest_submission(self, path: Path, student: str) -> str:
-        """Change when the file, the student's numbers, any test or labkit does."""
+        """Return a digest of the file, the student's numbers, all tests and labkit."""
         tests = [self.digest_test(each) for each in self.private.questions]
         told = (path.suffix, digest_file(path), self.draw_numbers(student), self.private.digest)
         return digest_values(*told, tests, self.code)
 
     def digest_test(self, one: Question) -> str:
-        """Change when a question's test does, or what decides about it beside."""
+        """Return a digest of a question's test, and of everything else that affects it."""
         private = self.private
         return digest_values(one.test, one.points, private.probes, private.packages, private.seed)
 
@@ -48,14 +48,14 @@ class Grader:
 
 
 def digest_code(limits: Limits) -> str:
-    """Change when labkit or torch does, or the limits."""
+    """Return a digest of labkit, torch and the limits."""
     return digest_values(
         code_hash(), code_hash("press.homework"), importlib.metadata.version("torch"), repr(limits)
     )
 
 
 def digest_file(path: Path) -> str:
-    """Change when the file's bytes do; what is no plain file is not opened."""
+    """Return a digest of the file's bytes; only a regular file is opened."""
     if not path.is_file() or path.is_symlink():
         return "no plain file"
     with path.open("rb") as file:
@@ -63,14 +63,14 @@ def digest_file(path: Path) -> str:
 
 
 def digest_values(*told: Any) -> str:
-    """The sha256 of plain values."""
+    """Return the sha256 of plain values."""
     text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """One question of one student whose points are not what they were."""
+    """One question of one student whose points changed."""
 
     student: str
     question: str
@@ -83,7 +83,7 @@ class Change:
 
 
 def find_changes(before: Result | None, after: Result) -> list[Change]:
-    """The questions whose points differ; none for a first grading."""
+    """List the questions whose points changed; none at the first grading."""
     if before is None:
         return []
     old = {each["id"]: each for each in before["questions"]}

@@ -1,4 +1,4 @@
-"""Open what an examiner needs: the private tests, a sandbox."""
+"""Open what an examiner needs: the private tests and a sandbox."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def open_examiner(
 
 @contextmanager
 def limit_memory(more: int) -> Iterator[None]:
-    """Let this process take so many bytes of address space more; torch then raises an error."""
+    """Limit this process's additional address space in bytes; torch then raises an error."""
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + more

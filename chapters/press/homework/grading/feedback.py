@@ -1,4 +1,4 @@
-"""Feedback for a student, as Markdown and as one HTML page: points, and what to look at.
+"""Feedback for a student, as Markdown and as one HTML page: points, and what to improve.
 
 It says what the parts of a private test say, and of the student's own errors what the sandbox lets
 through. A student's text may hold anything: it is shown, never obeyed, by a browser.
@@ -62,7 +62,7 @@ def write_feedback(folder: Path, result: Result) -> tuple[Path, Path]:
 
 
 def write_markdown(result: Result) -> str:
-    """The feedback as Markdown."""
+    """Return the feedback as Markdown."""
     lines = [
         f"# {_escape_text(result['title'])}: feedback for {_escape_text(result['student'])}",
         "",
@@ -90,14 +90,14 @@ def write_markdown(result: Result) -> str:
 
 
 def write_page(result: Result) -> str:
-    """The feedback as a page that needs nothing beside it and runs nothing."""
+    """Return the feedback as a page without external files or scripts."""
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(write_markdown(result))
     title = html.escape(f"{result['title']}: feedback for {result['student']}")
     return PAGE.substitute(title=title, body=body)
 
 
 def pack_feedback(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:
-    """Write the feedback as a zip that Canvas or Moodle takes back; return who is not in it.
+    """Write the feedback as a zip for Canvas or Moodle; return the students who are not in it.
 
     `names` says what each student's file was called in the download.
     """
@@ -115,7 +115,7 @@ def pack_feedback(results: Sequence[Result], names: Mapping[str, str], path: Pat
 
 
 def _make_returned_file(label: str, result: Result) -> tuple[str, str] | None:
-    """A file's name and text for the platform that a download's name comes from; None for others.
+    """Return a file's name and content for the platform of a download's name; None for others.
 
     Moodle reads the student out of the name's beginning. Canvas shows what comes back under the
     name that the student gave, so that its ending must stay, and what is in it must fit.
@@ -168,5 +168,5 @@ def _explain_question(question: dict[str, Any]) -> list[str]:
 
 
 def _escape_text(text: object) -> str:
-    """A text in one line that Markdown shows as it is: no link, picture, tag or table in it."""
+    """Escape a string so that Markdown shows it literally, on one line: no link, image or table."""
     return SPECIAL.sub(r"\\\1", " ".join(str(text).split())).replace("\\<", "&lt;")

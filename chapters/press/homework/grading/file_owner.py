@@ -1,4 +1,4 @@
-"""Whose file is it? The names that learning platforms give to downloads, and a roster.
+"""Find whose file it is, from the names that learning platforms give downloads and a roster.
 
 Canvas      leeann_LATE_4711_90210_hw1_norms-2.ipynb    name, user's number, submission's, file
 Moodle      Ann Lee_4711_assignsubmission_file_/hw1_norms.ipynb     name, participant's number
@@ -23,19 +23,19 @@ ATTEMPT = re.compile(r"(?:-| ?\()(\d{1,3})\)?$")
 
 
 def is_id(text: str) -> bool:
-    """Whether a text may name a student, and so a file: an id as a roster has it."""
+    """Return whether a string may be a student's id, and so a file name."""
     return roster.ID.fullmatch(text) is not None and not text.endswith(".")
 
 
 @dataclass(frozen=True)
 class Class:
-    """The students of a class: ids, and {another name, in lower case: id} out of the roster."""
+    """The students of a class: ids, and {alias in lower case: id} from the roster."""
 
     ids: tuple[str, ...] = ()
     other: dict[str, str] = field(default_factory=dict)
 
     def find_student(self, names: Iterable[str]) -> str | None:
-        """The student that the first known name stands for; without a class, the first id."""
+        """Return the student of the first known name; without a class, the first id."""
         for name in names:
             if not self.ids and is_id(name):
                 return name
@@ -45,7 +45,7 @@ class Class:
 
 
 def read_class(path: Path | None, ids: Iterable[str] = ()) -> Class:
-    """Read a roster, whose every column is another name of a student; or take ids alone.
+    """Read a roster, whose every column is an alias of a student; or use ids only.
 
     A name that two students share finds neither.
     """
@@ -66,7 +66,7 @@ def read_class(path: Path | None, ids: Iterable[str] = ()) -> Class:
 
 
 def find_owner(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
-    """The student whose file this is by its path, a folder before its file; or None."""
+    """Return the student who owns the file at this path, folder before file; or None."""
     for folder in parts[:-1]:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
         if one := students.find_student(_list_names(part, homework, [part])):
@@ -81,14 +81,14 @@ def find_owner(parts: tuple[str, ...], students: Class, homework: str) -> str | 
 
 
 def read_attempt(parts: tuple[str, ...]) -> tuple[int, int]:
-    """What a file's name says of its age: Canvas's number of the upload, then hw1-2 or hw1 (2)."""
+    """Read a file's attempt number from its name: Canvas's upload number, then hw1-2 or hw1 (2)."""
     stem = PurePosixPath(parts[-1]).stem
     upload, again = CANVAS.fullmatch(stem), ATTEMPT.search(stem)
     return int(upload["upload"]) if upload else 0, int(again[1]) if again else 0
 
 
 def _list_names(text: str, homework: str, first: list[str]) -> Iterable[str]:
-    """What a folder or a file may say of its student, the surest first."""
+    """List what a folder or file name may say about its student, most reliable first."""
     # What a platform writes comes first; a student's own name of a file may look like either.
     for platform in PLATFORMS:
         if found := platform.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Grade one submission: each question by itself, in a fresh worker, from the final definitions."""
+"""Grade one submission: each question separately, in a fresh worker, from final definitions."""
 
 import ast
 import re
@@ -31,7 +31,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 def grade_submission(
     path: Path, student: str, workers: Sandbox, grader: Grader, before: Result | None = None
 ) -> Result:
-    """The result of one file. Questions whose digests are those of `before` are taken from it."""
+    """Return the result of one file. Questions with the digests of `before` are copied from it."""
     private, status = grader.private, ""
     digest = grader.digest_submission(path, student)
     try:
@@ -66,7 +66,7 @@ def grade_submission(
 
 
 def list_asked_names(one: Question, probes: str) -> set[str]:
-    """The names of a submission that a question may ask for.
+    """Return the names of a submission that a question may use.
 
     These are the names its solution defines, those that its test writes as a text (but for what its
     parts are called and say), and those that a probe takes as `student.NAME` or as a text.
@@ -90,7 +90,7 @@ def list_asked_names(one: Question, probes: str) -> set[str]:
 def _read_programs(
     path: Path, private: Private
 ) -> tuple[submission.Submission, Definitions, list[Program]]:
-    """What was handed in, its definitions, and for each question the program that it needs.
+    """Return the submission, its definitions, and the program that each question needs.
 
     Unreadable where there is nothing to grade.
     """
@@ -109,7 +109,7 @@ def _read_programs(
 
 
 def _name_refused_imports(imported: Collection[str], private: Private) -> str:
-    """Say which packages a question's code imports and may not; "" where there is none."""
+    """Report forbidden packages that a question's code imports; "" if there are none."""
     refused = sorted(set(imported) - SAFE - set(private.packages) - {""})
     if not refused:
         return ""
@@ -163,7 +163,7 @@ def _grade_question(
 
 
 def make_draw(private: Private, one: Question) -> Draw:
-    """The test's source is part of the seed, so that nobody can draw the same without having it."""
+    """Seed with the test's source too, so that only its owner can draw the same numbers."""
     return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest_values(one.test)}")
 
 

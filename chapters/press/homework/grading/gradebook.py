@@ -1,4 +1,4 @@
-"""Scores as a CSV, of one homework or of several: a row per student, or per question.
+"""Scores as a CSV, of one or more homeworks: a row per student, or per question.
 
     plain      student, q1, q2, …, total, max, status
     canvas     Student, ID, SIS User ID, SIS Login ID, Section, HOMEWORK (a row of points possible)
@@ -38,7 +38,7 @@ Rows = Mapping[str, Mapping[str, str]]
 
 
 def write_table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
-    """Return the CSV's text; `rows` is a roster: who is missing, what platforms call them."""
+    """Return the CSV; `rows` is a roster, for missing students and the platforms' columns."""
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     if columns == "questions":
@@ -53,7 +53,7 @@ def write_table(results: Sequence[Result], columns: str = "plain", rows: Rows | 
 
 
 def summarize_questions(results: Sequence[Result]) -> list[Line]:
-    """Return for each question its mean, the share with full points, and the share not begun."""
+    """Return each question's mean, the share with full points, and the share not attempted."""
     asked: dict[tuple[str, str], list[Result]] = {}
     for each in results:
         for question in each["questions"]:
@@ -108,7 +108,7 @@ def _list_students(results: Sequence[Result], columns: str, rows: Rows) -> Itera
 def _fill_columns(
     wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str, by_id: str
 ) -> Line:
-    """What a roster says for a platform's columns; the id stands where it says nothing."""
+    """Return the platform's columns from the roster; the id if the roster has no value."""
     told = {
         column: next((row[name] for name in names if row.get(name)), "")
         for column, names in wanted.items()
@@ -126,13 +126,13 @@ def _describe_status(found: Mapping[str, Result], homeworks: Sequence[str]) -> s
 
 
 def escape_cell(value: Any) -> Any:
-    """Return a cell in one line that no spreadsheet takes for a formula; "" for nothing."""
+    """Format a cell on one line that no spreadsheet reads as a formula; "" for nothing."""
     if not isinstance(value, str):
         return "" if value is None else value
     return escape_formula(" ".join(value.split()))
 
 
 def escape_formula(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula, its lines as they are."""
+    """Escape a string so that no spreadsheet reads it as a formula; line breaks stay."""
     text = text.strip()  # no tab before a formula
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,4 +1,4 @@
-"""Look through a download from a learning platform: a folder or a zip, links and bombs refused.
+"""Search a download from a learning platform: a folder or zip, without links or zip bombs.
 
 Nothing is unpacked to disk: a member is read into memory, up to a limit, and only when its name
 ends as a submission's does. So a name such as ../../x leads nowhere; it is refused all the same.
@@ -39,7 +39,7 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Found:
-    """A file that may be a submission: where it lay, when it was changed, and what it holds."""
+    """A file that may be a submission: its path, time of change and content."""
 
     parts: tuple[str, ...]
     changed: float
@@ -47,7 +47,7 @@ class Found:
 
     @property
     def label(self) -> str:
-        """The path as a report shows it."""
+        """The path as shown in a report."""
         return show_path(self.parts)
 
 
@@ -60,13 +60,13 @@ class Refused:
 
 
 def show_path(parts: tuple[str, ...]) -> str:
-    """A path in one line: characters that would move a cursor are shown as escapes."""
+    """Format a path on one line: control characters are shown as escapes."""
     text = "/".join(parts)
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)[-200:]
 
 
 def list_files(inbox: Path) -> Iterator[Found | Refused]:
-    """Every file of a folder or zip that ends as a submission does, sorted by name; or why not."""
+    """List the files of a folder or zip with a submission's extension, by name; or why not."""
     if inbox.is_dir():
         yield from _list_folder(inbox, ())
     elif inbox.is_file() and zipfile.is_zipfile(inbox):

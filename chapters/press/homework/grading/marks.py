@@ -1,4 +1,4 @@
-"""What a person gives: points and comments for single questions, and what late work costs.
+"""Marks given by hand: points and comments for questions, and penalties for late work.
 
 All of it is one CSV, which a spreadsheet opens:
 
@@ -27,7 +27,7 @@ COLUMNS = ("student", "homework", "question", "points", "max", "comment", "answe
 
 @dataclass(frozen=True)
 class Mark:
-    """One row: the points given, None so far for none; `answer` is None where no column has it."""
+    """One row: the points, None if not given yet; `answer` is None if there is no such column."""
 
     points: float | None = None
     most: float | None = None
@@ -40,7 +40,7 @@ Marks = dict[tuple[str, str, str], Mark]
 
 
 def read_marks(path: Path) -> Marks:
-    """Read the table; ValueError names the column that is missing or the row that is wrong."""
+    """Read the table; ValueError states the missing column or the invalid row."""
     text = path.read_text(encoding="utf-8-sig")
     delimiter = ";" if ";" in text.partition("\n")[0] else ","
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -59,7 +59,7 @@ def read_marks(path: Path) -> Marks:
 
 
 def write_marks(path: Path, marks: Marks) -> None:
-    """Write the table, for its owner alone."""
+    """Write the table, readable only by its owner."""
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -74,7 +74,7 @@ def write_marks(path: Path, marks: Marks) -> None:
 
 
 def list_answers(results: Sequence[Result], marks: Marks) -> tuple[Marks, list[str]]:
-    """Add the answers in prose to a table; tell who answers otherwise than when marked."""
+    """Add the answers in prose to a table; report students whose answer changed after marking."""
     listed, again = dict(marks), []
     for result in results:
         for question in result["questions"]:
@@ -119,7 +119,7 @@ def set_penalties(
     percent: float,
     rows: Mapping[str, Mapping[str, str]],
 ) -> Marks:
-    """Take percent of all points for each day begun after `due`, at most what was earned.
+    """Deduct a percentage of all points per day begun after `due`, at most what was earned.
 
     `rows` is a roster's rest by student. Its columns `extension` (days) and `handed in` (a time)
     are of all homeworks; `extension hw1` is of one.
@@ -137,7 +137,7 @@ def set_penalties(
 
 
 def count_days_late(result: Result, due: datetime, row: Mapping[str, str]) -> int:
-    """Count the days begun between when a homework was due, for this student, and handed in."""
+    """Count the days begun between a student's deadline and the submission."""
     homework = result["homework"]
     when = _read_column(row, "handed in", homework) or result.get("handed_in", "")
     if not when:
@@ -153,7 +153,7 @@ def count_days_late(result: Result, due: datetime, row: Mapping[str, str]) -> in
 
 
 def read_time(text: str) -> datetime:
-    """Read a time such as 2026-12-01 23:59, by this machine's clock."""
+    """Read a time such as 2026-12-01 23:59, in this machine's time zone."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:
@@ -188,7 +188,7 @@ def _apply_to_one(result: Result, marks: Marks) -> Result:
 
 
 def _read_column(row: Mapping[str, str], what: str, homework: str) -> str:
-    """Return what the roster says in this homework, by its long or short name; "" for nothing."""
+    """Return the roster's entry for this homework, by its long or short name; "" if none."""
     names = (f"{what} {homework}", f"{what} {homework.partition('_')[0]}", what)
     return next((row[name] for name in names if row.get(name)), "")
 

@@ -1,4 +1,4 @@
-"""Examiners: processes of ours that grade one submission at a time, and may be ended at any moment.
+"""Examiners: our processes that grade one submission at a time and may be killed at any moment.
 
 An examiner that hangs or dies takes its submission along and nothing else: the pool, which is
 pebble's, starts another. What comes back is JSON.
@@ -31,13 +31,13 @@ _graders: list[Callable[[Task], Answered]] = []
 
 
 class Lost(Exception):
-    """No examiner can begin; the text says why."""
+    """No examiner can start; the message says why."""
 
 
 def run_examiners(
     tasks: list[Task], opener: Opener, settings: dict[str, Any], jobs: int, seconds: float
 ) -> Iterator[tuple[Task, Answered | None, str]]:
-    """Yield each task with its answer as it comes, or None and why there is none.
+    """Yield each task with its answer as it arrives, or None and the reason.
 
     One task has `seconds`; an examiner that takes longer is killed. Lost when none can begin.
     """
@@ -70,7 +70,7 @@ def _read_answer(future: Future, seconds: float) -> tuple[Answered | None, str]:
 
 
 def _grade_task(opener: Opener, settings: dict[str, Any], task: Task) -> str:
-    """Answer one task, in an examiner, which opens what it needs with its first."""
+    """Answer one task in an examiner, which opens what it needs at its first task."""
     if not _graders:
         try:
             _graders.append(_open.enter_context(opener(settings)))

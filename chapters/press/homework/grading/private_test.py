@@ -1,4 +1,4 @@
-"""Judge one question: run its private test here, and the student's code only in a worker."""
+"""Judge one question: its private test runs here, the student's code only in a worker."""
 
 import math
 import traceback
@@ -34,13 +34,13 @@ TEST_SECONDS = 300.0
 
 
 class Faulty(Exception):
-    """A private test failed by itself: the instructor's to mend, no student's points."""
+    """A private test failed by itself: the instructor must fix it; no student loses points."""
 
 
 def run_private_test(
     source: str, question: str, student: Any, draw: Draw, given: Mapping[str, Any]
 ) -> list[Part]:
-    """Run a question's private test to its end; Faulty when it raises or yields no parts.
+    """Run a question's private test to its end; raise Faulty if it raises or yields no parts.
 
     `student` answers calls and probes: a worker, or in a release the reference solution.
     """
@@ -78,7 +78,7 @@ def run_private_test(
 
 
 class TimedStudent:
-    """A student whose calls together have a limit, so that many slow ones cannot fill a night."""
+    """A student with a time limit for all calls together, so that slow calls cannot add up."""
 
     def __init__(self, student: Any, seconds: float = STUDENT_SECONDS):
         self._student, self._limit, self._spent = student, seconds, 0.0
@@ -88,7 +88,7 @@ class TimedStudent:
         return self._check_time() or self._count_seconds(self._student.call(name, *args, **kwargs))
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a probe of the homework, beside the submission."""
+        """Call a probe of the homework on the submission."""
         return self._check_time() or self._count_seconds(self._student.probe(name, *args, **kwargs))
 
     def _count_seconds(self, answer: Answer) -> Answer:

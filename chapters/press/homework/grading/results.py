@@ -1,4 +1,4 @@
-"""A graded submission as JSON: points and messages per part, and what they were made from.
+"""A graded submission as JSON: points and messages per part, and what they depend on.
 
     {"schema": 1, "homework", "title", "student", "file", "handed_in", "sha256", "digest",
      "status", "problems", "total", "max", "questions": [{"id", "points", "max", "failure",
@@ -36,7 +36,7 @@ def make_question(
     digests: Mapping[str, str] | None = None,
     answer: str = "",
 ) -> Result:
-    """Build one question of a result; its points are those of its parts, null when not graded."""
+    """Build one question of a result; its points are the sum of its parts, null if not graded."""
     open_yet = failure in (NOT_GRADED, BY_HAND)
     return {
         "id": one.id,
@@ -79,18 +79,18 @@ def make_result(
 
 
 def sum_points(questions: Iterable[Result]) -> float | None:
-    """The sum of the points; none when a question was not graded: nobody loses points silently."""
+    """Add up the points; None if a question was not graded, so that no points are lost silently."""
     points = [each["points"] for each in questions]
     return None if None in points else plain_number(sum(points))
 
 
 def list_not_graded(result: Result) -> list[str]:
-    """The questions of a result that could not be graded."""
+    """Return the questions of a result that could not be graded."""
     return [each["id"] for each in result["questions"] if each["failure"] == NOT_GRADED]
 
 
 def list_open_questions(result: Result) -> list[str]:
-    """Return what a result still waits for, in words."""
+    """Describe in words what a result still lacks."""
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
     waiting = {
         said: [q["id"] for q in result["questions"] if q["failure"] == failure]
@@ -100,13 +100,13 @@ def list_open_questions(result: Result) -> list[str]:
 
 
 def plain_number(number: float) -> float:
-    """A whole number without its point: 2, not 2.0; else at most six digits after it."""
+    """Write an integer without a decimal point, as 2; else at most six decimal places."""
     rounded = round(float(number), 6)
     return int(rounded) if rounded.is_integer() else rounded
 
 
 def read_change_time(path: Path) -> str:
-    """Return when a file was changed, which `collect` keeps: in UTC, "" where there is none."""
+    """Return when a file was changed, which `collect` preserves: in UTC, "" if there is none."""
     try:
         return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat(timespec="seconds")
     except OSError:
@@ -114,21 +114,21 @@ def read_change_time(path: Path) -> str:
 
 
 def make_own_folder(path: Path) -> Path:
-    """Make a folder that its owner alone can open, or take the one that is there."""
+    """Make a folder that only its owner can open, or use the existing one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
 def write_result(folder: Path, result: Result) -> Path:
-    """Write folder/STUDENT.json whole or not at all."""
+    """Write folder/STUDENT.json atomically."""
     path = folder / f"{result['student']}.json"
     write_whole(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return path
 
 
 def load_result(path: Path) -> Result | None:
-    """Read a result; None when there is none, or when it is damaged or of another schema."""
+    """Read a result; None if there is none, or if it is damaged or of another schema."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def load_result(path: Path) -> Result | None:
 
 
 def load_results(places: Sequence[Path], homework: str | None = None) -> list[Result]:
-    """Read every result in folders that `grade` wrote, or those of one homework, by student.
+    """Read all results in folders written by `grade`, or those of one homework, by student.
 
     ValueError when there is none or one is damaged.
     """

@@ -1,4 +1,4 @@
-"""Read what a student handed in: the code cells of an .ipynb or .py, within limits, executing none.
+"""Read a submission: the code cells of an .ipynb or .py, within limits, executing none.
 
 A file may be anything: a picture, an empty file, a bomb. Whatever it is, this gives cells or says
 in a sentence why there are none.
@@ -24,7 +24,7 @@ MOST_ANSWER = 20_000  # characters of a cell that a person reads
 
 
 class Unreadable(Exception):
-    """There is nothing to grade; the text tells the student why, and what to hand in instead.
+    """There is nothing to grade; the message tells the student why, and what to hand in instead.
 
     `status` says it in a word or two, for the table of scores.
     """
@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 
 class OtherHomework(Unreadable):
-    """The file belongs to another homework: `name`, or one that nobody knows."""
+    """The file belongs to another homework: `name`, or an unknown one."""
 
     def __init__(self, text: str, name: str = ""):
         super().__init__(text)
@@ -42,7 +42,7 @@ class OtherHomework(Unreadable):
 
 @dataclass(frozen=True)
 class Submission:
-    """The code cells, in order, what could not be read, and the text of cells that have an id.
+    """The code cells, in order, what could not be read, and the source of cells that have an id.
 
     `homework` is the one that the notebook was released for, "" where it does not say.
     """
@@ -54,12 +54,12 @@ class Submission:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a notebook (nbformat 4) or a Python file; Unreadable says why not."""
+    """Read a notebook (nbformat 4) or a Python file; Unreadable says why it cannot be read."""
     return parse_submission(_read_bytes(path), path.suffix)
 
 
 def parse_submission(raw: bytes, ending: str) -> Submission:
-    """Read the bytes of a notebook or of a Python file; Unreadable says why not."""
+    """Read the bytes of a notebook or of a Python file; Unreadable says why they cannot be read."""
     text, answers, homework = _decode(raw), {}, ""
     if ending == ".py":
         # What stands before the first mark is a cell, too.
@@ -85,7 +85,7 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
 
 
 def name_other_homework(handed_in: Submission, homework: str) -> str:
-    """Return the homework that a notebook says it is, where it is not `homework`, or hw1 for it."""
+    """Return the homework that a notebook names, if it is not `homework`, or hw1 for short."""
     name = handed_in.homework
     return "" if homework in (name, name.partition("_")[0]) else name
 
@@ -93,7 +93,7 @@ def name_other_homework(handed_in: Submission, homework: str) -> str:
 def check_homework(
     handed_in: Submission, homework: str, asked: Collection[str], defined: Collection[str]
 ) -> None:
-    """Raise OtherHomework for a file that is not of this homework, which asks for some names.
+    """Raise OtherHomework for a file that does not belong to this homework, which uses some names.
 
     A notebook that says so is believed, unless it defines all that is asked for: a student may
     have pasted every answer into it.
@@ -148,7 +148,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _find_homework(notebook: Mapping[str, Any]) -> str:
-    """Return the homework that a release wrote into the notebook; "" where none is named."""
+    """Return the homework that a release wrote into the notebook; "" if there is none."""
     try:
         name = notebook["metadata"]["labkit"]["homework"]
     except (KeyError, TypeError):

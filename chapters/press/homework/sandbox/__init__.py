@@ -1,4 +1,4 @@
-"""Run a submission where it can neither read the tests nor write its own marks.
+"""Run a submission that can neither read the tests nor write its own marks.
 
 Three processes share the work. The *grader* is trusted: it holds tests, inputs and every
 comparison. The *zygote* has imported the packages of a homework and nothing else: no test, no

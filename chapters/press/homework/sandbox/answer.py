@@ -1,4 +1,4 @@
-"""What a submission answered: a value, or why there is none."""
+"""The answer of a submission: a value, or why there is none."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer; `ok` says that there is a value, not that it is right.
+    """One answer; `ok` means that there is a value, not that it is right.
 
     `failure` is "" or one of: missing (no such name), raised, slow, memory, ended (the process is
     gone), refused (not plain data), forbidden (an import), broken (the definitions do not run).
@@ -26,12 +26,12 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether a value came back."""
+        """Return whether a value came back."""
         return not self.failure
 
 
 def clean_text(text: str, longest: int = _LONGEST, keep: str = "") -> str:
-    """Make foreign text safe to show: printable, short, and free of addresses that vary.
+    """Make untrusted text safe to show: printable, short, without varying addresses.
 
     Characters in `keep` stay though they are not printable, such as the ends of lines.
     """

@@ -1,4 +1,4 @@
-"""Talk with a worker that may lie, flood, stall or vanish: every wait has an end."""
+"""Communicate with a worker that may lie, flood, stall or vanish: every wait has a limit."""
 
 import socket
 import time
@@ -18,11 +18,11 @@ class Slow(Exception):
 
 
 class Closed(Exception):
-    """The worker closed its end, most likely by ending."""
+    """The worker closed its end of the channel, most likely because it exited."""
 
 
 def make_channel() -> tuple[socket.socket, socket.socket]:
-    """Make the two ends: the grader's, which waits for no longer than a look, and the worker's."""
+    """Make both ends of a channel: the grader's, whose waits are short, and the worker's."""
     ours, theirs = socket.socketpair()
     ours.settimeout(LOOK_SECONDS)
     return ours, theirs
@@ -31,7 +31,7 @@ def make_channel() -> tuple[socket.socket, socket.socket]:
 def exchange_messages(
     ours: socket.socket, message: bytes, deadline: float, cap: int, look: Callable[[], None]
 ) -> tuple[dict, Any]:
-    """Send one message and read the one that answers it; look in every now and then.
+    """Send one message and read its reply; call `look` from time to time while waiting.
 
     Raises Slow, Closed or wire.Refused; on any of these the worker is of no more use.
     """

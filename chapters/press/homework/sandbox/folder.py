@@ -1,4 +1,4 @@
-"""A worker's own folder: count what is in it, and remove it.
+"""A worker's folder: measure its contents, and remove it.
 
 What a submission makes there is any tree at all: too deep to recurse into, closed to its owner.
 """
@@ -13,7 +13,7 @@ _DEEPEST = 64
 
 
 def is_too_large(home: str, cap: int) -> bool:
-    """Whether the folder holds more bytes, files or levels than it may."""
+    """Return whether the folder exceeds its limits of bytes, files or levels."""
     left, files = cap, 0
     folders = deque([(home, 0)])
     while folders:
@@ -29,7 +29,7 @@ def is_too_large(home: str, cap: int) -> bool:
 
 
 def remove_folder(home: str) -> None:
-    """Remove the folder once its worker is gone: level by level, and following no link."""
+    """Remove the folder once its worker has ended: level by level, without following links."""
     while entries := _list_entries(home):
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -40,7 +40,7 @@ def remove_folder(home: str) -> None:
 
 
 def _flatten_folder(folder: str, home: str) -> None:
-    """Remove one folder, after moving those inside it up to `home`."""
+    """Remove one folder, after moving its subfolders up to `home`."""
     os.chmod(folder, stat.S_IRWXU)
     for inner in _list_entries(folder):
         if inner.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""Work out which files a worker needs: Python, the packages, what those depend on, no more."""
+"""Find the files that a worker needs: Python, the packages and their dependencies, no more."""
 
 import importlib.metadata
 import importlib.util
@@ -70,7 +70,7 @@ def find_distributions(packages: tuple[str, ...]) -> list[importlib.metadata.Dis
 
 
 def list_needed(distribution: importlib.metadata.Distribution) -> list[str]:
-    """List the names of what a distribution always needs, its extras left out."""
+    """List the required dependencies of a distribution, without its extras."""
     lines = (line for line in distribution.requires or () if "extra ==" not in line)
     return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lines]
 
@@ -83,7 +83,7 @@ def _find_installed(name: str) -> importlib.metadata.Distribution | None:
 
 
 def list_entries(distribution: importlib.metadata.Distribution) -> list[str]:
-    """List the files and folders that one distribution has at the top of its site folder."""
+    """List the top-level files and folders of one distribution in its site folder."""
     site = str(distribution.locate_file(""))
     record = distribution.read_text("RECORD") or ""
     tops = {line.split("/", 1)[0].split(",", 1)[0] for line in record.splitlines()}
@@ -93,7 +93,7 @@ def list_entries(distribution: importlib.metadata.Distribution) -> list[str]:
 
 
 def locate_packages(packages: tuple[str, ...]) -> dict[str, str]:
-    """Find the packages that lie outside any site folder: {name: folder or file}.
+    """Find the packages outside any site folder: {name: folder or file}.
 
     ValueError names a package that is not installed.
     """
@@ -116,7 +116,7 @@ def locate_packages(packages: tuple[str, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class View:
-    """What a zygote and its workers see of the file system, and what they import.
+    """The files that a zygote and its workers see, and the packages that they import.
 
     `whole` are folders and files that are shown with all that is in them: packages, shared
     libraries; `stdlib` is the standard library, `sites` the folders that packages are installed
@@ -134,7 +134,7 @@ class View:
     imported: list[str]
 
     def build_arguments(self, *more: str) -> list[str]:
-        """Build bubblewrap's arguments for a root that holds this, Python, and `more`.
+        """Build bubblewrap's arguments for a root with these files, Python, and `more`.
 
         `more` are arguments of bubblewrap as well. Workers see less than that: Landlock lets them
         read nothing below /proc, and of `more` their own folder.
@@ -151,7 +151,7 @@ class View:
 
 
 def plan_view(packages: tuple[str, ...]) -> View:
-    """Work out what a homework with these packages needs; ValueError where one is missing."""
+    """Find what a homework with these packages needs; ValueError if one is missing."""
     distributions = find_distributions(packages)
     found = locate_packages(packages)
     sites = sorted({str(each.locate_file("")).rstrip("/") for each in distributions})

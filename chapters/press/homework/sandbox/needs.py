@@ -1,4 +1,4 @@
-"""What this machine must have before a submission runs; without it nothing is graded."""
+"""Requirements of this machine for running submissions; without them nothing is graded."""
 
 import sys
 from functools import cache
@@ -9,17 +9,17 @@ from press.homework.sandbox.inside import system_calls
 
 
 class Unavailable(ValueError):
-    """Submissions cannot be confined here, so none is run."""
+    """Submissions cannot be confined here, so none are run."""
 
 
 def require_walls() -> None:
-    """Raise Unavailable unless submissions can be confined here; it says what to do."""
+    """Raise Unavailable, with a remedy, unless submissions can be confined here."""
     if lacking := find_problem():
         raise Unavailable(f"submissions run only in the sandbox, which cannot start: {lacking}")
 
 
 def find_problem() -> str:
-    """Return what this machine lacks to confine a submission, and the way out; "" for nothing."""
+    """Return what this machine lacks for confining a submission, and the remedy; "" if nothing."""
     if sys.platform != "linux":
         return "they run on Linux only (on Windows, in WSL)"
     if why := _check_filter():

@@ -121,7 +121,7 @@ class Sandbox:
         self.starts += 1
 
     def _read_answer(self, seconds: float) -> dict[str, Any]:
-        """Wait for the zygote's answer; {} when it is dead or silent."""
+        """Wait for the zygote's answer; {} if it is dead or silent."""
         assert self._orders
         if not select.select([self._orders], [], [], seconds)[0]:
             return {}
@@ -142,7 +142,7 @@ class Sandbox:
         self._orders = self._zygote = None
 
     def _send_order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
-        """Send an order, return its answer; {} from a zygote that is dead or silent: it ends."""
+        """Send an order, return its answer; {} from a dead or silent zygote, which is ended."""
         if not self._orders:
             return {}
         try:
@@ -155,7 +155,7 @@ class Sandbox:
         return heard
 
     def fork(self, channel: int, limits: Limits) -> Process:
-        """Fork one worker, cap it, and give what the grader holds of it."""
+        """Fork one worker, limit it, and return the grader's handles of it."""
         home = tempfile.mkdtemp(dir=self._homes)
         group = None
         if not self.no_group:
@@ -179,7 +179,7 @@ class Sandbox:
         return process
 
     def reap(self, pid: int) -> int | None:
-        """Take the exit status of a worker that ended; None when nobody knows it."""
+        """Read the exit status of a worker that ended; None if it is unknown."""
         return self._send_order({"do": "reap", "pid": pid}).get("status")
 
 
@@ -195,5 +195,5 @@ def sweep_leftovers() -> None:
 
 
 def _is_gone(name: str) -> bool:
-    """Whether the grader is gone whose process number a name begins with."""
+    """Return whether the grader has ended whose process number begins the name."""
     return not Path("/proc", name.partition("-")[0]).exists()

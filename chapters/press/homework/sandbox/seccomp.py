@@ -1,4 +1,4 @@
-"""The system calls that a worker may make; every other one fails with EPERM.
+"""The system calls that a worker may make; all others fail with EPERM.
 
 A worker computes, reads what is shown to it and writes below its own folder. So there is no call
 here to start a process or a program, to signal or trace another one, to open a socket, to change

@@ -1,4 +1,4 @@
-"""One worker as the grader sees it: ask, wait no longer than the limit, believe nothing."""
+"""One worker as seen by the grader: call it, wait for a limited time, trust nothing."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ class Process:
         self._number = 0  # the zygote's for the process
 
     def take(self, number: int, pidfd: int) -> None:
-        """Hold the process that the zygote forked, and put it under its group's limit."""
+        """Take over the process that the zygote forked, and put it under its group's limit."""
         self._number, self.pidfd = number, pidfd
         # Behind the walls processes have numbers of their own.
         known = re.search(r"^Pid:\s*(\d+)$", Path(f"/proc/self/fdinfo/{pidfd}").read_text(), re.M)
@@ -44,7 +44,7 @@ class Process:
             self.group.add(self.pid)
 
     def end(self) -> tuple[int | None, bool]:
-        """Kill the worker and all that it started; give its exit status, and was it memory."""
+        """Kill the worker and its children; return its exit status, and whether memory ran out."""
         if self.pidfd < 0:
             return None, False
         with contextlib.suppress(ProcessLookupError):
@@ -57,7 +57,7 @@ class Process:
         return status, memory
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that the worker leaves."""
         self.end()
         if self.group:
             self.group.remove()
@@ -65,7 +65,7 @@ class Process:
 
 
 class TooMuchWritten(Exception):
-    """The worker's folder grew beyond its cap."""
+    """The worker's folder exceeded its limit."""
 
 
 class Worker:
@@ -101,7 +101,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The worker's process, as the grader's system numbers it."""
+        """The worker's process number in the grader's namespace."""
         return self.process.pid
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Answer:
@@ -141,7 +141,7 @@ class Worker:
         return answer
 
     def _exchange(self, message: bytes, deadline: float) -> tuple[Any, str, str]:
-        """Ask once: (value, failure, detail); after a failure of the process it is ended."""
+        """Send one request: (value, failure, detail); end the process after it fails."""
         limits = self.limits
         try:
             head, value = exchange_messages(

@@ -1,4 +1,4 @@
-"""The walls that a worker puts around itself, before it reads anything.
+"""The restrictions that a worker applies to itself before it reads anything.
 
 `plan` is what the grader worked out before (press.homework.sandbox.mount_plan): the paths to read
 and the compiled seccomp filter. All of this is behind bubblewrap's walls, which every worker of a
@@ -18,7 +18,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def open_rules(plan: dict[str, Any]) -> list[tuple[int, int]]:
-    """Open, once in the zygote, what Landlock shall let a worker read."""
+    """Open, once in the zygote, the paths that Landlock lets a worker read."""
     paths = [*plan["stdlib"], *plan["sites"], *plan["whole"], *plan["system"]]
     shown = [(path, system_calls.READ) for path in paths]
     shown += [(path, system_calls.READ_FILE | system_calls.WRITE_FILE) for path in _DEVICES]
@@ -66,7 +66,7 @@ def _set_limits(most: dict[str, int], memory: int) -> None:
 
 
 def _close_all_but(kept: dict[int, int]) -> None:
-    """Move the descriptors {old: new} to their places, with new below 10, and close the rest."""
+    """Renumber the descriptors {old: new}, with new below 10, and close the rest."""
     moved = {}
     for old in kept:
         moved[old] = old
@@ -78,7 +78,7 @@ def _close_all_but(kept: dict[int, int]) -> None:
 
 
 def measure_address_space(statm: int) -> int:
-    """How many bytes of address space this process's parent has, read from its open statm."""
+    """Return the address space of this process's parent in bytes, from its open statm."""
     with contextlib.suppress(OSError):
         return int(os.pread(statm, 100, 0).split()[0]) * _PAGE
     return 0

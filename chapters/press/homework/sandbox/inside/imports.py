@@ -23,7 +23,7 @@ class Forbidden(ImportError):
 
 
 class Found(importlib.abc.MetaPathFinder):
-    """Find the packages that lie outside any folder of installed ones, where the grader said."""
+    """Find the packages outside any site folder, at the paths that the grader gave."""
 
     def __init__(self, found: dict[str, str]):
         self.found = found
@@ -31,7 +31,7 @@ class Found(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find a top-level package or module; leave what lies inside one to Python."""
+        """Find a top-level package or module; leave submodules to Python."""
         if path is not None or fullname not in self.found:
             return None
         return _make_spec(fullname, self.found[fullname])
@@ -46,13 +46,13 @@ def _make_spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def install_finder(found: dict[str, str]) -> None:
-    """Let the zygote and its workers find these packages too."""
+    """Let the zygote and its workers find these packages, too."""
     at = sys.meta_path.index(importlib.machinery.PathFinder)  # after what is built in
     sys.meta_path.insert(at, Found(found))
 
 
 def guard_builtins(allowed: Iterable[str]) -> dict[str, Any]:
-    """Return builtins whose import statement knows what is allowed.
+    """Return builtins whose import statement accepts only what is allowed.
 
     This is a clear message for an honest submission, not a wall: what cannot be read is the wall.
     """

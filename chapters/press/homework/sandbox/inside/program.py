@@ -1,4 +1,4 @@
-"""A submission's definitions, run one by one, so that one that fails takes only itself along."""
+"""A submission's definitions, run one by one, so that one that fails affects no others."""
 
 import __future__
 
@@ -19,7 +19,7 @@ class Missing(AttributeError):
 
 
 class Broken(AttributeError):
-    """The definitions do not run; the text says why, the failure what kind of why."""
+    """The definitions do not run; the text says why, the failure of which kind."""
 
     def __init__(self, failure: str, detail: str):
         super().__init__(detail)
@@ -27,7 +27,7 @@ class Broken(AttributeError):
 
 
 class Absent:
-    """Stand for a name whose import failed: a definition that uses it says why, others live."""
+    """Stand-in for a name whose import failed: only definitions that use it fail, saying why."""
 
     def __init__(self, why: Broken):
         object.__setattr__(self, "_why", why)
@@ -36,12 +36,12 @@ class Absent:
         raise object.__getattribute__(self, "_why")
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Refuse, as every use does."""
+        """Raise the error, as every use does."""
         raise object.__getattribute__(self, "_why")
 
 
 class Student:
-    """What a probe calls `student`: the submission's names; one that is not there says why."""
+    """The `student` of a probe: the submission's names; a missing one raises the reason."""
 
     def __init__(self, program: "Program"):
         vars(self).update(program.list_definitions())
@@ -63,7 +63,7 @@ class Program:
         self.probes_broken = ""
 
     def load(self, program: str, probes: str) -> None:
-        """Run the definitions, then the probes; what fails is remembered, not raised."""
+        """Run the definitions, then the probes; errors are stored, not raised."""
         module = _make_module("submission", "<submission>", program)
         self.names = vars(module)
         self.names["__builtins__"] = guard_builtins(self.allowed)
@@ -78,7 +78,7 @@ class Program:
             self.probes_broken = _describe_error(error)
 
     def _run_statements(self, text: str, file: str) -> None:
-        """Run the statements in turn; what lacks a name runs again, when others have defined it."""
+        """Run the statements in order; run one that lacks a name again once others defined it."""
         flags, waiting = 0, ast.parse(text, file).body
         while waiting:
             lacking: list[tuple[ast.stmt, NameError]] = []
@@ -112,7 +112,7 @@ class Program:
                 self.names[name] = Absent(broken)
 
     def find(self, name: str) -> Callable[..., Any]:
-        """Find what a call names; raise Broken or Missing."""
+        """Find the object that a call names; raise Broken or Missing."""
         if name in self.broken:
             raise self.broken[name]
         if name in self.names and not name.startswith("__"):
@@ -122,7 +122,7 @@ class Program:
         raise Missing(f"no definition of {name}")
 
     def find_probe(self, name: str) -> Callable[..., Any]:
-        """Find a probe, with the submission's definitions as its first argument."""
+        """Find a probe, with the submission's definitions bound as its first argument."""
         if "" in self.broken and not any(map(callable, self.list_definitions().values())):
             raise self.broken[""]
         if name not in self.probes:
@@ -135,7 +135,7 @@ class Program:
         return {key: each for key, each in self.names.items() if not key.startswith("__")}
 
     def describe_failure(self, error: BaseException) -> dict[str, str]:
-        """Describe in two words of the wire what went wrong."""
+        """Describe an error by two words of the protocol."""
         if isinstance(error, Missing):
             return {"failure": "missing", "detail": str(error)}
         if isinstance(error, Broken):
@@ -148,7 +148,7 @@ class Program:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Name an exception and its message, as a student may read it."""
+    """Format an exception's name and message for a student."""
     try:
         message = str(error)[:2000]
     except BaseException:
@@ -173,7 +173,7 @@ def _list_bound(node: ast.stmt) -> list[str]:
 
 
 def _make_module(name: str, file: str, text: str) -> ModuleType:
-    """Make a module whose source Python's tools find, as Triton asks for it."""
+    """Make a module whose source Python's tools can find, as Triton requires."""
     module = ModuleType(name)
     module.__file__ = file
     sys.modules[name] = module

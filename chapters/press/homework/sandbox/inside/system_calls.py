@@ -34,7 +34,7 @@ def _call_prctl(option: int, argument: int, pointer: bytes | None = None) -> Non
 
 
 def die_with_parent(signal: int) -> None:
-    """Have the kernel send this process a signal when its parent ends."""
+    """Make the kernel send this process a signal when its parent ends."""
     _call_prctl(_SET_PARENT_DEATH, signal)
 
 
@@ -44,19 +44,19 @@ def hide_memory() -> None:
 
 
 def forgo_privileges() -> None:
-    """Promise that no program run from here gains privileges; seccomp and Landlock ask for it."""
+    """Give up new privileges for all programs run from here, as seccomp and Landlock require."""
     _call_prctl(_SET_NO_NEW, 1)
 
 
 def drop_bounding() -> None:
-    """Take every capability out of reach for good."""
+    """Drop every capability from the bounding set."""
     for capability in range(LAST_CAPABILITY + 1):
         with contextlib.suppress(OSError):  # numbers above the kernel's last
             _call_prctl(_BOUNDING_DROP, capability)
 
 
 def drop_capabilities() -> None:
-    """Hold no capability."""
+    """Drop all capabilities."""
     header = struct.pack("=Ii", 0x20080522, 0)
     _call_libc("capset", header, bytes(24))
 
@@ -90,7 +90,7 @@ _NET, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 
 
 def read_landlock_version() -> int:
-    """Return the kernel's Landlock version, 0 where it has none."""
+    """Return the kernel's Landlock version, 0 if it has none."""
     try:
         return _call_libc("syscall", ctypes.c_long(_RULESET), None, ctypes.c_size_t(0), 1)
     except OSError:
@@ -114,6 +114,6 @@ def restrict_files(rules: Iterable[tuple[int, int]]) -> None:
 
 
 def open_rule(path: str, rights: int) -> tuple[int, int]:
-    """Open a path for a Landlock rule; a file takes only the rights that files have."""
+    """Open a path for a Landlock rule; a file takes only the rights that apply to files."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     return descriptor, rights if os.path.isdir(path) else rights & _ON_FILES

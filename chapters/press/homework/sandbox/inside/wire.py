@@ -1,4 +1,4 @@
-"""What crosses between grader and worker: a JSON header, then the raw bytes of its tensors.
+"""Messages between grader and worker: a JSON header, then the raw bytes of its tensors.
 
     frame = magic (4) | length of header (4) | length of body (8) | header | body
     header = {"head": {...}, "value": tree}
@@ -29,11 +29,11 @@ _DTYPES = tuple(_NAMES.split())
 
 
 class Refused(ValueError):
-    """What was to cross is not plain data, or too much of it."""
+    """The message is not plain data, or is too large."""
 
 
 class Pack:
-    """Collect the tree of a value and the bytes of its tensors, within a cap."""
+    """Collect the tree of a value and the bytes of its tensors, up to a limit."""
 
     def __init__(self, cap: int):
         self.left = cap
@@ -41,7 +41,7 @@ class Pack:
         self.blobs: list[bytes] = []
 
     def pack_value(self, value: Any, depth: int = 0) -> Any:
-        """Turn a value into its tree; raise Refused where it is not plain."""
+        """Convert a value to its tree; raise Refused if it is not plain data."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
             raise Refused("the value is nested too deeply or has too many parts")
@@ -107,7 +107,7 @@ def _describe_tensor(tensor: Any) -> str:
 
 
 def write_frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
-    """Write one message; raise Refused where the value cannot cross."""
+    """Write one message; raise Refused if the value cannot be sent."""
     pack = Pack(cap)
     tree = pack.pack_value(value)
     header = json.dumps({"head": head, "value": tree}).encode()
@@ -118,7 +118,7 @@ def write_frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
 
 
 def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
-    """Read the lengths of header and body from a frame's start; raise Refused above the cap."""
+    """Read the lengths of header and body from a frame's start; raise Refused above the limit."""
     magic, header, body = HEAD.unpack(start)
     if magic != MAGIC or header > MAX_HEADER or body > cap:
         raise Refused("the worker's reply is not a valid message, or too large")
@@ -126,7 +126,7 @@ def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
 
 
 def read_message(header: bytes, body: bytes) -> tuple[dict, Any]:
-    """Read one message; raise Refused where it is anything but plain data."""
+    """Read one message; raise Refused if it is anything but plain data."""
     try:
         message = json.loads(header)
         if type(message) is not dict or type(message.get("head")) is not dict:
@@ -151,7 +151,7 @@ class Unpack:
         self.nodes = 0
 
     def unpack_value(self, tree: Any, depth: int = 0) -> Any:
-        """Turn a tree back into a value; raise an error where it is not one."""
+        """Convert a tree back to a value; raise an error if it is invalid."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
             raise Refused("the value is nested too deeply or has too many parts")

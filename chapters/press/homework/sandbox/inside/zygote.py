@@ -22,7 +22,7 @@ _LONGEST = 1 << 20  # bytes of one order
 
 
 def main(descriptor: int) -> None:
-    """Serve one grader until it is gone."""
+    """Serve one grader until it exits."""
     grader = socket.socket(fileno=descriptor)
     plan = json.loads(grader.recv(_LONGEST))
     statm = os.open("/proc/self/statm", os.O_RDONLY)
@@ -37,7 +37,7 @@ def main(descriptor: int) -> None:
 
 
 def _reap_worker(pid: int) -> int | None:
-    """Take the exit status of a worker that is gone, unless another zygote forked it."""
+    """Read the exit status of an ended worker, unless another zygote forked it."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -53,7 +53,7 @@ class Zygote:
         self.rules = confine.open_rules(plan)
 
     def run(self) -> None:
-        """Follow orders until there is nobody to give them."""
+        """Follow orders until the grader is gone."""
         while True:
             text, descriptors, _, _ = socket.recv_fds(self.grader, _LONGEST, 1)
             if not text:
@@ -87,7 +87,7 @@ class Zygote:
         os.close(pidfd)
 
     def work(self, order: dict[str, Any], channel: int, memory: int) -> None:
-        """Become the worker: let go of everything, confine, then read the submission."""
+        """Become the worker: close everything, confine the process, then read the submission."""
         null = os.open("/dev/null", os.O_RDWR)  # nobody reads what a submission prints
         kept = {null: 0, os.dup(null): 1, os.dup(null): 2, channel: serve.CHANNEL}
         said = os.dup(channel)
