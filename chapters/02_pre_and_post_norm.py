@@ -305,7 +305,7 @@ $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
 [Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change of the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
-its part along $\hat x$ is removed (but for a share $\epsilon/r^2$), since a longer vector is divided by a larger $r$. In our example $r = \sqrt2$.
+its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. (A fraction $\epsilon/r^2$ of that part remains.) In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
 $2^S$ paths. Along the path that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$ of the gradient, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
@@ -316,8 +316,8 @@ Then $J_f$ also turns a typical small change $\delta$ into a change of about the
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
 They do *not* cancel when the write of $f$ is long and hardly depends on small changes of its input. The simplest such write is a constant:
-it is the same for every token, $J_f = 0$, and only the identity is left. In a second case, which we meet again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies), a sublayer writes a different vector for each token, and its
-write still depends little on small changes.
+it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes: its activation is saturated, for example.
+We meet this case again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
 
 ### A constant write, twelve times
 
@@ -509,8 +509,7 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1: the law's premise, a
-write as large as the stream, is not met yet. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
+**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream, and that is not the case yet. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
@@ -541,7 +540,7 @@ r"""
 
 [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove that at initialization the gradient of the last feed-forward matrix is at most of the
 order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's $\sqrt L$
-comes from its final norm, which divides by a stream that has grown like $\sqrt L$ at Xavier's initialization, which their proof assumes. Without that norm the gradient should not fall with depth.
+comes from its final norm. Their proof assumes Xavier's initialization. The stream then grows like $\sqrt L$, and the final norm divides by it. Without that norm the gradient should not fall with depth.
 **What we did:** measure the gradient in Pre-Norm models of 6 and of 24 blocks at initialization, with the final norm and without it.
 """
 
@@ -665,7 +664,7 @@ plots.explore(
 r"""
 **What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, also under Pre-Norm. With warm-up the share becomes that small only at step 12.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
-every block divides the tokens as well. Angles that are halved again and again appear as a line that keeps falling on a logarithmic axis. The
+every block divides the tokens as well. A share that shrinks by a similar factor in every block appears as a line that keeps falling on a logarithmic axis. The
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
@@ -734,7 +733,7 @@ plots.table(
 # %% [markdown]
 r"""
 **The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. The norms of these runs have divided, too: little is left on the identity path. Yet their first block gets about as much
-gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
+gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
 Does this help by the end of training? **What we did:** train twenty new seeds of each kind. We repeat ten of them at a lower learning rate, and ten with four times as many steps.
@@ -789,7 +788,7 @@ r"""
 **The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. The table shows which of the thirty short runs get stuck, too (ten from the measurements at step 20, twenty new ones):
+But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs (ten from the measurements at step 20, twenty new ones), some get stuck, too. The table lists them:
 """
 
 # %%
@@ -843,7 +842,7 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, that is, the larger its writes had grown, the higher was its final loss. How distinct its tokens were shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) How distinct its tokens were shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
 The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
@@ -1019,7 +1018,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** The difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, still within the margin (the interval in the card's sentence).
+**What came out.** The difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1037,7 +1036,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 
@@ -1172,7 +1171,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
 
-*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and the factors telescope to Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
+*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and in the product of these factors each $\omega$ cancels with the next, which leaves Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
 *Wrong if* it failed wherever Post-Norm does. Ours learns in part at a rate too high for Post-Norm, in one seed.
 
 </details>
@@ -1219,7 +1218,7 @@ normalizes the *input* of each sublayer ([its line](https://github.com/harvardnl
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
-[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last block. If a norm follows, no logit changes.
+[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last Pre-Norm block. If a norm follows, no logit changes. (In Post-Norm that norm is inside the last block, so triple the sum in front of it instead.)
 
 *A bug to find.* A model runs `h = norm(x); x = h + f(h)` twelve times, and its head reads `norm(x)`. The author calls it Pre-Norm. What is it, and which single test shows that?
 
