@@ -1,4 +1,4 @@
-"""Lint what the book says: every fault of its text, ledger and tables at once, a line each.
+"""Lint the book: report all errors of its text, ledger and tables at once, one per line.
 
     labkit book check content
 
@@ -19,7 +19,7 @@ from press.site.outline import read_outlines
 
 
 def lint(root: Path) -> Iterator[str]:
-    """Yield every fault of a book; a chapter without its twin is one, and judged no further."""
+    """Yield every error of a book; a chapter without its twin is one, and is not checked."""
     claims = load_recorded(root, "book")["claims"]
     texts = []
     for chapter in find_chapters(root):

@@ -1,4 +1,4 @@
-"""What a page may ask of its reader at once.
+"""Limits on what a page may demand of its reader at once.
 
 A chapter's words have no limit, its parts do. A shelf of the cabinet is for looking up: its words
 have one, too. The block explorer counts as no figure: it is one and the same wherever it stands.
@@ -25,7 +25,7 @@ SHELF_BUDGETS = {
 
 
 def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
-    """Return which budgets a chapter or a shelf breaks, and by how much."""
+    """Return which budgets a chapter or an appendix exceeds, and by how much."""
     outline = read_outline(name, dict(twin))
     counts = {
         "words": outline.words,
@@ -45,7 +45,7 @@ def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
 
 
 def count_explorers(twin: Mapping[str, Any]) -> int:
-    """Count the figures that a page makes a block explorer of."""
+    """Count the figures that a page turns into block explorers."""
     outputs = (output for cell in twin["cells"] for output in cell.get("outputs", []))
     return sum("explorer" in output.get("metadata", {}).get("labkit", {}) for output in outputs)
 

@@ -1,4 +1,4 @@
-"""What a chapter must be: the book's bones, nothing measured typed, short cells, figures told."""
+"""Rules for chapters: required parts, no typed measurements, short cells, described figures."""
 
 import ast
 import json
@@ -48,7 +48,7 @@ SLIDER = re.compile(r"\bplots\.explore\(")
 
 @dataclass(frozen=True)
 class Text:
-    """A chapter as the rules read it: its text, its twin, and what is recorded of its claims."""
+    """A chapter as the rules read it: its source, its twin, and its recorded claims."""
 
     chapter: Chapter
     source: str
@@ -79,7 +79,7 @@ class Text:
 
 
 def find_typed_numbers(text: Text) -> Iterator[str]:
-    """No measured number is typed: a cell prints it, or it is quoted with its citation."""
+    """Find typed measurements: a cell must print them, or a citation must follow the quotation."""
     for markdown in text.prose:
         for one in typed_numbers(markdown):
             yield (
@@ -89,7 +89,7 @@ def find_typed_numbers(text: Text) -> Iterator[str]:
 
 
 def find_repeated_values(text: Text) -> Iterator[str]:
-    """No value of a claim is typed: its card shows it."""
+    """Find typed values of claims: only the claim's card should show them."""
     own = {name: claim for name, claim in text.ledger.items() if claim["chapter"] == text.name}
     for markdown in text.prose:
         for one in repeated_values(markdown, own):
@@ -97,17 +97,17 @@ def find_repeated_values(text: Text) -> Iterator[str]:
 
 
 def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
-    """A sentence about a verdict says what is recorded."""
+    """Find sentences about a verdict that disagree with the ledger."""
     yield from misstatements(text.source, text.ledger)
 
 
 def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
-    """A bullet of the summary names its claims, and where nobody tried to break them."""
+    """Check that each bullet of the summary names its claims, and says which nobody challenged."""
     yield from find_unsupported_bullets(text.prose, text.ledger)
 
 
 def ask_before_the_answer(text: Text) -> Iterator[str]:
-    """A chapter asks its reader before it shows an answer, and one choice is right."""
+    """Check that a chapter asks its reader before it shows an answer; one choice must be right."""
     cells = chapters.read_chapter(text.chapter).cells
     made = locate_claims(cells, collect_claims(text.twin, text.name))
     yield from find_wrong_questions(cells, made, text.ledger)
@@ -118,12 +118,12 @@ def ask_before_the_answer(text: Text) -> Iterator[str]:
 
 
 def keep_budgets(text: Text) -> Iterator[str]:
-    """Half an hour is half an hour, and what is looked up is found."""
+    """Check that a chapter or an appendix stays within its limits of length."""
     yield from list_excesses(text.name, text.twin)
 
 
 def measure_cells(text: Text) -> Iterator[str]:
-    """Code is Python, and short enough to be read."""
+    """Check that code cells are valid Python, and short enough to read."""
     lengths = []
     for cell in text.code:
         try:
@@ -138,7 +138,7 @@ def measure_cells(text: Text) -> Iterator[str]:
 
 
 def find_bones(text: Text) -> Iterator[str]:
-    """The parts that every chapter has, in one order; a shelf has fewer."""
+    """Find required parts that are missing or in the wrong order; an appendix needs fewer."""
     whole = "\n".join(text.prose).casefold()
     bones = SHELF_BONES if text.chapter.is_shelf else BONES
     at = {bone: whole.find(bone.casefold()) for bone in bones}
@@ -148,7 +148,7 @@ def find_bones(text: Text) -> Iterator[str]:
 
 
 def ask_something(text: Text) -> Iterator[str]:
-    """The paragraph **Question.** is short and ends on its one question: the cover shows that."""
+    """Check that the **Question.** paragraph is short and ends with its only question."""
     whole = next((cell for cell in text.prose if "**Question.**" in cell), "")
     asked = SHORT.split(whole.partition("**Question.**")[2], maxsplit=1)[0]
     asked = strip_citations(re.sub(r"\$[^$]+\$", "x", asked)).strip()
@@ -159,7 +159,7 @@ def ask_something(text: Text) -> Iterator[str]:
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
-    """A chapter claims, asks, proves, helps, and has something to move; a shelf claims and asks."""
+    """Count claims, exercises, proofs, hints and interactive figures; an appendix needs fewer."""
     shelf = text.chapter.is_shelf
     fewest = ON_A_SHELF if shelf else EXERCISES
     made = {card["id"] for card in collect_claims(text.twin, text.name)} | {
@@ -188,7 +188,7 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
 
 
 def find_markup_of_sphinx(text: Text) -> Iterator[str]:
-    """No role and no directive: JupyterLab and code hosts would show its raw text."""
+    """Find Sphinx roles and directives: JupyterLab and code hosts would show them as raw text."""
     for markdown in text.prose:
         for found in MARKUP.findall(markdown):
             yield f"{found} is markup of Sphinx; write a Markdown link, or HTML such as <details>"
@@ -197,7 +197,7 @@ def find_markup_of_sphinx(text: Text) -> Iterator[str]:
 
 
 def find_wordless_figures(text: Text) -> Iterator[str]:
-    """Every figure has an alternative text and a caption."""
+    """Find figures without an alternative text or a caption."""
     pictures = 0
     for cell in text.twin["cells"]:
         for output in cell.get("outputs", []):
@@ -212,7 +212,7 @@ def find_wordless_figures(text: Text) -> Iterator[str]:
 
 
 def show_what_is_drawn(text: Text) -> Iterator[str]:
-    """A table or figure is its cell's last line: Jupyter shows nothing else that is returned."""
+    """Check that tables and figures are the last line of their cell; Jupyter shows no others."""
     for cell in text.code:
         whole = ast.parse(cell.source)
         last = whole.body[-1:]
@@ -227,14 +227,14 @@ def show_what_is_drawn(text: Text) -> Iterator[str]:
 
 
 def find_typed_times(text: Text) -> Iterator[str]:
-    """When a run began is read off its record: a typed time would prove no lock."""
+    """Find typed start times of runs: only the record's time can prove a lock."""
     for cell in text.code:
         for found in TIME.findall(cell.source):
             yield f"{found} is typed; since= takes what `find_start()` reads off the records"
 
 
 def save_in_jupyterlab(text: Text) -> Iterator[str]:
-    """Saving it in JupyterLab would change nothing."""
+    """Check that saving the chapter in JupyterLab would not change it."""
 
     def below_the_header(source: str) -> str:
         return source.split("# ---\n", 2)[2]

@@ -1,4 +1,4 @@
-"""What the ledger must be: verdicts follow from values, and it holds the chapters' claims."""
+"""Rules for the ledger: verdicts follow from values, and all claims of the chapters are in it."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ TOGETHER, ON_A_SHELF = 30, 60  # findings that Holm's correction can bear
 
 
 def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """Interval, number of seeds, verdict and weakness are what the recorded values make."""
+    """Check that intervals, numbers of seeds, verdicts and weaknesses follow from the values."""
     for name, claim in claims.items():
         again = rebuild_estimate(claim)
         made = again.compute_interval()
@@ -38,7 +38,7 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """No finding rests on an interval of width zero."""
+    """Refuse findings based on an interval of width zero."""
     for name, claim in claims.items():
         low, high = claim["interval"]
         if claim["sort"] == "finding" and low == high:
@@ -46,14 +46,14 @@ def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def match_the_chapters(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """Every claim of the chapters is recorded, and no other."""
+    """Check that the ledger contains exactly the claims of the chapters."""
     made = {card["id"] for text in texts for card in collect_claims(text.twin, text.name)}
     yield from (f"{name} is recorded, and no chapter makes it" for name in sorted({*claims} - made))
     yield from (f"{name} is made, and not recorded" for name in sorted(made - {*claims}))
 
 
 def match_the_cards(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """A twin's cards have the recorded values and degrees of freedom, exactly."""
+    """Check that a twin's cards show exactly the recorded values and degrees of freedom."""
     for text in texts:
         for name, card in join_claims(collect_claims(text.twin, text.name)).items():
             recorded = claims.get(name, card)
@@ -63,7 +63,7 @@ def match_the_cards(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """A chapter tests at most thirty findings together, a shelf sixty."""
+    """Allow at most thirty findings tested together per chapter, sixty per appendix."""
     for chapter, family in compute_p_values(claims).items():
         most = ON_A_SHELF if is_letter(read_number(chapter)) else TOGETHER
         if len(family) > most:
@@ -71,14 +71,14 @@ def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 def refuse_markup(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """A card shows its sentence as it is."""
+    """Refuse markup in a claim's sentence, which a card shows literally."""
     for name, claim in claims.items():
         if "\\" in claim["statement"]:
             yield f"{name} holds markup, which its card shows as it is: {claim['statement']}"
 
 
 def find_unsaid(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
-    """Every claim says the sentence that it tests: its verdict is about that one."""
+    """Find claims without a sentence: the verdict is about that sentence."""
     for name, claim in claims.items():
         if not claim.get("said"):
             yield f"{name} does not say what it tests; give said=, in words, without our numbers"

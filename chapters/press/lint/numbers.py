@@ -1,4 +1,4 @@
-"""Find numbers in prose that a run should have printed: typed ones, and values of a claim."""
+"""Find numbers in prose that a run should have printed: typed numbers, and values of a claim."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ INTERVAL = re.compile(r"95\s*(?:%|per cent)")  # the book's intervals all are
 
 @dataclass(frozen=True)
 class Typed:
-    """A number that somebody typed, with the words around it."""
+    """A typed number, with the words around it."""
 
     number: str
     around: str
 
 
 def blocks(markdown: str) -> Iterator[tuple[str, bool]]:
-    """Part a cell into paragraphs, list items and table rows; say whether each cites something.
+    """Split a cell into paragraphs, list items and table rows; return whether each cites a source.
 
     A table's rows count as citing when its head does.
     """
@@ -42,7 +42,7 @@ def blocks(markdown: str) -> Iterator[tuple[str, bool]]:
 
 
 def plain(block: str, math: bool = False) -> str:
-    """Drop code, links and citations; math too, unless it is asked for."""
+    """Remove code, links and citations; also math, unless it is requested."""
     block = re.sub(r"\{[\w:]+\}`[^`]*`", " ", block)
     block = CODE.sub(" ", block)
     if not math:
@@ -51,7 +51,7 @@ def plain(block: str, math: bool = False) -> str:
 
 
 def decimals(text: str) -> Iterator[re.Match[str]]:
-    """Find numbers with two significant digits or more after the point."""
+    """Find numbers with two or more significant digits after the decimal point."""
     for match in NUMBER.finditer(text):
         whole, part = match.group(1), match.group(2)
         if len(part if whole.strip("0,") else part.lstrip("0")) >= 2:
@@ -59,7 +59,7 @@ def decimals(text: str) -> Iterator[re.Match[str]]:
 
 
 def percentages(text: str) -> Iterator[re.Match[str]]:
-    """Find percentages of two significant digits or more; 30 % is a round number."""
+    """Find percentages with two or more significant digits; 30 % is a round number."""
     for match in PERCENT.finditer(text):
         digits = match.group(1).replace(".", "").strip("0")
         if len(digits) >= 2 and not INTERVAL.match(match.group()):
@@ -67,7 +67,7 @@ def percentages(text: str) -> Iterator[re.Match[str]]:
 
 
 def typed_numbers(markdown: str) -> list[Typed]:
-    """List what looks measured and is neither quoted, nor code, nor arithmetic that is shown."""
+    """List numbers that look measured and are not quotations, code or visible arithmetic."""
     found = []
     for block, cites in blocks(markdown):
         if not cites:
@@ -77,7 +77,7 @@ def typed_numbers(markdown: str) -> list[Typed]:
 
 
 def repeated_values(markdown: str, claims: Mapping[str, Mapping[str, Any]]) -> list[Typed]:
-    """List numbers, in quotations too, that are what a claim of the chapter says.
+    """List numbers, also in quotations, that repeat the value of a claim of the chapter.
 
     In math, where chance meets are many, only those that a card prints with the same digits.
     """

@@ -1,4 +1,4 @@
-"""What stands around the chapters: links, threads, pages, words, symbols, errata, bibliography."""
+"""Rules for everything around the chapters: links, pages, words, symbols, errata, bibliography."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +21,13 @@ TIES = 2  # other chapters that a chapter is tied to, at least
 
 @dataclass(frozen=True)
 class Around:
-    """A book's folder, and its chapters as seen from outside."""
+    """A book's folder, and the outlines of its chapters."""
 
     root: Path
     book: Book
 
     def typed(self, name: str) -> str:
-        """Read a page that somebody typed."""
+        """Read a handwritten page."""
         return (self.root / "chapters" / name).read_text(encoding="utf-8")
 
     def wrong(self, where: str, places: Iterable[Place]) -> Iterator[str]:
@@ -37,7 +37,7 @@ class Around:
 
 
 def follow_references(around: Around) -> Iterator[str]:
-    """Every place that a chapter refers to exists, and every link to another arrives."""
+    """Check that all places that a chapter refers to exist, and that links between them work."""
     names = {one.name: one for one in around.book.values()}
     for one in around.book.values():
         places = [p for p in links.find_places(one.prose) if p.kind or p.number in around.book]
@@ -50,14 +50,14 @@ def follow_references(around: Around) -> Iterator[str]:
 
 
 def know_sizes(around: Around) -> Iterator[str]:
-    """A twin says what memory its kernel and its runs take: the server's table needs it."""
+    """Check that a twin states the memory of its kernel and its runs, for the server's table."""
     for one in around.book.values():
         if {*one.memory} != {"kernel", "run"}:
             yield f"{one.name}: its twin lacks what its kernel and its runs hold; `make book`"
 
 
 def follow_threads(around: Around) -> Iterator[str]:
-    """Threads lead forward between places that exist, and tie each chapter to two others."""
+    """Check that threads lead forward between existing places; each chapter needs two others."""
     tied: dict[str, set[str]] = {number: set() for number in around.book}
     for row in read_rows(around.root, "crossrefs.csv"):
         a, b = place_of(row["at"]), place_of(row["to"])
@@ -72,7 +72,7 @@ def follow_threads(around: Around) -> Iterator[str]:
 
 
 def fill_pages(around: Around) -> Iterator[str]:
-    """Typed pages point at places that exist, are filled whole, and are listed by the preface."""
+    """Check that handwritten pages refer to existing places, are complete and are listed."""
     listed = set(re.findall(r"(?m)^([a-z]+)$", around.typed("index.md")))
     for name in guide.GUIDE:
         typed = around.typed(name)
@@ -85,7 +85,7 @@ def fill_pages(around: Around) -> Iterator[str]:
 
 
 def count_lessons(around: Around) -> Iterator[str]:
-    """Each chapter is the matter of one of the course's ten lessons."""
+    """Check that each chapter belongs to exactly one of the course's ten lessons."""
     typed = around.typed("course.md")
     lessons = re.findall(r"(?m)^## Lesson (\d+)\.", typed)
     if lessons != [str(n) for n in range(1, 11)]:
@@ -96,7 +96,7 @@ def count_lessons(around: Around) -> Iterator[str]:
 
 
 def look_up_words(around: Around) -> Iterator[str]:
-    """Terms are sorted, explained once, and said where they lead."""
+    """Check that terms are sorted, explained once, and used in the places they refer to."""
     rows = read_rows(around.root, "glossary.csv")
     terms = [row["term"].casefold() for row in rows]
     if terms != sorted(set(terms)):
@@ -114,7 +114,7 @@ def look_up_words(around: Around) -> Iterator[str]:
 
 
 def look_up_symbols(around: Around) -> Iterator[str]:
-    """Symbols are used where they are listed."""
+    """Check that symbols are used in the places they are listed for."""
     rows = read_rows(around.root, "notation.csv")
     if len({row["symbol"] for row in rows}) != len(rows):
         yield "data/notation.csv: a symbol is there twice"
@@ -130,7 +130,7 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 
 
 def look_up_errata(around: Around) -> Iterator[str]:
-    """Every erratum names a source; the section that shows it, if it names one, says its words."""
+    """Check that every erratum names a source; a section that it names must contain its words."""
     works = read_works(around.root / "chapters")
     for row in read_rows(around.root, "errata.csv"):
         where = f"data/errata.csv, {row['source']}"
@@ -151,12 +151,12 @@ def look_up_errata(around: Around) -> Iterator[str]:
 
 
 def cover_the_sources(around: Around) -> Iterator[str]:
-    """Everything that the sources describe has its claims, or a reason."""
+    """Check that everything that the sources describe has claims, or a reason for having none."""
     yield from (f"data/coverage.csv: {fault}" for fault in find_uncovered(around.root, around.book))
 
 
 def hold_the_bibliography(around: Around) -> Iterator[str]:
-    """Every entry is cited, every citation has its entry; they are sorted, each once."""
+    """Check that entries and citations correspond; entries are sorted and unique."""
     works = read_works(around.root / "chapters")
     by_url = {work.url: work for work in works.values()}
     cited = {row["source"] for row in read_rows(around.root, "errata.csv")}

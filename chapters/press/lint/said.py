@@ -35,7 +35,7 @@ SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\n+|\n(?=\|)")
 
 
 def made_in(code: str, claims: Claims) -> list[str]:
-    """Name the recorded claims that a code cell makes."""
+    """List the recorded claims that a code cell makes."""
     ids = re.findall(rf"""["']({NUMBER}-[a-z0-9*.-]+)(\{{?)""", code)
     return [
         name

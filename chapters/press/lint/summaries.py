@@ -1,4 +1,4 @@
-"""What a chapter's summary may say: each bullet names its claims, and what was not tried.
+"""Rules for a chapter's summary: each bullet names its claims and what was not tried.
 
     - Norms on q and k lower the price of a wrong rate. <!-- 10-norms-on-q-and-k-lower-… -->
 
@@ -31,7 +31,7 @@ Claims = Mapping[str, Mapping[str, Any]]
 
 
 def find_unsupported_bullets(prose: list[str], claims: Claims) -> Iterator[str]:
-    """Yield what is wrong with the bullets of a chapter's summary."""
+    """Yield the errors in the bullets of a chapter's summary."""
     for markdown in prose:
         _, heading, summary = markdown.partition(HEADING)
         for bullet in BULLET.findall(summary.partition("\n## ")[0]) if heading else []:

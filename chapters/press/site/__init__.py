@@ -1,1 +1,1 @@
-"""The site: what was executed and recorded, laid out as pages, built by Sphinx, printed."""
+"""The site: executed chapters and records, laid out as pages, built by Sphinx, printed."""

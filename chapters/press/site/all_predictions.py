@@ -1,4 +1,4 @@
-"""Every question of the book once more, for the page on which a reader meets his predictions.
+"""All questions of the book again, for the page with the reader's predictions.
 
 A fold a chapter holds its questions, each with its choices, its answer and the forecasts that were
 locked; a script (chapters/_static/predict.js) adds what the reader locked, and scores all of them.
@@ -24,14 +24,14 @@ BY = ("authors", "paper")
 
 
 def draw_predictions(root: Path, book: Book) -> str:
-    """Draw the place of the reader's scores, and the questions of every chapter that asks."""
+    """Draw the space for the reader's scores, and the questions of every chapter that has any."""
     forecasts = list_forecasts(root)
     folds = [draw_chapter(chapter, forecasts) for chapter in book.values()]
     return "\n\n".join([PLACE, *filter(None, folds)])
 
 
 def draw_chapter(chapter: Outline, forecasts: Sequence[Forecast]) -> str:
-    """Draw a chapter's fold; nothing where it asks nothing."""
+    """Draw the fold of a chapter; nothing if it has no questions."""
     items = "".join(
         draw_item(chapter, number, row, forecasts)
         for number, row in enumerate(list_questions(chapter.prose), start=1)
@@ -42,7 +42,7 @@ def draw_chapter(chapter: Outline, forecasts: Sequence[Forecast]) -> str:
 
 
 def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[Forecast]) -> str:
-    """Draw one question, with a link to where it is asked."""
+    """Draw one question, with a link to its chapter."""
     facts = read_facts(row, chapter.claims)
     if facts:
         facts |= tell_forecasts(row, chapter.claims, forecasts)
@@ -55,7 +55,7 @@ def draw_item(chapter: Outline, number: int, row: Question, forecasts: Sequence[
 def tell_forecasts(
     row: Question, claims: Mapping[str, Json], forecasts: Sequence[Forecast]
 ) -> dict[str, Any]:
-    """Return the preregistered probabilities, whether the claim held, and which choices say so."""
+    """Return the preregistered probabilities, whether the claim held, and the matching choices."""
     of_claim = [
         one
         for one in forecasts
@@ -70,7 +70,7 @@ def tell_forecasts(
 
 
 def format_scores(root: Path) -> str:
-    """Make the table of how good the forecasts of the whole book were."""
+    """Format the table of scores for all forecasts of the book."""
     rows = list(list_scores(list_forecasts(root)))
     if not rows:
         return "No preregistered claim has been judged yet."
@@ -82,7 +82,7 @@ def format_scores(root: Path) -> str:
 
 
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
-    """Score the authors and the papers over all their locked forecasts, of both sorts together."""
+    """Score the authors and the papers over all their locked forecasts, both kinds together."""
     names = {"authors": "the authors", "paper": "the papers"}
     whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
     for score in score_forecasts(whole):

@@ -1,4 +1,4 @@
-"""Write the page of the ladder: every method on every rung, evaluated or not finished."""
+"""Write the page of the ladder: every method on every rung, evaluated or unfinished."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ distinguishable on both rungs, in opposite orders."""
 
 
 def build_arms_page(root: Path) -> str:
-    """Write the page, or take it as it was written while records and code are the same."""
+    """Write the page, or reuse the stored one if records and code are the same."""
     kept, digest = root / "build" / "arms.json", compute_digest(root)
     if kept.is_file():
         with suppress(Red):
@@ -55,7 +55,7 @@ def build_arms_page(root: Path) -> str:
 
 
 def compute_digest(root: Path) -> str:
-    """Hash what the page is made from: the ladder's records, stored runs, and the code."""
+    """Hash everything that determines the page: the ladder's records, stored runs, and the code."""
     whole = hashlib.sha256(f"{code_hash()} {code_hash('press')}".encode())
     for path in sorted((root / "data" / "records").glob(f"{LADDER}*.jsonl")):
         whole.update(path.read_bytes())
@@ -93,7 +93,7 @@ def _name_rung(rung: str) -> str:
 
 
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
-    """Write the heading of a rung, its facts, and its tables: recipes, then changed recipes."""
+    """Write a rung's heading, its facts, and its tables: recipes, then modified recipes."""
     from labkit.experiments import ladder
     from labkit.experiments.ladder.reading import read_losses
     from labkit.placements import RECIPES
@@ -164,7 +164,7 @@ def _name_missing(found: Any, rung: str, begun: set[str]) -> str:
 
 
 def _describe_agreement(found: Any) -> list[str]:
-    """Compare the orders of S with those of every other rung that has two arms or more."""
+    """Compare the order on S with that on every other rung that has at least two arms."""
     from labkit.experiments import ladder
 
     rows = []

@@ -1,4 +1,4 @@
-"""Draw the claims of the site: as cards, with their values as a strip, and as marks on the cover.
+"""Draw the claims of the site: as cards with a strip of values, and as marks on the cover.
 
 The cover has every claim of the book as one mark, a row a chapter, beside what the chapter asks. No
 script is needed: a mark is a link whose sentence shows below while it is pointed at. With script,
@@ -45,7 +45,7 @@ def draw_strip(claim: Json) -> str:
 
 
 def draw_in_chapter(claim: Json, code: str = "") -> str:
-    """Draw a card where its chapter makes it; it opens on the way to the scoreboard, and code."""
+    """Draw a card in its chapter, with its code and a link to the scoreboard."""
     name = html.escape(claim["id"])
     below = [f'<a href="scoreboard.html#row-{name}">{name}</a> in the scoreboard']
     if code:
@@ -56,7 +56,7 @@ def draw_in_chapter(claim: Json, code: str = "") -> str:
 def draw_in_scoreboard(
     name: str, claim: Json, survives: bool, linked: bool, row: str = "row"
 ) -> str:
-    """Draw a card of the scoreboard: it says what it can be found by, and links to its chapter."""
+    """Draw a card of the scoreboard, with its search attributes and a link to its chapter."""
     label, chapter = html.escape(name), claim["chapter"]
     facets = {
         "chapter": read_number(chapter),
@@ -84,7 +84,7 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
 
 
 def draw_tally(claims: Iterable[Json]) -> str:
-    """Count the verdicts, each beside its shape; those that nothing has are left out."""
+    """Count the verdicts, each next to its symbol; verdicts that do not occur are left out."""
     found = [claim["verdict"] for claim in claims]
     return " ".join(
         f'<span class="labkit-verdict-{verdict}" title="{VERDICTS[verdict]}">'
@@ -96,12 +96,12 @@ def draw_tally(claims: Iterable[Json]) -> str:
 
 
 def wrap_html(markup: str) -> str:
-    """Hand HTML through Markdown as it is."""
+    """Protect HTML from being changed by Markdown."""
     return f"```{{raw}} html\n{markup}\n```"
 
 
 def draw_cover(book: Book) -> str:
-    """Draw the matrix, and say how to read it."""
+    """Draw the matrix of claims, with an explanation."""
     claims = [claim for chapter in book.values() for claim in chapter.claims.values()]
     legend = ", ".join(
         f'<span class="labkit-verdict-{verdict}">{shape}</span> {VERDICTS[verdict]}'
@@ -118,7 +118,7 @@ def draw_cover(book: Book) -> str:
 
 
 def draw_row(chapter: Outline) -> str:
-    """Draw a chapter's row: number, title, minutes, tally, marks, and what it asks."""
+    """Draw a chapter's row: number, title, minutes, tally, marks, and question."""
     marks = "".join(draw_mark(chapter, name, claim) for name, claim in chapter.claims.items())
     asks = re.sub(r"\*(.+?)\*", r"<em>\1</em>", html.escape(" ".join(chapter.questions)))
     return (
@@ -131,7 +131,7 @@ def draw_row(chapter: Outline) -> str:
 
 
 def draw_cabinet(shelves: Sequence[Outline]) -> str:
-    """Draw one row for all shelves: they are for looking up, and ask no question here."""
+    """Draw one row for all appendices, which are for reference and have no question here."""
     if not shelves:
         return ""
     marks = "".join(
@@ -147,7 +147,7 @@ def draw_cabinet(shelves: Sequence[Outline]) -> str:
 
 
 def draw_mark(chapter: Outline, name: str, claim: Json) -> str:
-    """Draw one claim as a mark that leads to its card."""
+    """Draw one claim as a mark that links to its card."""
     verdict = claim["verdict"]
     return (
         f'<a class="labkit-verdict-{verdict}" href="{html.escape(claim_address(chapter, name))}">'

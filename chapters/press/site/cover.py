@@ -1,4 +1,4 @@
-"""The cover: models that finish a sentence, and a map of every recipe and learning rate.
+"""The cover: models that complete a sentence, and a map of all recipes and learning rates.
 
 data/cover.json has their texts and losses; `labkit book tables` writes it from the records. The
 page has all of it in its HTML. voices.js moves the training step, and keeps the answers and the map
@@ -42,7 +42,7 @@ CELL = '<td class="{kind}" style="--depth: {depth:.0f}%">{text}</td>'
 
 
 def write_file(root: Path, described: Json, *, check: bool = False) -> list[str]:
-    """Bring the cover's data up to date; name them where they were not. `check` only looks."""
+    """Update the cover's data; return the names of outdated files. With `check`, write nothing."""
     text = format_data(described)
     path = root / PATH
     if path.is_file() and path.read_text(encoding="utf-8") == text:
@@ -53,7 +53,7 @@ def write_file(root: Path, described: Json, *, check: bool = False) -> list[str]
 
 
 def format_data(described: Json) -> str:
-    """Write the data as JSON, a voice and a recipe a line, so that a difference can be read."""
+    """Write the data as JSON, one voice or recipe per line, so that diffs are readable."""
     lines = []
     for name, value in described.items():
         if name in ("voices", "recipes"):
@@ -69,12 +69,12 @@ def _write(value: object) -> str:
 
 
 def read_data(root: Path) -> Json:
-    """Read the cover's data; Red where they are missing."""
+    """Read the cover's data; raise Red if they are missing."""
     return read_json(root / PATH, "write it with `labkit book tables`")
 
 
 def draw_voices(root: Path) -> str:
-    """Draw the texts, a choice below each, the slider of training steps and the answer."""
+    """Draw the texts, choices below each, the slider of training steps and the answer."""
     data = read_data(root)
     steps = data["steps"]
     options = "".join(
@@ -97,7 +97,7 @@ def draw_voices(root: Path) -> str:
 
 
 def draw_voice(number: int, name: str, voice: Json, beginning: str, options: str) -> str:
-    """Draw one model's text, the reader's choice, and what the model is."""
+    """Draw one model's text, the reader's choice, and the description of the model."""
     told = link_words(TOLD[name])
     return f"""<li data-is="{name}" data-said="{_quote(voice["said"])}">
 <blockquote>{beginning}<span>{html.escape(voice["said"][-1])}</span> …</blockquote>
@@ -107,7 +107,7 @@ def draw_voice(number: int, name: str, voice: Json, beginning: str, options: str
 
 
 def link_words(text: str) -> str:
-    """Make links of "[page words]"."""
+    """Convert "[page words]" to links."""
     parts = html.escape(text).replace("]", "[").split("[")
     links = [part.partition(" ") for part in parts[1::2]]
     made = [f'<a href="{page}.html">{words}</a>' for page, _, words in links]
@@ -119,7 +119,7 @@ def _quote(value: object) -> str:
 
 
 def describe_models(root: Path) -> str:
-    """Say in one sentence how large the models are and what they read."""
+    """Describe in one sentence the size of the models and their training data."""
     data = read_data(root)
     return (
         f"Each is a transformer of {data['parameters']:,} parameters, {data['blocks']} blocks of "
@@ -130,7 +130,7 @@ def describe_models(root: Path) -> str:
 
 # -- the map ----------------------------------------------------------------------------------
 def draw_map(root: Path) -> str:
-    """Draw the losses of every recipe at every rate as a table, with the sentence above it."""
+    """Draw a table of the losses of every recipe at every rate, with the sentence above it."""
     data = read_data(root)
     rates = [str(rate) for rate in data["rates"]]
     head = "".join(f'<th scope="col">{rate}</th>' for rate in rates)
@@ -148,7 +148,7 @@ diverged.</caption><thead><tr><th scope="col">recipe</th>{head}</tr></thead>
 
 
 def draw_cell(losses: Mapping[str, float | None], rate: str, lines: Mapping[str, float]) -> str:
-    """Draw a loss, the deeper coloured the lower it is."""
+    """Draw a loss; lower losses have deeper colours."""
     if rate not in losses:
         return CELL.format(kind="untried", depth=0, text="–")
     if (loss := losses[rate]) is None:
@@ -161,14 +161,14 @@ def draw_cell(losses: Mapping[str, float | None], rate: str, lines: Mapping[str,
 
 
 def judge_loss(loss: float | None, lines: Mapping[str, float]) -> str:
-    """Say whether a model speaks (beats trigram counts), mumbles, or is lost."""
+    """Classify a model: it speaks (beats trigram counts), mumbles, or is lost."""
     if loss is None or loss > lines["letter frequencies"] - LOST:
         return "lost"
     return "speaks" if loss < lines["trigram counts"] else "mumbles"
 
 
 def say_map(data: Json) -> str:
-    """Say what the map shows, in its own numbers."""
+    """Describe the map in words, with its own numbers."""
     recipes, high, best = [*data["recipes"].values()], str(data["rates"][-1]), "0.01"
 
     def speaking(rows: list[Json], rate: str) -> int:

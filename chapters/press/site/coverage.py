@@ -1,4 +1,4 @@
-"""What the book's sources describe, row by row, with the claims that test it.
+"""Coverage of the book's sources, row by row, with the claims that test them.
 
 data/coverage.csv   row,source,what,state,claims,note: a system or statement, "works" or "out of
                     range", the ids of its claims, and what the ids do not say
@@ -19,7 +19,7 @@ WORKS, OUT_OF_RANGE = "works", "out of range"
 
 
 def format_coverage(root: Path, book: Book) -> str:
-    """Write the table: source, what it describes, marks of its claims, and a note."""
+    """Format the table: source, description, marks of its claims, and a note."""
     rows = []
     for row in read_rows(root, "coverage.csv"):
         marks = " ".join(mark_claim(name, book) for name in row["claims"].split())
@@ -30,7 +30,7 @@ def format_coverage(root: Path, book: Book) -> str:
 
 
 def mark_claim(name: str, book: Book) -> str:
-    """Link a claim by the mark of its verdict; its sentence shows where it is pointed at."""
+    """Link a claim by the mark of its verdict; hovering over it shows the sentence."""
     number, verdict = name.partition("-")[0], ""
     if number in book and name in book[number].claims:
         claim = book[number].claims[name]
@@ -43,7 +43,7 @@ def mark_claim(name: str, book: Book) -> str:
 
 
 def find_uncovered(root: Path, book: Mapping[str, Outline]) -> Iterator[str]:
-    """Yield what is wrong with the table: a row that is missing, or that nothing answers."""
+    """Yield the errors of the table: missing rows, and rows without claims or a reason."""
     rows = read_rows(root, "coverage.csv")
     if rows and [row["row"] for row in rows] != [str(n) for n in range(1, ROWS + 1)]:
         yield f"has the rows {', '.join(row['row'] for row in rows)}; 1 to {ROWS}, in order"

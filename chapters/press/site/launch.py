@@ -1,4 +1,4 @@
-"""Links that open a chapter where it runs: on a course's hub, in Colab, Binder or Codespaces.
+"""Links that open a chapter in a running environment: a course's hub, Colab, Binder, Codespaces.
 
 Two addresses in pyproject.toml decide which there are. Repository, in [project.urls], is the book's
 address on GitHub, whose notebooks the three services open. The hub's own address is `hub` in
@@ -26,7 +26,7 @@ GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 
 
 def read_addresses(root: Path) -> dict[str, str]:
-    """Read the addresses that are configured; raise ValueError for another key than hub."""
+    """Read the configured addresses; raise ValueError for any key but hub."""
     path = root / "pyproject.toml"
     tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     found = tables.get("tool", {}).get("labkit", {}).get("launch", {})
@@ -41,7 +41,7 @@ def read_addresses(root: Path) -> dict[str, str]:
 
 
 def draw_links(addresses: Mapping[str, str], chapter: str) -> str:
-    """Write the links to one chapter, in Markdown; empty where there are none."""
+    """Write the links to one chapter, in Markdown; empty if there are none."""
     return ", ".join(
         f"[{NAMES[name]}](<{addresses[name].replace('{chapter}', chapter)}>)"
         for name in NAMES

@@ -1,4 +1,4 @@
-"""Places in the book, and links to them: in its text, in its tables, and between its chapters.
+"""Places in the book, and links to them: in its prose, in its tables, and between chapters.
 
 A place is written "NN", "NN#A heading", "NN!claim-id", "NN.6" (an exercise) or "NN~words that its
 text has"; NN is the number of a chapter or the letter of a shelf. In a page's Markdown,
@@ -45,7 +45,7 @@ TITLE = "## Elsewhere in this book"
 
 @dataclass(frozen=True)
 class Place:
-    """A chapter's number and, in it, a heading, claim, exercise or words; the whole without."""
+    """A chapter's number and a heading, claim, exercise or words in it; none means all of it."""
 
     number: str
     kind: str = ""
@@ -53,7 +53,7 @@ class Place:
 
 
 def place_of(text: str) -> Place:
-    """Read a place as a table has it."""
+    """Parse a place as written in a table."""
     match = PLACE.fullmatch(" ".join(text.split()))
     if match is None:
         raise ValueError(
@@ -64,7 +64,7 @@ def place_of(text: str) -> Place:
 
 
 def describe_missing(place: Place, book: Book) -> str | None:
-    """Return what is wrong with a place; None when it exists."""
+    """Return what is wrong with a place; None if it exists."""
     chapter = book.get(place.number)
     if chapter is None:
         return f"no chapter {place.number}"
@@ -81,7 +81,7 @@ def describe_missing(place: Place, book: Book) -> str | None:
 
 
 def link_place(place: Place, book: Book, shown: str = "") -> str:
-    """Write a Markdown link to a place, as far as it is there."""
+    """Write a Markdown link to a place, or to the part of it that exists."""
     chapter = book.get(place.number)
     if chapter is None:
         kind = "appendix" if is_letter(place.number) else "chapter"
@@ -97,7 +97,7 @@ def link_place(place: Place, book: Book, shown: str = "") -> str:
 
 
 def link_numbered(place: Place, book: Book) -> str:
-    """Write a link that says its chapter too: 05 · The demand."""
+    """Write a link that includes its chapter: 05 · The demand."""
     shown = link_place(place, book)
     if place.kind == "heading" and place.number in book:
         return f"{place.number} · {shown}"
@@ -105,18 +105,18 @@ def link_numbered(place: Place, book: Book) -> str:
 
 
 def claim_address(chapter: Outline, name: str) -> str:
-    """Return where a claim's card stands; its anchor is one that Sphinx does not know."""
+    """Return the address of a claim's card; Sphinx does not know its anchor."""
     return f"{chapter.name}.html#claim-{name}"
 
 
 def build_slug(heading: str) -> str:
-    """Name a heading's anchor as MyST does."""
+    """Build the anchor of a heading as MyST does."""
     plain = re.sub(r"[*`]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
 
 
 def link_references(markdown: str, book: Book) -> str:
-    """Turn the references of a text into links; what is not there yet stays words."""
+    """Turn the references in a text into links; missing targets stay words."""
 
     def link_match(match: re.Match[str]) -> str:
         if match["wiki"]:
@@ -134,7 +134,7 @@ def link_references(markdown: str, book: Book) -> str:
 
 
 def link_chapter(number: str, book: Book) -> str:
-    """Link a chapter under its number, where it is there."""
+    """Link a chapter by its number, if it exists."""
     return link_place(Place(number), book, number) if number in book else number
 
 
@@ -150,7 +150,7 @@ def find_places(markdown: str) -> Iterator[Place]:
 
 
 def join_up(notebook: Json, chapter: Outline, book: Book, root: Path) -> None:
-    """Make the references of a chapter's page links, and put its threads before its end."""
+    """Turn the references of a chapter's page into links, and insert its threads before its end."""
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
     for cell in cells:
         cell["source"] = link_references(cell["source"], book)
@@ -162,7 +162,7 @@ def join_up(notebook: Json, chapter: Outline, book: Book, root: Path) -> None:
 
 
 def list_threads(chapter: Outline, book: Book, root: Path) -> str:
-    """List the threads that lead out of a chapter, to those before it and those after it."""
+    """List the threads of a chapter, to earlier chapters and to later ones."""
     found: dict[str, list[tuple[str, str]]] = {"earlier": [], "later": []}
     for row in read_rows(root, "crossrefs.csv"):
         ends = [place_of(row["at"]), place_of(row["to"])]
@@ -176,6 +176,6 @@ def list_threads(chapter: Outline, book: Book, root: Path) -> str:
 
 
 def name_place(place: Place, book: Book) -> str:
-    """Name a place by its chapter too: DeepNorm, “The bounded update”."""
+    """Name a place with its chapter: DeepNorm, “The bounded update”."""
     title = link_place(Place(place.number), book, escape_markdown(book[place.number].title))
     return title if place.kind != "heading" else f"{title}, “{link_place(place, book)}”"

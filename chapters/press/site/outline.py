@@ -1,4 +1,4 @@
-"""Read from an executed chapter what the rest of the book says about it, so nothing is typed twice.
+"""Read from an executed chapter what the rest of the book states about it.
 
 outline("05_deepnorm", notebook).questions   # what it asks: the end of its Question paragraph
 """
@@ -30,7 +30,7 @@ SECONDS = {"lines": 4, "formulas": 20, "figures": 45, "claims": 20}  # that one 
 
 @dataclass(frozen=True)
 class Outline:
-    """One chapter from outside: title, questions, sizes, and every place that one can point at."""
+    """The outline of one chapter: title, questions, sizes, and all places that links can reach."""
 
     name: str
     title: str
@@ -49,12 +49,12 @@ class Outline:
 
     @property
     def number(self) -> str:
-        """The two digits, or the letter, by which the book calls it."""
+        """Its two digits, or its letter."""
         return read_number(self.name)
 
     @property
     def minutes(self) -> int:
-        """How long reading takes: words, formulas, open code, figures and cards; no exercise."""
+        """Reading time in minutes: words, formulas, visible code, figures, cards; no exercises."""
         counts = {"lines": self.lines, "formulas": self.formulas, "figures": self.figures}
         counts["claims"] = len(self.claims)
         seconds = sum(SECONDS[kind] * count for kind, count in counts.items())
@@ -96,7 +96,7 @@ def read_outline(name: str, notebook: Json) -> Outline:
 
 
 def read_sections(notebook: Json) -> dict[str, str]:
-    """Read what stands below each heading: prose, and the text of what cells show.
+    """Read the text below each heading: prose, and the text of outputs.
 
     A section holds its subsections.
     """
@@ -115,7 +115,7 @@ def read_sections(notebook: Json) -> dict[str, str]:
 
 
 def plain_text(output: Json) -> str:
-    """Read the words of a cell's output: what was printed, or a table without its markup."""
+    """Read the words of a cell's output: printed text, or a table without its markup."""
     data = output.get("data", {})
     if "text/html" in data:
         return html.unescape(re.sub(r"<[^>]+>", " ", join_text(data["text/html"])))
@@ -134,7 +134,7 @@ def list_exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
-    """Find what a chapter asks: the questions that end its **Question** paragraph.
+    """Find the questions of a chapter: those at the end of its **Question** paragraph.
 
     Where it ends on something else, the last question in it.
     """
@@ -155,18 +155,18 @@ def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_question(sentence: str) -> bool:
-    """Return whether a sentence asks, whatever quotes or stars close it."""
+    """Return whether a sentence is a question, ignoring closing quotes and asterisks."""
     return sentence.rstrip('*”") ').endswith("?")
 
 
 def count_prose_words(markdown: str) -> int:
-    """Count words: what has a letter in it, code blocks and math left out."""
+    """Count words, which contain a letter; code blocks and math do not count."""
     plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
 
 
 def count_figures(notebook: Json) -> int:
-    """Count the figures of a notebook, and what can be moved."""
+    """Count the figures of a notebook, and the interactive ones."""
     outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
     return sum(output_kind(output) in ("figure", "slider") for output in outputs)
 

@@ -1,4 +1,4 @@
-"""Turn an executed notebook into the notebook that the site shows.
+"""Convert an executed notebook to the notebook that the site shows.
 
 Volatile outputs and parameters go; a figure gets its alternative text, its caption and a small sign
 that opens its provenance; a claim card gets an anchor; a solution is folded, and so is most code
@@ -58,7 +58,7 @@ def build_page(
     claims: Mapping[str, Json] | None = None,
     launch: str = "",
 ) -> Json:
-    """Turn a chapter's executed notebook into the notebook that the site shows.
+    """Convert a chapter's executed notebook to the notebook that the site shows.
 
     `launch` has links that open it where it runs.
     """
@@ -88,7 +88,7 @@ def build_page(
 def code_cells(
     cell: Json, build: Mapping[str, Any], fold: bool, numbering: Numbering
 ) -> Iterator[Json]:
-    """Split a cell at its figures, which stand between its outputs as Markdown.
+    """Split a cell at its figures, which become Markdown between its outputs.
 
     Folded code stands below all that it made; of a cell that only claims, inside its last card.
     """
@@ -121,19 +121,19 @@ def code_cells(
 
 
 def only_claims(outputs: list[Json]) -> bool:
-    """Return whether a cell shows cards and nothing else."""
+    """Return whether a cell shows only cards."""
     shown = [output for output in outputs if shown_output(output)]
     return bool(shown) and all(output_kind(output) == "claim" for output in shown)
 
 
 def put_code_inside(cell: Json) -> list[Json]:
-    """Give a cell's code to the last of its cards, which opens on it."""
+    """Move a cell's code into the last of its cards."""
     *others, last = (output for output in cell["outputs"] if shown_output(output))
     return [*others, {**last, "code": join_text(cell["source"])}]
 
 
 def output_groups(outputs: list[Json]) -> list[list[Json]]:
-    """Group outputs so that a figure stands alone; the first group has none."""
+    """Group outputs so that each figure is alone; the first group has no figure."""
     groups: list[list[Json]] = [[]]
     caption_due = False
     for output in outputs:
@@ -148,7 +148,7 @@ def output_groups(outputs: list[Json]) -> list[list[Json]]:
 
 
 def shown_output(output: Json) -> Json | None:
-    """Keep what a reader should see of an output, in one form; None drops it."""
+    """Keep what a reader should see of an output, in one format; None drops it."""
     if output["output_type"] == "stream":
         return output if output["name"] == "stdout" else None
     if output["output_type"] == "error":
@@ -174,7 +174,7 @@ def shown_output(output: Json) -> Json | None:
 
 
 def is_figure(cell: Json) -> bool:
-    """Return whether a cell of the page shows a figure, or a slider."""
+    """Return whether a cell of the page shows a figure or a slider."""
     return FIGURE in cell["metadata"].get("tags", [])
 
 
@@ -189,7 +189,7 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
 
 
 def draw_figure(output: Json, build: Mapping[str, Any], place: Place) -> str:
-    """Write a figure in Markdown: the drawings where the build made some, else the twin's PNG.
+    """Write a figure in Markdown: the drawings if the build made any, else the twin's PNG.
 
     A drawing stands in the page itself, so that its colours can be the page's.
     """

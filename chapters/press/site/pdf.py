@@ -54,7 +54,7 @@ book tests their claims by experiment.</p>
 
 
 def build_pdf(root: Path, size: str = "book") -> Path:
-    """Build build/book.pdf out of the site, which is built first where it changed."""
+    """Build build/book.pdf from the site, which is built first if it changed."""
     site = build_site(root, size)
     pages = list_pages(root, site)
     write_shell(root, size)
@@ -68,14 +68,14 @@ def build_pdf(root: Path, size: str = "book") -> Path:
 
 
 def write_shell(root: Path, size: str) -> None:
-    """Write the empty document that the pages are put into."""
+    """Write the empty document into which the pages are inserted."""
     shell = root / "build" / "print" / "index.html"
     shell.parent.mkdir(parents=True, exist_ok=True)
     shell.write_text(SHELL.format(made=f"Executed with size {size}."), encoding="utf-8")
 
 
 def list_pages(root: Path, site: Path) -> list[dict[str, Any]]:
-    """List the pages of the site in the order of the paper."""
+    """List the pages of the site in printing order."""
     chapters = chapter_names(root)
     names = [*BEFORE, *chapters, *AFTER]
     return [
@@ -90,7 +90,7 @@ def list_pages(root: Path, site: Path) -> list[dict[str, Any]]:
 
 
 def print_page(page: Any) -> bytes:
-    """Print a tab; its table of contents has the numbers of this very PDF."""
+    """Print a tab; its table of contents has the page numbers of this PDF."""
     content, numbers = b"", {}
     for _ in range(3):  # numbers of other widths may move a line of the contents
         content = page.pdf(prefer_css_page_size=True, scale=SCALE, outline=True, tagged=True)
@@ -104,7 +104,7 @@ def print_page(page: Any) -> bytes:
 
 @contextmanager
 def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
-    """Open a tab in which the pages are joined, as wide as the paper."""
+    """Open a tab with all pages joined, as wide as the paper."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
@@ -127,7 +127,7 @@ def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
 
 @contextmanager
 def serve_folder(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine only."""
+    """Serve a folder to this machine only."""
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -140,14 +140,14 @@ def serve_folder(folder: Path) -> Iterator[str]:
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Answers without a line for each request."""
+    """A handler that logs no requests."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def page_numbers(content: bytes) -> dict[str, int]:
-    """Return on which page each link target stands, counted from 1."""
+    """Return the page of each link target, counted from 1."""
     reader = PdfReader(BytesIO(content))
     targets = reader.named_destinations.items()
     pages = {name: reader.get_destination_page_number(target) for name, target in targets}

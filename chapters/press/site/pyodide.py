@@ -34,12 +34,12 @@ COMMAND = "labkit fetch pyodide"
 
 
 def find_folder(prefix: Path = Path(sys.prefix)) -> Path:
-    """Name the folder that Pyodide is kept in, beside this Python."""
+    """Return the folder in which Pyodide is kept, next to this Python."""
     return prefix / "share" / "pyodide" / VERSION
 
 
 def fetch_pyodide(prefix: Path = Path(sys.prefix)) -> Path:
-    """Fetch the pinned version and keep what a page needs; return the folder.
+    """Fetch the pinned version and keep what pages need; return the folder.
 
     Raises ValueError where npm cannot, and where what came is not what was pinned.
     """
@@ -66,12 +66,12 @@ def fetch_pyodide(prefix: Path = Path(sys.prefix)) -> Path:
 
 
 def is_there(prefix: Path = Path(sys.prefix)) -> bool:
-    """Return whether it was fetched whole; the note is written last."""
+    """Return whether it was fetched completely; the marker file is written last."""
     return (find_folder(prefix) / "NOTICE.txt").is_file()
 
 
 def list_files(prefix: Path = Path(sys.prefix)) -> dict[str, bytes]:
-    """Read the files that the site serves; none where Pyodide was not fetched."""
+    """Read the files that the site serves; none if Pyodide was not fetched."""
     if not is_there(prefix):
         return {}
     paths = sorted(path for path in find_folder(prefix).iterdir() if path.is_file())

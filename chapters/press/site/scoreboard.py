@@ -66,12 +66,12 @@ NONE = "No chapter has ranked recipes yet."
 
 
 def format_count(count: int, word: str) -> str:
-    """Count things in words."""
+    """Format a count of things in words."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
 def summarize_claims(claims: Mapping[str, Json]) -> str:
-    """Count the verdicts of the findings and what survives the correction for many tests."""
+    """Count the verdicts of the findings, and those that survive the correction for many tests."""
     findings = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
     laws = [claim for claim in claims.values() if claim["sort"] == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
@@ -99,7 +99,7 @@ def count_verdicts(claims: Iterable[Json]) -> str:
 
 
 def draw_filter(titles: Mapping[str, str]) -> str:
-    """Draw the search field and the chips; claims.js shows them, for they need it."""
+    """Draw the search field and the filters; claims.js shows them, because they need it."""
     chips = "".join(
         f'<label><input type="checkbox" name="{facet}" value="{value}"> {words}</label>'
         for facet, values in FACETS.items()
@@ -121,7 +121,7 @@ def draw_filter(titles: Mapping[str, str]) -> str:
 
 
 def draw_claims(claims: Mapping[str, Json], titles: Mapping[str, str], row: str = "row") -> str:
-    """Draw a fold for each chapter with its cards; `row` begins their names."""
+    """Draw a fold for each chapter with its cards; their names begin with `row`."""
     marked = find_survivors(claims)
     chapters: dict[str, dict[str, Json]] = {}
     for name, claim in sorted(claims.items(), key=lambda i: (str(i[1]["chapter"]), i[0])):
@@ -149,7 +149,7 @@ def build_scoreboard(
     recorded: Iterable[Json] = (),
     forecasts: Sequence[Forecast] = (),
 ) -> str:
-    """Write the page for the claims of this build, for the recorded ones, and the forecasts."""
+    """Write the page of the claims of this build, of the recorded ones, and of the forecasts."""
     claims: dict[str, Json] = build["claims"]
     size = build.get("size", "book")
     parts = [
@@ -174,7 +174,7 @@ def build_scoreboard(
 
 
 def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
-    """Say how many sentences held that were forecast before their runs, and how good that was."""
+    """Report how many sentences that were forecast before their runs held, and the score."""
     said = []
     for by, words in (("paper", "entered for papers"), ("authors", "forecast by the authors")):
         judged = [
@@ -196,7 +196,7 @@ def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
 
 
 def list_contradicted(claims: Mapping[str, Json], titles: Mapping[str, str]) -> list[str]:
-    """List in words the sentences that the runs contradict, each with what was found instead."""
+    """List in words the sentences that the runs contradict, each with the result."""
     found = [
         f"<li>{typeset(claim['said'])}<br>{typeset(claim['statement'])} "
         f'<a href="#row-{html.escape(name)}">card</a></li>'
@@ -212,7 +212,7 @@ def list_contradicted(claims: Mapping[str, Json], titles: Mapping[str, str]) -> 
 
 
 def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
-    """Write what was forecast, what came of it, and how good the forecasts were."""
+    """Format the forecasts, their outcomes, and their scores."""
     if not (public := [one for one in forecasts if one.by != "you"]):
         return []
     rows = [
@@ -242,7 +242,7 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
 
 
 def format_pairs(claims: Mapping[str, Json]) -> list[str]:
-    """List the claims that a paired test instead of an unpaired one, or the reverse, changes."""
+    """List the claims whose verdict changes between a paired and an unpaired test."""
     rows, without, by_seed = [], 0, 0
     for name, claim in claims.items():
         kept = [claim["samples"]] if claim.get("samples") else []
@@ -264,7 +264,7 @@ def format_pairs(claims: Mapping[str, Json]) -> list[str]:
 
 
 def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:
-    """Write what was recorded once with a long size, and name the chapters that were not."""
+    """Format the results recorded once with a long size, and list the chapters without any."""
     heading = f"## Recorded with size {size}"
     if ledger is None:
         return [heading, "Nothing is recorded with this size yet."]
@@ -279,7 +279,7 @@ def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) 
 
 
 def standings_page(notebooks: Mapping[str, Json], titles: Mapping[str, str]) -> str:
-    """Write the page from the executed notebooks."""
+    """Write the leaderboard's page from the executed notebooks."""
     parts = [INTRO]
     for name, notebook in notebooks.items():
         for cell in notebook["cells"]:

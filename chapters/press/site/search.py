@@ -1,4 +1,4 @@
-"""What a search finds besides pages: sections by their headings, claims by what they ask.
+"""Search results besides pages: sections by their headings, claims by their questions.
 
 Sphinx looks through the objects of every domain, such as functions. Here a section and a claim are
 objects, too: they are found by words of their own and of the title of their page.
@@ -18,7 +18,7 @@ IMPORTANT, USUAL = 0, 1
 
 
 class Places(Domain):
-    """Sections and claims, as Sphinx's search sees them."""
+    """Sections and claims, as objects for Sphinx's search."""
 
     name = "book"
     label = "the book's sections and claims"
@@ -28,11 +28,11 @@ class Places(Domain):
     }
 
     def get_type_name(self, type: ObjType, primary: bool = False) -> str:
-        """Call a section a section."""
+        """Return "section" for a section."""
         return type.lname
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """List what can be found: name, shown name, kind, page, anchor, priority."""
+        """List the searchable objects: name, shown name, kind, page, anchor, priority."""
         for page, toc in self.env.tocs.items():
             if page.startswith("api/"):
                 continue
@@ -47,4 +47,4 @@ class Places(Domain):
                 yield shown, shown, "claim", page, anchor, USUAL
 
     def merge_domaindata(self, docnames: Set[str], otherdata: dict[str, Any]) -> None:
-        """Keep nothing of what another process has read: all that is asked for is in the pages."""
+        """Merge nothing from other processes: all data come from the pages."""

@@ -1,4 +1,4 @@
-"""Build the web site out of the executed chapters, with Sphinx.
+"""Build the web site from the executed chapters, with Sphinx.
 
 Sphinx starts only when a staged file changed, and then reads again only what did.
 """

@@ -1,4 +1,4 @@
-"""Stage the site's sources, so that Sphinx reads again only what changed.
+"""Stage the site's sources, so that Sphinx reads only changed files again.
 
 build/book/<size>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
@@ -109,14 +109,14 @@ REFERENCES = """# References
 
 
 def chapter_names(root: Path) -> list[str]:
-    """List the chapters by their sources."""
+    """List the names of the chapters, from their sources."""
     if not (names := [chapter.name for chapter in find_chapters(root)]):
         raise Red(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
     return names
 
 
 def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
-    """Find each chapter's executed notebook, its twin where it was not executed here.
+    """Find each chapter's executed notebook, or its twin if it was not executed here.
 
     A twin is of the size book; Red where there is none.
     """
@@ -134,7 +134,7 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
 
 
 def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
-    """Read the claims of this build, and the recorded ones of chapters shown by their twins."""
+    """Read the claims of this build, and the recorded claims of chapters shown by their twins."""
     path = root / "build" / "claims" / f"{size}.json"
     if not path.is_file():
         raise Red(
@@ -147,7 +147,7 @@ def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
 
 
 def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
-    """List by page and anchor what each claim asks, or states where nothing was asked."""
+    """List by page and anchor the question of each claim, or its statement if it has none."""
     pages: dict[str, dict[str, str]] = {}
     for name, claim in sorted(claims.items()):
         said = claim.get("said") or claim["statement"]
@@ -163,7 +163,7 @@ def recorded_ledgers(root: Path, size: str) -> list[Json]:
 
 # -- pages of the package ---------------------------------------------------------------------
 def public_modules(package: Path, depth: int) -> dict[str, list[str]]:
-    """List the pages of a package: the first `depth` parts of a module's name say its page."""
+    """List the pages of a package: the first `depth` parts of a module's name give its page."""
     pages: dict[str, list[str]] = {}
     for path in sorted(package.rglob("*.py")):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
@@ -187,7 +187,7 @@ def first_sentence(path: Path) -> str:
 
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each page about the package, and of their list."""
+    """Yield name and text of each page of the package's reference, and of their index."""
     rows, toctree = "", ""
     for package, depth in PACKAGES.items():
         for top, names in public_modules(root / package, depth).items():
@@ -206,7 +206,7 @@ def api_pages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
-    """Make a folder hold exactly these files; return the names changed and the names removed."""
+    """Make a folder contain exactly these files; return the changed names and the removed names."""
     changed = []
     for name, content in files.items():
         path = folder / name
@@ -223,5 +223,5 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], li
 
 
 def notebook_bytes(notebook: Json) -> bytes:
-    """Write a notebook the same way every time."""
+    """Serialize a notebook in the same way every time."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True).encode()

@@ -1,4 +1,4 @@
-"""Link a word of the glossary where a page first uses it; the page shows its meaning on the spot.
+"""Link glossary words at their first use on a page, which then shows their meaning on the spot.
 
 A term is linked once a page, in running text that is open to see, and not in the chapter that
 explains it. Words that mean something else as often (a size, a head, a weak result) are left alone.
@@ -46,7 +46,7 @@ def link_terms(notebook: Json, chapter: Outline, root: Path) -> None:
 
 
 def compile_terms(terms: Iterable[str]) -> re.Pattern[str]:
-    """Find a term as a word of its own, the longest first, in one or in many."""
+    """Compile a pattern that finds terms as whole words, longest first, singular or plural."""
     # A name keeps its capitals; a common word may begin a sentence.
     names = sorted(terms, key=len, reverse=True)
     either = "|".join(
@@ -58,12 +58,12 @@ def compile_terms(terms: Iterable[str]) -> re.Pattern[str]:
 
 
 def describe_plainly(meaning: str) -> str:
-    """Write a meaning without its marks of Markdown."""
+    """Return a definition without its Markdown markup."""
     return re.sub(r"[*`]", "", LINK.sub(r"\1", meaning))
 
 
 def _name_term(said: str, waiting: Iterable[str]) -> str | None:
-    """Name the term that these words are, while it waits for its first use."""
+    """Return the term for these words, if its first use is still to come."""
     low = said[0].lower() + said[1:]
     forms = (said, low, said.removesuffix("s"), low.removesuffix("s"))
     return next((form for form in forms if form in waiting), None)

@@ -1,4 +1,4 @@
-"""The book's words, symbols and errata: tables of data/, and their pages.
+"""The book's glossary, symbols and errata: tables of data/, and their pages.
 
 glossary.csv   term,said,where,meaning: where is the place (links.py) that explains the term, said
                how the text there says it when not by the term itself
@@ -19,7 +19,7 @@ from press.site.outline import Book
 
 
 def format_glossary(root: Path, book: Book) -> str:
-    """Write the terms in alphabetical order, each with a link to where it is defined."""
+    """Format the terms in alphabetical order, each with a link to its definition."""
     terms = sorted(read_rows(root, "glossary.csv"), key=lambda row: row["term"].casefold())
     if not terms:
         return "No term yet."
@@ -31,7 +31,7 @@ def format_glossary(root: Path, book: Book) -> str:
 
 
 def format_notation(root: Path, book: Book) -> str:
-    """Write the symbols, a table for each group."""
+    """Format the symbols, one table per group."""
     parts = []
     found = read_rows(root, "notation.csv")
     for group, own in groupby(found, key=lambda row: row["group"]):
@@ -47,7 +47,7 @@ def format_notation(root: Path, book: Book) -> str:
 
 
 def format_errata(root: Path, book: Book) -> str:
-    """Write a table for each source, in the order of the rows."""
+    """Format one table per source, in the order of the rows."""
     works = read_works(root / "chapters")
     parts = []
     for source, own in groupby(read_rows(root, "errata.csv"), key=lambda row: row["source"]):
@@ -63,5 +63,5 @@ def format_errata(root: Path, book: Book) -> str:
 
 
 def format_heading(work: Work) -> str:
-    """Name a work by authors and year, then its title, linked."""
+    """Format a work: authors and year, then its title as a link."""
     return f"## {work.authors} ({work.year})\n\n*[{work.title}]({work.url})*"

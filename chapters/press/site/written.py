@@ -1,4 +1,4 @@
-"""Keep true what stands in the repository and is written by `labkit book tables`.
+"""Update the files of the repository that `labkit book tables` writes.
 
 The tables of norms, recipes and symptoms stand in chapters/tables.md, between `<!-- norms -->` and
 `<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
@@ -77,14 +77,14 @@ kernel."""
 
 
 def write_all(root: Path, *, check: bool) -> list[str]:
-    """Bring all of it up to date; name what was not. `check` only looks."""
+    """Update all files; return the names of outdated ones. With `check`, write nothing."""
     stale = [f"the table of {name}" for name in write_tables(root, check=check)]
     stale += explorer.write_files(root, check=check)
     return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
 
 
 def write_tables(root: Path, *, check: bool = False) -> list[str]:
-    """Bring the tables up to date and name those that were not; with `check`, only look."""
+    """Update the tables and return the outdated ones; with `check`, write nothing."""
     page = root / PAGE
     before = after = page.read_text(encoding="utf-8")
     made = {"norms": norms_table, "recipes": recipes_table, "symptoms": symptoms_table}
@@ -101,7 +101,7 @@ def write_tables(root: Path, *, check: bool = False) -> list[str]:
 
 
 def find_span(text: str, name: str) -> tuple[int, int]:
-    """Find where a table of the page begins and ends."""
+    """Find the beginning and end of a table in the page."""
     found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
     if found is None:
         raise Red(
@@ -124,7 +124,7 @@ def norms_table() -> str:
 
 
 def recipes_table() -> str:
-    """Write RECIPES as a Markdown table: a name above its equations, half below half."""
+    """Format RECIPES as a Markdown table: each name above its equations, in two halves."""
     from labkit.describe import list_extras
     from labkit.placements import RECIPES
 
@@ -143,7 +143,7 @@ def recipes_table() -> str:
 
 
 def symptoms_table() -> str:
-    """Write SYMPTOMS as a Markdown table: what one sees, the probe that tells, cause and fix."""
+    """Format SYMPTOMS as a Markdown table: symptom, diagnostic probe, cause and remedy."""
     from labkit.probes.diagnosis import SYMPTOMS
 
     rows = [
@@ -194,7 +194,7 @@ def _escape_cell(text: str) -> str:
 
 
 def write_picture(root: Path, *, check: bool = False) -> list[str]:
-    """Redraw the picture if its numbers differ from the records'; with `check`, only look."""
+    """Redraw the picture if its numbers differ from the records; with `check`, write nothing."""
     path, figure = root / PICTURE, draw_ladder(root)
     if path.is_file() and html.escape(figure.alt, quote=False) in path.read_text(encoding="utf-8"):
         return []
@@ -204,7 +204,7 @@ def write_picture(root: Path, *, check: bool = False) -> list[str]:
 
 
 def draw_ladder(root: Path) -> Figure:
-    """Draw each arm's improvement in test loss over Pre-Norm, with the intervals of verdicts."""
+    """Draw the improvement of each arm's test loss over Pre-Norm, with intervals."""
     from labkit import plots
     from labkit.experiments import ladder
     from labkit.experiments.ladder import comparing
@@ -225,7 +225,7 @@ def draw_ladder(root: Path) -> Figure:
 
 
 def write_start(root: Path, *, check: bool = False) -> list[str]:
-    """Write the notebook anew where it differs; with `check`, only look."""
+    """Write the notebook again if it differs; with `check`, write nothing."""
     notebooks = {
         chapter.name: json.loads(chapter.twin.read_text(encoding="utf-8"))
         for chapter in find_chapters(root)
@@ -241,7 +241,7 @@ def write_start(root: Path, *, check: bool = False) -> list[str]:
 
 
 def format_start(book: Book, needs: str) -> str:
-    """Write what the book is, its chapters with their minutes, what it needs, and how to run it."""
+    """Describe the book, its chapters with their minutes, its requirements, and how to run it."""
     rows = []
     for one in book.values():
         link = f"[{format_number(one.number)} · {one.title}]({one.name}.ipynb)"

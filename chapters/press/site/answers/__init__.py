@@ -1,1 +1,1 @@
-"""What checks an answer in the page: a stand-in for torch, and what runs a reader's text on it."""
+"""Check answers in the page: a stand-in for torch, and a runner of readers' code."""

@@ -1,4 +1,4 @@
-"""Run a reader's answer in the page and say what is wrong with it; answers-worker.js calls check.
+"""Run a reader's answer in the page and report errors; answers-worker.js calls `check`.
 
 It stands on labkit.check.calls, which checks the same answer with torch in a notebook.
 """
@@ -18,7 +18,7 @@ MOST = 1000  # characters of what an answer prints
 
 
 class Absent:
-    """Stands for a package that is not here, and says so."""
+    """Stand-in for a package that is missing here; every use raises an error."""
 
     def __init__(self, package: str):
         self._package = package
@@ -28,7 +28,7 @@ class Absent:
 
 
 def install(torch: types.ModuleType) -> None:
-    """Let `import torch` in an answer find the stand-in."""
+    """Make `import torch` in an answer find the stand-in."""
     sys.modules["torch"] = torch
     for name, part in (("torch.nn", torch.nn), ("torch.nn.functional", torch.nn.functional)):
         module = types.ModuleType(name)
@@ -37,7 +37,7 @@ def install(torch: types.ModuleType) -> None:
 
 
 def check(text: str, task: str, torch: Any) -> str:
-    """Check an answer, the text of a cell, by a task in JSON; return the verdict in JSON.
+    """Check an answer, the source of a cell, by a JSON task; return the verdict as JSON.
 
     The verdict has message and cause, empty where all is right, and what was printed.
     """

@@ -1,4 +1,4 @@
-"""A stand-in for torch, of lists: what answers to the exercises in code of this book use.
+"""A stand-in for torch, made of lists: the functions that answers to this book's exercises use.
 
 A page runs a reader's answer in Pyodide, where neither torch nor NumPy can be had without another
 server. Here a tensor is a flat list with a shape; all arithmetic is Python's, in double precision
@@ -19,7 +19,7 @@ inf, nan, pi = math.inf, math.nan, math.pi
 
 
 class NotHere(AttributeError):
-    """Says what the stand-in has, and where all of torch is."""
+    """A missing function; the message lists what the stand-in has, and where all of torch is."""
 
     def __init__(self, name, known):
         super().__init__(
@@ -30,7 +30,7 @@ class NotHere(AttributeError):
 
 # -- dtypes: names only -------------------------------------------------------------------------
 class dtype:
-    """The kind of number that a tensor says it holds."""
+    """The number type that a tensor reports."""
 
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
@@ -59,7 +59,7 @@ def _kind_of(value):
 
 # -- one number -----------------------------------------------------------------------------------
 def _guard(function, wrong=nan):
-    """Give what IEEE arithmetic gives where Python raises."""
+    """Return the result of IEEE arithmetic where Python raises an error."""
 
     def guarded(*values):
         try:
@@ -124,7 +124,7 @@ def _strides(shape):
 
 
 def _offsets(shape, strides, start=0):
-    """List the places of all entries, row by row."""
+    """List the offsets of all entries, row by row."""
     places = [start]
     for size, stride in zip(shape, strides, strict=True):
         places = [place + i * stride for place in places for i in range(size)]
@@ -132,7 +132,7 @@ def _offsets(shape, strides, start=0):
 
 
 def broadcast_shapes(*shapes):
-    """Return the shape that shapes are stretched to, or raise RuntimeError."""
+    """Return the shape to which shapes broadcast, or raise RuntimeError."""
     count = max(map(len, shapes), default=0)
     padded = [(1,) * (count - len(shape)) + tuple(shape) for shape in shapes]
     out = []
@@ -154,7 +154,7 @@ def _stretch(tensor, shape):
 
 
 def _read(value):
-    """Read shape and entries of nested lists, which may hold tensors."""
+    """Read shape and entries from nested lists, which may contain tensors."""
     if isinstance(value, Tensor):
         return value.shape, value._data
     if not isinstance(value, list | tuple | range):
@@ -172,7 +172,7 @@ def _given(sizes):
 
 
 class Tensor:
-    """Numbers in rows, with torch's arithmetic on them."""
+    """A tensor of nested lists, with torch's arithmetic."""
 
     __hash__ = object.__hash__
     requires_grad, grad, device = False, None, "cpu"
@@ -388,7 +388,7 @@ class Tensor:
 
     # -- indices
     def _find(self, index: Any):
-        """Return the places of the entries that an index names, and the shape that they have."""
+        """Return the offsets of the entries that an index selects, and their shape."""
         index = index if isinstance(index, tuple) else (index,)
         if len(index) == 1 and isinstance(index[0], Tensor) and index[0].dtype is bool_:
             mask = index[0]
@@ -698,7 +698,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 # -- making them ----------------------------------------------------------------------------------
 def tensor(data, dtype=None, **_):
-    """Make a tensor of numbers in nested lists."""
+    """Make a tensor from nested lists of numbers."""
     shape, values = _read(data)
     kind = data.dtype if isinstance(data, Tensor) else None
     kind = dtype or kind or max(map(_kind_of, values), key=lambda k: k.rank, default=float32)
@@ -706,12 +706,12 @@ def tensor(data, dtype=None, **_):
 
 
 def as_tensor(data, dtype=None):
-    """Return a tensor as it is, and make one of anything else."""
+    """Return a tensor unchanged; make one from anything else."""
     return data.to(dtype) if isinstance(data, Tensor) else tensor(data, dtype)
 
 
 def full(size, fill_value, dtype=None, **_):
-    """Make a tensor of one number over and over."""
+    """Make a tensor filled with one number."""
     size = (size,) if isinstance(size, int) else tuple(size)
     return tensor(fill_value, dtype).expand(size).clone()
 
@@ -727,17 +727,17 @@ def ones(*size, dtype=float32, **_):
 
 
 def full_like(other, fill_value, dtype=None):
-    """Make a tensor of one number, in another's shape."""
+    """Make a tensor filled with one number, in the shape of another."""
     return full(other.shape, fill_value, dtype or other.dtype)
 
 
 def zeros_like(other, dtype=None):
-    """Make zeros in another's shape."""
+    """Make zeros in the shape of another tensor."""
     return full_like(other, 0, dtype)
 
 
 def ones_like(other, dtype=None):
-    """Make ones in another's shape."""
+    """Make ones in the shape of another tensor."""
     return full_like(other, 1, dtype)
 
 
@@ -775,12 +775,12 @@ concat = concatenate = cat
 
 
 def stack(tensors, dim=0):
-    """Put tensors of one shape beside each other, along a new axis."""
+    """Stack tensors of the same shape along a new axis."""
     return cat([one.unsqueeze(dim) for one in tensors], dim)
 
 
 def where(condition, input, other):
-    """Take the entries of one tensor where a condition holds, else those of another."""
+    """Take the entries of one tensor where a condition is true, and of another elsewhere."""
     kinds = [v.dtype for v in (input, other) if isinstance(v, Tensor)]
     input, other = as_tensor(input), as_tensor(other)
     shape = broadcast_shapes(condition.shape, input.shape, other.shape)
@@ -811,7 +811,7 @@ def einsum(equation, *tensors):
 
 
 class no_grad:
-    """Nothing keeps a gradient here anyway."""
+    """Do nothing: this stand-in keeps no gradients."""
 
     def __enter__(self):
         return self
