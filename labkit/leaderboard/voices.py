@@ -78,7 +78,7 @@ def describe_voices(read: Read) -> dict[str, Any]:
         voices[name] = {
             "recipe": NAMES[recipe],
             "rate": rate,
-            "loss": round(record.probes["validation"]["loss"], 3),
+            "loss": record.probes["validation"]["loss"],
             "said": [said[str(step)] for step in STEPS] + [said[LAST]],
         }
     size = ladder.RUNGS[RUNG]
