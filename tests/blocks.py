@@ -1,4 +1,4 @@
-"""What check.block is tried on: wrong and right steps, and labkit's Block with one slip."""
+"""Test material for check.block: right and wrong steps, and labkit's Block with one mistake."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from labkit.placements import PostNorm
 
 
 def config(recipe, **changes):
-    """Say the dimensions of small blocks: a decoder with RMS norms and GELU (nGPT has SwiGLU)."""
+    """Return the dimensions of small blocks: a decoder with RMS norms and GELU (nGPT: SwiGLU)."""
     usual = {"norm": "rms", "dim": 16, "heads": 2, "hidden": 20, "depth": 6, "activation": "gelu"}
     usual |= {"activation": "swiglu"} if recipe == "ngpt" else {}
     return ModelConfig(**{"recipe": recipe, **usual, **changes})
@@ -132,12 +132,12 @@ WRONG_BLOCKS = [
 
 
 def change(module, **methods):
-    """Give a module other methods; they move with a copy of it, as a closure would not."""
+    """Replace methods of a module so that a deep copy keeps the change."""
     module.__class__ = type("Changed", (type(module),), methods)
 
 
 def take_norms(words):
-    """Give attention other norms inside."""
+    """Replace the norms inside attention."""
 
     def slip(block):
         block.attention.sublayer = Attention(16, 2, 2, norms=attention_norms(words))
@@ -146,7 +146,7 @@ def take_norms(words):
 
 
 def take_step(step, **methods):
-    """Give the feed-forward's step another equation."""
+    """Replace the equation of the feed-forward step."""
     return lambda block: change(block.feed_forward, step=step)
 
 
@@ -173,7 +173,7 @@ def place_afterwards(block):
 
 
 def run_otherwise(side, move):
-    """Call a half in another way; `run` calls it as it was."""
+    """Call a sublayer in a different way; `run` calls the original."""
 
     def slip(block):
         step = getattr(block, side)
@@ -231,13 +231,13 @@ WRONG_MODULES = {
 
 
 def depart(differs):
-    """Build a block of nGPT with a fault of chapter 08."""
+    """Build an nGPT block with one of the bugs of chapter 08."""
     made = Departure(recipe="ngpt", dim=16, depth=2, heads=2, context=32, differs=differs)
     return made.build().blocks[0]
 
 
 def build(name, words=None):
-    """Make a maker of blocks of another recipe, or with other norms, as chapter 06 does."""
+    """Return a builder of blocks of another recipe, or with other norms, as in chapter 06."""
 
     def make(config, block=3):
         made = Block(replace(config, recipe=name(block)), block)
@@ -249,7 +249,7 @@ def build(name, words=None):
 
 
 class Stranger(nn.Module):
-    """Pre-Norm by hand, under names of its own."""
+    """Pre-Norm written by hand, with different attribute names."""
 
     def __init__(self, dim=16, hidden=20):
         super().__init__()

@@ -1,4 +1,4 @@
-"""One row for each norm: its formula in float64, torch's module, what it is blind to.
+"""One row per norm: its formula in float64, torch's module, and its invariances.
 
 A key of labkit.norms.NORMS without a row here fails a test. A row needs the key and the formula;
 the rest says where a norm is not like most. Module and function come from NORMS.
@@ -25,7 +25,7 @@ INSTANCE_NORMS = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm
 
 @dataclass(frozen=True)
 class Case:
-    """What the tests need to know about one norm."""
+    """The properties of one norm that the tests use."""
 
     norm: str
     # (x, parameters, eps) -> y, step by step in float64; some draws leave gain and shift out, so
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def axis(self) -> int:
-        """Return where the features are."""
+        """Return the axis of the features."""
         return -1 if self.shapes is ROWS else 1
 
     @property
@@ -70,7 +70,7 @@ class Case:
         return NORMS[self.norm](DIM, **self.made, **({"eps": eps} if self.has_eps else {}))
 
     def draw(self, dtype: torch.dtype) -> dict[str, Tensor]:
-        """Draw the parameters: gains and shifts about 0, single numbers about 1."""
+        """Draw the parameters: gains and shifts around 0, scalars around 1."""
         drawn = {}
         own = dict(self.module(1e-5).named_parameters())
         for name in self.parameters:
@@ -82,7 +82,7 @@ class Case:
 
 
 def half_way(eps: float) -> norms.PRepBatchNorm:
-    """Make a PRepBN whose λ is SHARE, and stays so for any number of calls in a test."""
+    """Make a PRepBN whose λ stays at SHARE for any number of calls in a test."""
     module = norms.PRepBatchNorm(DIM, steps=2**60, eps=eps)
     module.calls.fill_(2**59)
     return module
@@ -223,13 +223,13 @@ NUMBERS = [
 
 
 def truth(case: Case, x: Tensor, p: P, eps: float, *, module: bool = False) -> Tensor:
-    """Return the formula's result in float64; the module's, where that does more."""
+    """Return the formula's result in float64, or the module's if it does more."""
     formula = case.module_formula if module and case.module_formula else case.formula
     return formula(x.double(), {name: value.double() for name, value in p.items()}, eps)
 
 
 def with_parameters(module: nn.Module, p: P) -> nn.Module:
-    """Put parameters into a module."""
+    """Assign parameters to a module."""
     with torch.no_grad():
         for name, value in p.items():
             module.get_parameter(name).copy_(value)
@@ -243,7 +243,7 @@ def close(
     magnified: float = 1.0,
     roundings: int = 1,
 ) -> None:
-    """Allow what the precision allows.
+    """Compare with the tolerance of the precision.
 
     Statistics are sums of up to a hundred terms in float32 or better, a few of whose roundings
     survive; they are magnified by |mean| / deviation where the mean is far away. The result is

@@ -1,4 +1,4 @@
-"""A claim in one call, for tests: its evidence from plain values, and what an author gives."""
+"""Make a claim by one call in tests, from plain values and an author's arguments."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What every test shares: one seed, one thread, and kernels interpreted where there is no GPU."""
+"""Setup shared by all tests: one seed, one thread, and interpreted kernels if there is no GPU."""
 
 import collections
 import os
@@ -25,7 +25,7 @@ def seed():
 
 @pytest.fixture(autouse=True)
 def no_norm_of_a_reader():
-    """Leave the table of norms as it was: other tests read it whole."""
+    """Restore the table of norms after each test."""
     yield
     if own := sys.modules.get("labkit.experiments.own"):
         own.unregister_norms()
@@ -33,7 +33,7 @@ def no_norm_of_a_reader():
 
 @pytest.fixture(scope="session")
 def ray_cluster(tmp_path_factory):
-    """Start two nodes of Ray on this machine, once for all tests that want them."""
+    """Start two Ray nodes on this machine, once for all tests that need them."""
     from tests.ray_cluster import cluster  # needs Ray
 
     with cluster(tmp_path_factory.mktemp("cluster")) as found:
@@ -42,7 +42,7 @@ def ray_cluster(tmp_path_factory):
 
 @pytest.fixture
 def no_ray():
-    """Be connected to no Ray, whatever the last test did."""
+    """Disconnect from Ray, whatever the last test did."""
     import ray
 
     ray.shutdown()
@@ -50,12 +50,12 @@ def no_ray():
 
 @pytest.fixture
 def two_nodes(ray_cluster, no_ray):
-    """Have a cluster of two nodes, and be connected to none."""
+    """Provide a cluster of two nodes, without a connection to it."""
     return ray_cluster
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say what tests measured, and how many wrong variants labkit.check rejected, where tried."""
+    """Report the tests' measurements, and how many wrong variants labkit.check rejected."""
     tried = collections.defaultdict(list)
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         for key, value in getattr(report, "user_properties", ()):

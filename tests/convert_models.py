@@ -1,4 +1,4 @@
-"""Small models of others, made from configs alone, for the tests of conversion."""
+"""Small models of other libraries, built from configurations, for the conversion tests."""
 
 import torch
 from peers import hf, peer
@@ -53,7 +53,7 @@ MODELS = {
 
 
 def run(model: nn.Module) -> torch.Tensor:
-    """Return a Hugging Face model an input of its kind; return its first output."""
+    """Run a Hugging Face model on a suitable input; return its first output."""
     if type(model).__name__ == "ViTModel":
         pixels = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(4))
         return model(pixel_values=pixels)[0]
@@ -61,7 +61,7 @@ def run(model: nn.Module) -> torch.Tensor:
 
 
 def draw(model: nn.Module, shifts: bool = True) -> nn.Module:
-    """Return all gains and shifts values that tell them apart; `shifts=False` leaves shifts 0."""
+    """Assign distinct values to all gains and shifts; `shifts=False` leaves shifts at 0."""
     for module in model.modules():
         if "Norm" in type(module).__name__:
             for name, parameter in module.named_parameters(recurse=False):

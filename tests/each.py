@@ -1,4 +1,4 @@
-"""Many cases of one law: under one test id, or most of them left to `make test-all`."""
+"""Parametrized tests of one law: under one test id, or mostly left to `make test-all`."""
 
 import functools
 import inspect
@@ -12,14 +12,14 @@ import torch
 
 
 def some_quick(cases: Iterable[str], *quick: str) -> list[Any]:
-    """Mark all cases slow but those named: one of each kind stays in `make test`."""
+    """Mark all cases slow except the named ones: one of each kind stays in `make test`."""
     slow, cases = pytest.mark.slow, list(cases)
     assert set(quick) <= set(cases)
     return [case if case in quick else pytest.param(case, marks=slow) for case in cases]
 
 
 def each(**axes: Iterable | Callable[..., Iterable]) -> Callable[[Callable], Callable]:
-    """Run a test for every combination of the axes' values, each from the seed of conftest.py.
+    """Run a test for every combination of the axes' values, each with the seed of conftest.py.
 
     The first axis makes tests of its own, which `-k` chooses by their values; a combination with
     the others is a subtest, named, and run though others fail. An axis may also be a function of
@@ -34,7 +34,7 @@ def each(**axes: Iterable | Callable[..., Iterable]) -> Callable[[Callable], Cal
 
 
 def _name_value(value: Any) -> str:
-    """Name a value, without its address: every process must find the same tests."""
+    """Name a value without its address, so that all processes collect the same tests."""
     named = getattr(value, "name", getattr(value, "__name__", None))
     text = named if isinstance(named, str) else re.sub(r" at 0x[0-9a-f]+", "", str(value))
     return " ".join(text.split())[:60]

@@ -1,4 +1,4 @@
-"""A book of two chapters and a shelf as its build leaves it, to try the site on; not executed."""
+"""A book of two chapters and an appendix, as built but not executed, for tests of the site."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Use a notebook in JupyterLab as a reader does: run all of it, save it, look at what came."""
+"""Use a notebook in JupyterLab as a reader does: run all cells, save it, check the results."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SHARED = ("data:", "blob:")  # addresses that ask nothing of any machine
 
 
 def free_ports(count: int = 1) -> int:
-    """Find free ports in a row; the first."""
+    """Find consecutive free ports; return the first."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -33,7 +33,7 @@ def free_ports(count: int = 1) -> int:
 
 @contextmanager
 def server(command: Sequence[str], home: Path, cwd: Path | None = None) -> Iterator[dict]:
-    """Start JupyterLab with settings of its own in `home`; give its note: url and token."""
+    """Start JupyterLab with separate settings in `home`; return its URL and token."""
     own = {f"JUPYTER_{name}_DIR": str(home / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     words = [*command, "--no-browser", f"--ServerApp.port={free_ports()}"]
     log = home / "log.txt"
@@ -53,7 +53,7 @@ def server(command: Sequence[str], home: Path, cwd: Path | None = None) -> Itera
 
 
 def _note(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
-    """Wait until the server has written down where it listens and with which token."""
+    """Wait until the server has written its URL and token."""
     note = runtime / f"jpserver-{process.pid}.json"
     for _ in range(600):
         if process.poll() is not None:
@@ -65,12 +65,12 @@ def _note(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
 
 
 def idle(page: Page) -> Locator:
-    """Name the sign that the kernel has nothing to do."""
+    """Return the selector that shows that the kernel is idle."""
     return page.locator("#jp-main-statusbar").get_by_text("(ipykernel) | Idle")
 
 
 def wait_for_kernel(page: Page, seconds: float = 120) -> None:
-    """Wait until the open notebook has one: called before, Run All asks which kernel to take."""
+    """Wait until the open notebook has a kernel; before that, Run All asks which one to use."""
     page.locator(NOTEBOOK).get_by_text("Python 3 (ipykernel)").wait_for(timeout=seconds * 1000)
     idle(page).wait_for(timeout=seconds * 1000)
 
@@ -82,7 +82,7 @@ def run_all(page: Page) -> None:
 
 
 def saved(page: Page, path: Path) -> dict | None:
-    """Save the open notebook and read it; None while it is not there, or not whole."""
+    """Save the open notebook and read it; None while it is missing or incomplete."""
     page.keyboard.press("Control+s")
     page.wait_for_timeout(500)
     try:
@@ -116,5 +116,5 @@ def images(notebook: dict) -> int:
 
 
 def left(urls: list[str], home: str) -> list[str]:
-    """List the addresses that are another machine's."""
+    """List the addresses on other machines."""
     return [url for url in urls if not url.startswith((home, *SHARED))]

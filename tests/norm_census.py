@@ -31,7 +31,7 @@ FILE = Path(__file__).resolve().parents[1] / "data" / "papers" / "norm-census.cs
 
 
 def count_families(models: Path) -> dict[str, str]:
-    """Return for each family with a language model's head: rms, layer, both or none found."""
+    """Count the families with a language model's head: rms, layer, both or none found."""
     found: dict[str, set[str]] = {}
     for path in sorted(models.glob("*/modeling_*.py")):
         classes = [
@@ -75,7 +75,7 @@ def read_pairs(path: Path) -> dict[str, dict[str, str]]:
 
 
 def find_misnamed(classes: list[ast.ClassDef]) -> set[str]:
-    """Name the classes called LayerNorm that take a root and subtract nothing: RMSNorms."""
+    """List the classes called LayerNorm that take a root and subtract nothing: RMSNorms."""
     found = set()
     for one in classes:
         nodes = list(ast.walk(one))
@@ -86,7 +86,7 @@ def find_misnamed(classes: list[ast.ClassDef]) -> set[str]:
 
 
 def list_norms(part: ast.ClassDef, misnamed: Collection[str] = ()) -> set[str]:
-    """Name the kinds of norms that assignments in a class construct."""
+    """List the kinds of norms that assignments in a class construct."""
     kinds = set()
     for node in ast.walk(part):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -97,7 +97,7 @@ def list_norms(part: ast.ClassDef, misnamed: Collection[str] = ()) -> set[str]:
 
 
 def name_call(call: ast.Call) -> str:
-    """Return the last word of what is called: Linear of nn.Linear(8)."""
+    """Return the last part of a call's name: Linear of nn.Linear(8)."""
     called = call.func
     return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 

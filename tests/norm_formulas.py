@@ -1,4 +1,4 @@
-"""The formula of each norm as its paper prints it: float64, explicit sums, no call of labkit.
+"""The formula of each norm as printed in its paper: float64, explicit sums, without labkit.
 
 Each takes (x, p, eps): p maps the names of parameters to tensors and may lack any of them.
 """
@@ -17,7 +17,7 @@ SHARE = 0.5  # λ of PRepBN where it is tested as a formula
 
 
 def gained(y: Tensor, p: P, prefix: str = "") -> Tensor:
-    """Multiply and shift the last axis by what p has."""
+    """Multiply and shift the last axis by the gain and shift in p."""
     weight, bias = p.get(prefix + "weight"), p.get(prefix + "bias")
     y = y if weight is None else weight * y
     return y if bias is None else y + bias
@@ -66,7 +66,7 @@ def partial_rms(x: Tensor, p: P, eps: float, k: int) -> Tensor:
 
 
 def by_channel(x: Tensor, p: P, eps: float, prefix: str = "") -> Tensor:
-    """Batch norm: each slice along axis 1 by itself."""
+    """Batch norm: each slice along axis 1 separately."""
     weight, bias = p.get(prefix + "weight"), p.get(prefix + "bias")
     columns = []
     for c in range(x.shape[1]):
@@ -143,13 +143,13 @@ def power_module(x: Tensor, p: P, eps: float) -> Tensor:
 
 
 def tanh(z: Tensor) -> Tensor:
-    """(e^2z − 1) / (e^2z + 1), whose first difference keeps its digits near 0."""
+    """(e^2z − 1) / (e^2z + 1), with the numerator computed so that it keeps its digits near 0."""
     above = torch.expm1(2 * z.clamp(-20, 20))  # further out it is ±1 to the last digit
     return above / (above + 2)
 
 
 def erf(z: Tensor) -> Tensor:
-    """2/sqrt(π) · ∫ exp(−u²) du from 0 to z, by Gauss and Legendre's rule of 80 points."""
+    """2/sqrt(π) · ∫ exp(−u²) du from 0 to z, by Gauss–Legendre quadrature with 80 points."""
     z = z.clamp(-6.5, 6.5)  # further out it is ±1 to the last digit
     points, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(80))
     heights = torch.exp(-((z[..., None] * (1 + points) / 2) ** 2))

@@ -1,4 +1,4 @@
-"""Other people's implementations, imported once and quietly."""
+"""Other people's implementations, imported once and without their warnings."""
 
 import importlib
 import importlib.metadata
@@ -14,14 +14,14 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 
 def peer(name: str):
-    """Import a peer's module; its warnings at import are not ours to mend."""
+    """Import a peer's module without the warnings that it emits at import."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module(name)
 
 
 def hf(model: str):
-    """Import the module that holds one of transformers' models."""
+    """Import the module that contains one of transformers' models."""
     return peer(f"transformers.models.{model}.modeling_{model}")
 
 
@@ -36,7 +36,7 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def show(rows: list[tuple[str, ...]]) -> str:
-    """Lay a table out in columns."""
+    """Format a table in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (zip(row, widths, strict=True) for row in rows)
     return "\n".join("  ".join(cell.ljust(size) for cell, size in line).rstrip() for line in lines)

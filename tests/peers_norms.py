@@ -1,4 +1,4 @@
-"""Each norm beside those of other packages; torch's own are in test_norms_torch.py."""
+"""Compare each norm with those of other packages, except torch's (test_norms_torch.py)."""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SHAPES = {"tokens": (4, 7, DIM), "image": (3, DIM, 4, 5)}
 
 @dataclass(frozen=True)
 class Row:
-    """One norm beside one peer: how both are made, and which parameter is which.
+    """One norm and one peer: how to make both, and which parameters correspond.
 
     `names` maps our parameters (and buffers) to the peer's. `bits` holds the dtypes in which both
     give the same bits; elsewhere they differ by rounding alone. `verdict` says what differs and
@@ -41,7 +41,7 @@ class Row:
         return f"{self.norm} | {self.peer}{mode}"
 
     def pair(self, dtype: torch.dtype) -> tuple[nn.Module, nn.Module]:
-        """Make both with the same drawn weights."""
+        """Make both with the same random weights."""
         torch.manual_seed(0)
         ours, theirs = self.ours(), self.theirs()
         mine = dict(itertools.chain(ours.named_parameters(), ours.named_buffers()))
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """The largest differences, as shares of the largest value, forward and in the gradients."""
+    """The largest differences, relative to the largest value, of outputs and gradients."""
 
     forward: float  # between us and the peer
     gradient: float
@@ -91,7 +91,7 @@ def _results(norm: nn.Module, x: torch.Tensor, probe: torch.Tensor) -> dict[str,
 
 
 def unit(function: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
-    """Wrap a peer that is a function as a module without parameters."""
+    """Wrap a peer's function as a module without parameters."""
 
     class Function(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -218,7 +218,7 @@ HEAD = ("norm", "peer", "version", "dtype", "forward", "gradient", "verdict")
 
 
 def table() -> list[tuple[str, ...]]:
-    """Return the parity table: largest differences, as shares of the largest value."""
+    """Return the parity table: largest differences, relative to the largest value."""
     rows = [HEAD]
     for row in PARITY:
         for name, dtype in DTYPES.items():

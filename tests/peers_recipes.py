@@ -1,4 +1,4 @@
-"""Other people's whole models with the weights of one of ours: which matrix is which."""
+"""Other people's whole models with our weights: which matrices correspond."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ OURS = {"dim": DIM, "depth": DEPTH, "heads": HEADS, "vocab": VOCAB, "hidden": HI
 
 @dataclass(frozen=True)
 class Twin:
-    """One recipe beside one peer, with the peer's weights made ours.
+    """One recipe and one peer, with our weights in the peer.
 
     `names` maps our parameter names to the peer's; "{}" is the block. `run` runs both on the same
     input and gives (ours, theirs). `tolerance` is a share of the largest output.
@@ -55,7 +55,7 @@ class Twin:
         return f"{self.recipe} | {self.peer}"
 
     def models(self) -> tuple[Transformer, nn.Module]:
-        """Make both, with drawn vectors and our weights in the peer."""
+        """Make both, with random vectors and our weights in the peer."""
         torch.manual_seed(0)
         ours, theirs = self.make()
         for parameter in ours.parameters():
@@ -87,7 +87,7 @@ class Twin:
         return self.change.get(name, lambda value: value)
 
     def compare(self) -> tuple[float, float]:
-        """Return the largest differences of outputs and of gradients, each as a share."""
+        """Return the largest relative differences of outputs and of gradients."""
         ours, theirs = self.models()
         mine, other = self.run(ours, theirs)
         probe = torch.randn(mine.shape, generator=torch.Generator().manual_seed(3)).to(mine.dtype)
@@ -105,7 +105,7 @@ class Twin:
 def views(
     model: nn.Module, of: Callable[[nn.Parameter], Tensor | None] = lambda parameter: parameter.data
 ) -> dict[str, Tensor]:
-    """Return a peer's weights (or gradients) with q, k, v apart, as ours."""
+    """Return a peer's weights (or gradients) with q, k, v separated, as in our models."""
     found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         value = of(parameter)
@@ -218,7 +218,7 @@ def through_blocks(ours: Transformer, x: Tensor) -> Tensor:
 
 
 def bare(config: ModelConfig) -> Transformer:
-    """Make a model and take off what a stack of blocks does not have."""
+    """Make a model and remove the parts that a stack of blocks does not have."""
     model = config.build()
     model.embedding = model.output = nn.Identity()
     return model
@@ -242,7 +242,7 @@ class Stack(nn.Module):
 
 
 def torch_twin(recipe: str, norm_first: bool) -> Twin:
-    """Pair with nn.TransformerEncoderLayer: its q, k, v are one matrix, so ours are put there."""
+    """Pair with nn.TransformerEncoderLayer, whose q, k, v are one matrix that receives ours."""
 
     def make() -> tuple[Transformer, nn.Module]:
         config = ModelConfig(
@@ -335,13 +335,13 @@ def x_transformers_twin(
 
 
 def interleaved(weight: Tensor) -> Tensor:
-    """Put channel i beside channel i + head_dim/2, where nGPT-pytorch's rotation turns pairs."""
+    """Interleave channels i and i + head_dim/2, because nGPT-pytorch rotates adjacent pairs."""
     pairs = weight.reshape(HEADS, 2, DIM // HEADS // 2, -1)
     return pairs.transpose(1, 2).reshape(weight.shape)
 
 
 def ngpt_twin() -> Twin:
-    """Pair with nGPT-pytorch, whose scale of q and k stands on q alone: ours squared."""
+    """Pair with nGPT-pytorch, which scales only q: by our scale squared."""
 
     def make() -> tuple[Transformer, nn.Module]:
         module = peer("nGPT_pytorch.nGPT")
@@ -418,7 +418,7 @@ HEAD = ("recipe", "peer", "version", "forward", "gradient", "verdict")
 
 
 def table() -> list[tuple[str, ...]]:
-    """Return the parity table of recipes: largest differences as shares of the largest value."""
+    """Return the parity table of recipes: largest differences, relative to the largest value."""
     rows = [HEAD]
     for twin in TWINS:
         forward, gradient = (f"{value:.1e}" for value in twin.compare())

@@ -1,4 +1,4 @@
-"""Print how far every norm and recipe is from every peer: python tests/peers_table.py."""
+"""Print the differences between every norm or recipe and its peers: python tests/peers_table.py."""
 
 import peers_norms
 import peers_recipes

@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster on this machine, each started and killed as a person would."""
+"""Nodes of a Ray cluster on this machine, started and killed like real ones."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0123456789abcdef" * 4)
 
 
 class Node:
-    """One `ray start --block`, with everything that it starts."""
+    """One `ray start --block` with all its child processes."""
 
     def __init__(self, folder: Path, *words: str):
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class Node:
         )
 
     def kill(self) -> None:
-        """End the node as a power cut would."""
+        """Kill the node as abruptly as a power failure."""
         if self.process.poll() is not None:
             return
         parent = psutil.Process(self.process.pid)
@@ -70,7 +70,7 @@ class Cluster:
         self.address = f"127.0.0.1:{self.port}"
 
     def start(self, count: int) -> None:
-        """Start nodes and wait until every one is known."""
+        """Start nodes and wait until all are registered."""
         words = ["--head", f"--port={self.port}", "--include-dashboard=false"]
         for number in range(1, count + 1):
             # Ray gives a node half a minute to start, which a starved machine may not have.
@@ -91,7 +91,7 @@ class Cluster:
         return True
 
     def alive(self) -> int:
-        """Count the nodes that the head believes alive."""
+        """Count the nodes that the head considers alive."""
         from ray._raylet import GcsClient
         from ray.exceptions import RayError
 
@@ -104,7 +104,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(folder: Path, nodes: int = 2) -> Iterator[Cluster]:
-    """Have a cluster for the length of a block."""
+    """Run a cluster for the duration of a block."""
     found = Cluster(folder)
     try:
         found.start(nodes)
@@ -115,7 +115,7 @@ def cluster(folder: Path, nodes: int = 2) -> Iterator[Cluster]:
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
+    """Find a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

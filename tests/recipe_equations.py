@@ -1,4 +1,4 @@
-"""Every recipe's equations, written again: `EQUATIONS` has a row for each key of RECIPES.
+"""Every recipe's equations, written independently: one row in `EQUATIONS` per key of RECIPES.
 
 recipe_reference.py computes a whole model from a row. Nothing in the two files calls labkit.
 """
@@ -15,7 +15,7 @@ Map = Callable[[Tensor], Tensor]
 
 @dataclass
 class Site:
-    """What an equation may name: the sublayer f, its norms N and M, and where it stands."""
+    """The variables of an equation: the sublayer f, its norms N and M, and its position."""
 
     f: Map
     N: Map

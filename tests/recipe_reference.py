@@ -1,4 +1,4 @@
-"""A whole transformer from explicit formulas, in float64, on the parameters of another one.
+"""A whole transformer from explicit formulas, in float64, with another model's parameters.
 
 What stands between the sublayers comes from a row of recipe_equations.py. Nothing calls labkit.
 """
@@ -17,7 +17,7 @@ EPS = {"layer": 1e-5, "rms": 2.0**-52, "rms-gemma": 1e-6}
 def norm(
     kind: str, eps: float | None, x: Tensor, learned: Callable[[str], Tensor | None]
 ) -> Tensor:
-    """Apply a norm; `learned` gives its parameters by name, None where it has none."""
+    """Apply a norm; `learned` contains its parameters by name, None if it has none."""
     weight, bias = learned("weight"), learned("bias")
     eps = EPS.get(kind) if eps is None else eps
     if kind == "layer":
@@ -45,7 +45,7 @@ def turn(x: Tensor) -> Tensor:
 
 
 class Reference:
-    """The whole model of one row, computed from the parameters of a Transformer."""
+    """The whole model of one row, computed from a Transformer's parameters."""
 
     def __init__(self, row: Row, model: torch.nn.Module):
         self.row, self.config = row, model.config
@@ -170,7 +170,7 @@ class Reference:
         return mixed.flatten(-2) @ weight("out.weight").T
 
     def head_norm(self, name: str, y: Tensor, weight, row: Row, size: int, cross: bool) -> Tensor:
-        """Split into heads and normalize q, k, v or c, where the row says so."""
+        """Split into heads and normalize q, k, v or c, if the row says so."""
         wanted = name in row.heads and not (cross and row.heads == "c")
         kind = self.norm if row.heads == "c" or row.norm else "rms"
 

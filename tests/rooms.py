@@ -1,4 +1,4 @@
-"""A program: lines of each room beside its budget in pyproject.toml.
+"""A program: print the number of lines of each room next to its budget in pyproject.toml.
 
     python tests/rooms.py
 
@@ -25,7 +25,7 @@ SUMS = {"packages": ("labkit", "kernels", "chapters/press"), "tests": ("tests",)
 
 
 def read_budgets(root: Path = ROOT) -> dict[str, int]:
-    """Read the budget of each room."""
+    """Read the budgets of the rooms."""
     tables = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     return tables["tool"]["labkit"]["lines"]
 
@@ -47,7 +47,7 @@ def count_rooms(root: Path, rooms: list[str]) -> dict[str, int]:
 
 
 def list_uncounted(root: Path, rooms: list[str]) -> list[str]:
-    """List the files whose lines no room counts."""
+    """List the files that belong to no room."""
     names = (path.relative_to(root).as_posix() for path in _list_files(root))
     return [name for name in names if not any(f"{name}/".startswith(f"{room}/") for room in rooms)]
 
@@ -72,7 +72,7 @@ def _list_files(root: Path) -> list[Path]:
 
 
 def format_table(counts: dict[str, int], budgets: dict[str, int]) -> str:
-    """Write each room with its lines and its budget, and the sums that goals are set for."""
+    """Format each room with its lines and budget, and the sums that have targets."""
     rows = [f"{counts[room]:>7,} of {budgets[room]:>7,}  {room}" for room in budgets]
     for name, homes in SUMS.items():
         total = sum(count for room, count in counts.items() if room.startswith(homes))

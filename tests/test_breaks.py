@@ -63,7 +63,7 @@ def ledger() -> dict[str, Any]:
 
 
 def broken(one: Break, folder: Path) -> Path:
-    """Copy labkit with the one line changed; a copy, because a link would lead to the original."""
+    """Copy labkit with one line changed; a link would lead to the original."""
     text = (ROOT / one.path).read_text(encoding="utf-8")
     assert text.count(one.old) == 1, f"{one.path} must hold {one.old!r} exactly once"
     # What Python has compiled comes along, but not of the file that changes.
@@ -75,7 +75,7 @@ def broken(one: Break, folder: Path) -> Path:
 
 
 def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> bool:
-    """Return whether a claim turns red: another verdict, or a cell that fails at its work."""
+    """Return whether a claim fails: a different verdict, or a failing cell."""
     cell = claim_cells(chapter)[claim]
     outcome, _ = run_trials(chapter, until=cell.index, code=code, size="book", seed=0)
     if claim in outcome.claims:
@@ -85,7 +85,7 @@ def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> boo
 
 
 def failed_at_its_work(outcome: Outcome) -> bool:
-    """Return whether the first error says that something is wrong, not that it has no meaning."""
+    """Return whether the first error reports a wrong result, rather than an undefined name."""
     error = min(outcome.errors.items())[1]
     meaningless = error.startswith(("SyntaxError", "ImportError", "NameError"))
     assert not meaningless, f"a break is wrong, not meaningless: {error}"
@@ -93,7 +93,7 @@ def failed_at_its_work(outcome: Outcome) -> bool:
 
 
 def replay_notices(run: Run, code: Path) -> bool:
-    """Return whether a run, begun again with another labkit, has other losses."""
+    """Return whether a run, started again with the modified labkit, has different losses."""
     done = subprocess.run(
         [sys.executable, "-c", REPLAY],
         input=json.dumps(run.to_dict()),

@@ -1,4 +1,4 @@
-"""Bugs as users reported them, each rewritten small: what the product must say of it, and not say.
+"""Bugs that users reported, reduced: what the product must say about them, and what not.
 
 The names are those of the projects in whose trackers the reports stand.
 """
@@ -21,7 +21,7 @@ def rms(x, eps=1e-6):
 
 
 def gained(change):
-    """Make an RMS norm whose gain is changed before it multiplies."""
+    """Make an RMS norm whose gain is modified before the multiplication."""
 
     def norm(x, weight=None, eps=1e-6):
         y = rms(x, eps)
@@ -85,7 +85,7 @@ class AxisOne(nn.LayerNorm):
 
 
 class Twice(nn.BatchNorm1d):
-    """What a block under activation checkpointing amounts to."""
+    """A module that is called twice, as a block under activation checkpointing is."""
 
     def forward(self, input):
         if self.training:
@@ -130,7 +130,7 @@ def normed_once_more(x, attention, feed_forward, norm1, norm2):
 
 
 class LateNorms(Attention):
-    """Norms q and k behind the rotation; its settings say that it does so before."""
+    """Norms q and k after the rotation; its settings claim that it normalizes before it."""
 
     def project(self, x, context):
         declared, self.norms = self.norms, replace(self.norms, after_rope=True)
@@ -147,7 +147,7 @@ class NormalizedByLength(Gain):
 
 
 class ChannelsFirst(nn.LayerNorm):
-    """EomtLayerNorm2d's form: images only, over the channels."""
+    """EomtLayerNorm2d's form: images only, normalized over the channels."""
 
     def forward(self, input):
         return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
@@ -251,7 +251,7 @@ def test_a_norm_of_q_and_k_behind_the_rotation_is_named_where_nothing_declares_i
 
 
 def widened(function):
-    """Compute in float32 whatever comes in."""
+    """Compute in float32 for every input."""
 
     def norm(x, *given, **named):
         wide = {k: v.float() if isinstance(v, torch.Tensor) else v for k, v in named.items()}
@@ -297,7 +297,7 @@ def test_that_float64_is_lost_is_a_note_and_no_fault(name):
 
 
 class BatchNormFp32(nn.BatchNorm1d):
-    """Its x is converted to float32 and its parameters are not, so that float64 raises."""
+    """Its x is converted to float32 but its parameters are not, so float64 raises an error."""
 
     def forward(self, input):
         return super().forward(input.float()).to(input.dtype)
@@ -311,7 +311,7 @@ def test_a_module_that_takes_no_float64_is_checked_in_float32():
 
 
 class TwoOrThreeAxes(Gain):
-    """Takes rows or a batch of sequences, as Falcon H1's norm does."""
+    """Takes rows or a batch of sequences, like Falcon H1's norm."""
 
     def forward(self, x):
         sequences, length, dim = x.shape if x.ndim == 3 else (len(x), 1, x.shape[1])
@@ -347,7 +347,7 @@ def test_nothing_else_is_said_of_these_forms(name):
 
 
 class OwnEps(nn.LayerNorm):
-    """A class documents its own default, as ConvNeXt's and Llama 4's do."""
+    """A class that documents a different default, like ConvNeXt's and Llama 4's."""
 
     def __init__(self, dim, eps=1e-6):
         super().__init__(dim, eps)
@@ -384,7 +384,7 @@ class TwoSizes(Gain):
 
 
 class Weightless(nn.Module):
-    """Falcon Mamba's form: the gain is a constant that no state dict has."""
+    """Falcon Mamba's form: the gain is a constant that is not in the state dict."""
 
     def __init__(self, dim, eps=1e-6):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A chapter's cells, claims and exercises, and what comes out when the cells run in order."""
+"""A chapter's cells, claims and exercises, and the results of running the cells in order."""
 
 import pytest
 

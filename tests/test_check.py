@@ -290,7 +290,7 @@ def normed_twice(x, weight=None, eps=1e-6):
 
 
 class OldMemory(nn.BatchNorm1d):
-    """Normalizes with the running statistics in training too, and moves them afterwards."""
+    """Normalizes with the running statistics in training, too, and updates them afterwards."""
 
     def forward(self, input):
         y = F.batch_norm(input, self.running_mean.clone(), self.running_var.clone(), self.weight,
@@ -302,7 +302,7 @@ class OldMemory(nn.BatchNorm1d):
 
 def old_memory(x, running_mean=None, running_var=None, weight=None, bias=None, training=False,
                momentum=0.1, eps=1e-5):  # fmt: skip
-    """The same as a function, which has no memory of its own where none is given."""
+    """The same norm as a function, without running statistics unless they are given."""
     if running_mean is None:
         return F.batch_norm(x, None, None, weight, bias, True, momentum, eps)
     y = F.batch_norm(x, running_mean.clone(), running_var.clone(), weight, bias, False, 0.1, eps)
@@ -347,7 +347,7 @@ TRUE_CAUSES = {  # check, what is handed in, what must be said, what must not
 
 
 def test_a_gradient_that_fails_blames_its_own_parameter():
-    """The shift is ignored here; the gain is not, and its gradient law says no such thing."""
+    """The shift is ignored here; the gain is not, so the law of its gradient must not fail."""
     laws = {law.name: law.cause for law in check.layer_norm(gain_added_and_no_shift).failed}
     assert laws["gradient of the shift"] == "the shift is ignored"
     assert "shift" not in laws["gradient of the gain"]

@@ -1,4 +1,4 @@
-"""labkit.check.block rejects wrong blocks, says why, accepts right ones, and disturbs nothing."""
+"""labkit.check.block rejects wrong blocks with a cause, accepts right ones, has no side effects."""
 
 import copy
 import random
@@ -39,7 +39,7 @@ def causes(report):
 
 
 def quick(*few):
-    """Take a few recipes into the quick run, and the others into the slow one."""
+    """Put a few recipes into the quick tests, and the others into the slow ones."""
     return [r if r in few else pytest.param(r, marks=pytest.mark.slow) for r in RECIPES]
 
 

@@ -1,4 +1,4 @@
-"""check.function holds what somebody wrote against right results, and says what is wrong."""
+"""check.function compares a reader's function with right results, and reports what is wrong."""
 
 import json
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_written_is_refused_with_the_rule():
 
 
 def print_nothing():
-    """Stand for a function that has no text."""
+    """Stand-in for a function without source."""
 
 
 # -- what a report tells the page -------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Norms of transformers: the working ones are green, and of the others the cause is true.
+"""Norms of transformers: the working ones pass, and the causes named for the others are true.
 
 A class is checked as what it documents; one that takes a config, a gate or no size as an instance.
 """
@@ -41,7 +41,7 @@ SILENT = 1.2784645427610738  # silu of it is 1
 
 
 class Gated(nn.Module):
-    """What the refusal advises: a forward(x) that calls a norm with its gate."""
+    """The wrapper that the refusal recommends: a forward(x) that calls a norm with its gate."""
 
     def __init__(self, norm):
         super().__init__()

@@ -15,7 +15,7 @@ from labkit.check import run
 
 @pytest.fixture
 def rest_after(request, monkeypatch):
-    """Leave out, in the slow run, the laws that follow a broken one which settles the question."""
+    """Omit, in the slow tests, the laws that follow a conclusive failure."""
     if request.node.get_closest_marker("slow") is None:
         return lambda settles: None
     return lambda settles: leave_out_after(monkeypatch, settles)
@@ -34,7 +34,7 @@ def leave_out_after(monkeypatch, settles):
 
 
 def some(rows, every):
-    """Take every so-manieth row into the quick run, and the others into the slow one."""
+    """Put every n-th row into the quick tests, and the others into the slow ones."""
     return [row if i % every == 0 else pytest.param(*row, marks=pytest.mark.slow)
             for i, row in enumerate(rows)]  # fmt: skip
 

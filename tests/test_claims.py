@@ -1,4 +1,4 @@
-"""Claims: what they refuse, what their cards and entries say."""
+"""Claims: invalid claims are refused, and cards and ledger entries are correct."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Converting whole models: what is swapped computes what it says, and undo undoes it."""
+"""Conversion of whole models: new modules compute the stated function; undo restores the old."""
 
 import pytest
 import torch

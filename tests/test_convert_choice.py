@@ -47,7 +47,7 @@ def failing():
 
 
 class NormAct(nn.BatchNorm2d):
-    """A norm and what follows it in one module, as timm's BatchNormAct2d."""
+    """A norm and the following activation in one module, like timm's BatchNormAct2d."""
 
     def __init__(self, channels):
         super().__init__(channels)

@@ -1,4 +1,4 @@
-"""What a converted norm keeps: gain, shift, eps, statistics, dtype, sharing."""
+"""Conversion preserves gain, shift, eps, statistics, dtype and sharing."""
 
 import pytest
 import torch
@@ -95,7 +95,7 @@ def test_a_foreign_norm_is_known_by_what_it_computes(module, name):
 
 
 class Annotated(nn.Module):
-    """LayerNorm as The Annotated Transformer has it: another variance, another place of eps."""
+    """LayerNorm as in The Annotated Transformer: another variance, another position of eps."""
 
     def __init__(self):
         super().__init__()
@@ -120,7 +120,7 @@ def test_reading_a_norm_leaves_it_and_the_random_state_alone():
 
 
 class OneGroup(nn.GroupNorm):
-    """As poolformer's: a constructor of its own, and its parent's formula written again."""
+    """Like poolformer's: its own constructor, and a copy of its parent's formula."""
 
     def __init__(self, channels):
         super().__init__(1, channels)
@@ -176,7 +176,7 @@ def test_images_keep_their_channels_on_axis_1():
 
 
 class LayerNorm2d(nn.LayerNorm):
-    """As timm's: LayerNorm over axis 1 of an image."""
+    """Like timm's: LayerNorm over axis 1 of an image."""
 
     def forward(self, x):
         y = nn.functional.layer_norm(
@@ -289,7 +289,7 @@ def test_an_eps_from_another_place_of_the_formula_is_not_carried_over(key):
 
 
 class HiddenEps(nn.Module):
-    """RMSNorm whose eps has a name that nobody would guess."""
+    """RMSNorm whose eps has an unpredictable name."""
 
     def __init__(self):
         super().__init__()

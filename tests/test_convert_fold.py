@@ -1,4 +1,4 @@
-"""Folding a norm of running statistics into the linear maps that read it."""
+"""Folding a norm with running statistics into the linear maps that read its output."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from labkit.convert import convert, fold_norms
 
 
 def trained(norm: nn.Module) -> nn.Module:
-    """Return a norm of running statistics some, by training calls, and its own gain and shift."""
+    """Give a norm running statistics, by training calls, and a nontrivial gain and shift."""
     draw(norm)
     for _ in range(3):
         norm(3 * torch.randn(4, 5, norm.dim if hasattr(norm, "dim") else 8) + 1)

@@ -1,4 +1,4 @@
-"""Courtesy on a shared machine: a part of a GPU, memory given back, memory declared.
+"""Shared machines: memory of a GPU is limited, released, and declared.
 
 No GPU is needed: what torch would be asked of one is counted by a stand-in (`Device`), and what
 starts worker processes starts none here, but for one test.
@@ -33,7 +33,7 @@ BAD = ["0", "1.01", "half", "nan"]
 
 
 class Device:
-    """Stands in for torch.cuda: notes what it is told, says what it is given."""
+    """Stub for torch.cuda: records its calls and returns preset values."""
 
     def __init__(self, whole: int = 100 * GIB, free: int = 90 * GIB, awake: bool = True):
         self.whole, self.left, self.awake = whole, free, awake
@@ -65,7 +65,7 @@ def device(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path, monkeypatch):
-    """Work in an empty folder, with no setting of whoever tests."""
+    """Work in an empty folder, without the settings of the person who runs the tests."""
     monkeypatch.chdir(tmp_path)
     for name in ("GPU_FRACTION", "SLOTS", "ENGINE", "ENGINE_ADDRESS", "ROOT", "POOL", "DEVICE"):
         monkeypatch.delenv(f"LABKIT_{name}", raising=False)
@@ -130,7 +130,7 @@ def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
 
 # -- where labkit first touches a GPU -----------------------------------------------------------
 class FakeExecutor:
-    """Stands in for a worker process: keeps its environment, answers at once."""
+    """Stand-in for a worker process: keeps its environment, answers at once."""
 
     made: list["FakeExecutor"] = []  # noqa: RUF012 # emptied by the fixture
 

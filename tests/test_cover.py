@@ -1,4 +1,4 @@
-"""The cover's texts and map are what the records say, and the page has all of them in its HTML."""
+"""The cover's texts and map agree with the records, and the page contains all of them as HTML."""
 
 import html
 import json
@@ -19,7 +19,7 @@ LINES = {"letter frequencies": 3.0, "trigram counts": 1.9}
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, float], dict]:
-    """Read the lines of every run that was heard, without labkit."""
+    """Read the rows of every run shown on the cover, without labkit."""
     found = {}
     for path in sorted((ROOT / "data" / "records").glob("[0-9]*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Departures from a recipe: each differs as it says, and in nothing else."""
+"""Departures from a recipe: each has the stated difference and no other."""
 
 import itertools
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_first_values():
 
 
 def blind(recipe, **change):
-    """Make a recipe twice from one seed: as it is, and without attention."""
+    """Make a recipe twice with one seed: unchanged, and without attention."""
     return [make(differs, recipe=recipe, **change) for differs in (None, "no attention")]
 
 

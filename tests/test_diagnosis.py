@@ -1,4 +1,4 @@
-"""diagnose names what is sick, calls nothing else so, and says what was not measured."""
+"""diagnose finds the planted problems, reports no others, and says what was not measured."""
 
 import pytest
 import torch

@@ -301,7 +301,7 @@ def test_a_task_is_completed_once_and_says_how(root, monkeypatch):
 
 
 class Toy(Serial):
-    """An engine that does what a test says in place of training."""
+    """An engine that runs a test's function instead of training."""
 
     def __init__(self, root, *acts):
         super().__init__(root)
@@ -414,7 +414,7 @@ def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys)
 
 
 def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(root, monkeypatch):
-    """One run of each configuration is replayed; what it says holds for every seed of it."""
+    """One run per configuration is replayed; its result holds for all its seeds."""
     other = [replace(run, train=replace(run.train, lr=0.02)) for run in RUNS[:2]]
     runs, store = [*RUNS[:2], *other], Store(root)
     right = {one.key(): execute_run(one) for one in runs}

@@ -1,4 +1,4 @@
-"""The decision table and the page of standings are what the ledger and the chapters say."""
+"""The decision table and the leaderboard agree with the ledger and the chapters."""
 
 import json
 import re
@@ -61,7 +61,7 @@ PAPER = Report("[Holm (1979)](https://www.jstor.org/stable/4615733)", "It holds.
 
 
 def read_lines(because, but=()):
-    """Write each line of evidence that is left as grade, scale and source."""
+    """Format each remaining line of evidence as grade, scale and source."""
     table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS)
     return [(line.grade, line.scale, line.source) for _, lines in table.rows for line in lines]
 
@@ -119,7 +119,7 @@ def test_a_paper_is_cited_by_a_link_with_its_year():
 
 
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
-    """A claim of a chapter that is recorded must be in the ledger; others may still come."""
+    """A claim of a recorded chapter must be in the ledger; others may follow later."""
     claims = read_claims(ROOT)
     there = {name.partition("-")[0] for name in claims}
     named = _advised()
@@ -128,7 +128,7 @@ def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it
 
 
 def test_the_twins_table_is_what_the_ledger_says():
-    """When a verdict changes, the next build runs the chapter again; the twin is committed."""
+    """If a verdict changes, the next build executes the chapter again; the twin is committed."""
     claims = read_claims(ROOT)
     twin = json.loads((ROOT / "chapters/10_choosing_a_norm.ipynb").read_text(encoding="utf-8"))
     pages = ["".join(o["data"]["text/html"]) for c in twin["cells"] for o in c.get("outputs", [])
@@ -191,7 +191,7 @@ def test_the_page_of_standings_has_what_chapters_ranked():
 
 
 def test_the_picture_shows_what_is_recorded_and_nothing_that_was_trained_here(tmp_path):
-    """Else whoever trains on the ladder would have a red check until he records."""
+    """Otherwise `make check` would fail for everyone who trains on the ladder before recording."""
     store = Store(tmp_path)
     made = replace(record(), probes={"test": {"loss": 1.4}, "validation": {"loss": 1.4}})
 
@@ -221,7 +221,7 @@ def test_the_board_the_picture_and_the_page_of_every_arm_name_the_same_first():
 
 
 def read_field(twin) -> str:
-    """Read the table of chapter 10's board: names, and their arms."""
+    """Read the table of chapter 10's leaderboard: names, and their arms."""
     return (
         next(
             source for cell in twin["cells"] if "field = {" in (source := join_text(cell["source"]))

@@ -1,4 +1,4 @@
-"""Exercises on the site: a box where a page can check, else a line, and links where they run."""
+"""Exercises on the site: a box if a page can check them, else a note, and links to run them."""
 
 import ast
 import base64
@@ -228,7 +228,7 @@ def test_what_an_answer_prints_is_told():
 
 
 def tasks_of(chapter: Chapter) -> dict[str, dict]:
-    """Read what the chapter's twin asks a page to check in code, by the exercise's number."""
+    """Read the code tasks that the chapter's twin gives a page, by exercise number."""
     twin = json.loads(chapter.twin.read_text(encoding="utf-8"))
     code = [cell for cell in twin["cells"] if cell["cell_type"] == "code"]
     places = {"".join(place.starter.source): n for n, place in find_exercises(chapter).items()}
@@ -244,13 +244,13 @@ def tasks_of(chapter: Chapter) -> dict[str, dict]:
 
 
 def functions_of(text: str) -> str:
-    """Keep of a solution what it defines; what asserts is the notebook's."""
+    """Keep the definitions of a solution, without its assertions."""
     kept = [node for node in ast.parse(text).body if not isinstance(node, ast.Assert)]
     return ast.unparse(ast.Module(kept, []))
 
 
 def name_as_asked(text: str, task) -> str:
-    """Give the functions of a solution the names of the stub's."""
+    """Rename the functions of a solution as in the stub."""
     defined = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     pairs = zip(task["functions"], defined[-len(task["functions"]) :], strict=True)
     return text + "".join(f"\n{asked} = {own}" for asked, own in pairs)

@@ -1,4 +1,4 @@
-"""Every exercise of the book: its starter fails, right answers pass, wrong ones get their hint.
+"""Every exercise of the book: the starter fails, right answers pass, wrong ones get a hint.
 
 tests/exercises/chNN.py holds a chapter's answers. A chapter runs once, in order, on its records,
 and forks for each answer; its claims must be those of the ledger.
@@ -33,7 +33,7 @@ def rows_of(chapter: Chapter) -> list[Exercise]:
 
 
 def trials_of(place: Place, row: Exercise) -> dict[str, Trial]:
-    """Name each way to fill in an exercise, with the cells to run for it."""
+    """Name each way to answer an exercise, with the cells to run for it."""
     first = place.starter.index
     if row.open_ended:
         return {"starter": Trial(first, first)}
@@ -51,7 +51,7 @@ def trials_of(place: Place, row: Exercise) -> dict[str, Trial]:
 
 
 def faults(row: Exercise, name: str, trial: Trial, outcome: Tried) -> list[str]:
-    """Return what is not as it must be."""
+    """Return what is wrong."""
     ok, text = outcome.reports.get(trial.last, (None, ""))
     said = " ".join([text, *outcome.errors.values()])
     failed = bool(outcome.errors) or ok is False
@@ -74,7 +74,7 @@ def faults(row: Exercise, name: str, trial: Trial, outcome: Tried) -> list[str]:
 
 
 def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Tried, list[str]]:
-    """Run a chapter with every answer; give what came of it, and the exercises' faults."""
+    """Run a chapter with every answer; return the results, and the faults of the exercises."""
     places = find_exercises(chapter)
     tasks = [
         (row, name, trial)

@@ -37,7 +37,7 @@ LANGUAGE = Run(
 
 @pytest.fixture(autouse=True)
 def empty_root(tmp_path, monkeypatch):
-    """Every test has a store of its own."""
+    """Give every test an empty store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
     monkeypatch.setenv("LABKIT_SLOTS", "1")

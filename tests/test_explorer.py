@@ -1,4 +1,4 @@
-"""The block explorer's data are what the records say, and what a chapter shows of it."""
+"""The block explorer's data agree with the records; a chapter shows an excerpt of them."""
 
 import json
 import math
@@ -35,13 +35,13 @@ def load(name: str) -> dict:
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict]:
-    """Read the ladder's lines, without labkit."""
+    """Read the rows of the ladder, without labkit."""
     text = (ROOT / "data" / "records" / "ladder.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def of_recipe(rows: list[dict], name: str, **asked) -> list[dict]:
-    """Choose the runs of a recipe on rung S, with nothing else changed."""
+    """Select the unmodified runs of a recipe on rung S."""
     plain = {"embedding_size": 1.0, "init": None, "softcap": None, "experts": None}
     plain |= {"type": "ModelConfig", "dim": 32, "depth": 6, "recipe": name}
     return [
@@ -166,7 +166,7 @@ def test_the_site_has_each_file_as_a_script():
 # -- in a chapter -----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def small():
-    """Read rung `smoke` of a ladder whose records are made up."""
+    """Read rung `smoke` of a ladder with artificial records."""
     rows = []
     for arm, shift in (("pre", 0.0), ("post", 0.3), ("pre, layer", 0.1)):
         for rate in (0.001, 0.01):
@@ -183,7 +183,7 @@ def made_up(loss):
 
 
 class Lab:
-    """What show_explorer asks of a lab."""
+    """The part of a lab that show_explorer uses."""
 
     @staticmethod
     def provenance(*results):

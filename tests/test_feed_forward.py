@@ -1,4 +1,4 @@
-"""Feed-forward sublayers against their formulas in float64, and what routing must keep."""
+"""Feed-forward sublayers agree with their float64 formulas; routing keeps its invariants."""
 
 import copy
 import importlib
@@ -27,7 +27,7 @@ def rms(width: int) -> nn.Module:
 
 
 def by_hand(layer: FeedForward, x: torch.Tensor) -> torch.Tensor:
-    """Two or three matrices, an activation, and RMSNorm between them where there is one."""
+    """Two or three matrices, an activation, and optionally RMSNorm between them."""
     up = x @ layer.up.weight.T
     if layer.gate is not None:
         gate = x @ layer.gate.weight.T
@@ -89,7 +89,7 @@ def test_a_norm_over_tokens_is_told_which_are_padding():
 
 
 def mixture_by_hand(layer: MixtureOfExperts, x, padding=None):
-    """Give (output, balance, z) token by token: every expert runs on every token alone."""
+    """Return (output, balance, z) token by token: every expert runs on every token separately."""
     outputs, counts, total, z, seen = [], [0.0] * len(layer.experts), 0.0, 0.0, 0
     for b in range(x.shape[0]):
         for t in range(x.shape[1]):

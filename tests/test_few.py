@@ -1,4 +1,4 @@
-"""Few examples: all of them in every batch, in a new order; which ones a number draws."""
+"""Few examples: every batch contains all of them, in a new order; the number selects them."""
 
 from itertools import islice
 
@@ -15,7 +15,7 @@ SMALL = {
 
 
 def list_pairs(batch):
-    """List the examples of a batch with their classes, in an order of their own."""
+    """List the examples of a batch with their classes, in sorted order."""
     inputs, targets = batch
     return sorted((*x.flatten().tolist(), int(y)) for x, y in zip(inputs, targets, strict=True))
 

@@ -1,4 +1,4 @@
-"""Number formats: against torch's own casts, and by hand."""
+"""Number formats agree with torch's casts and with values computed by hand."""
 
 import math
 
@@ -24,7 +24,7 @@ E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 
 
 def many_numbers() -> torch.Tensor:
-    """Draw numbers of every size that the formats have, and lie on ties and ends."""
+    """Draw numbers of every magnitude of the formats, including ties and limits."""
     x = torch.randn(20_000) * 2.0 ** torch.randint(-30, 18, (20_000,))
     ties = torch.arange(-4096, 4097) / 256
     ends = torch.tensor([0.0, -0.0, 65504, 65519, 65520, 57344, 61439, 61440, 2.0**-24, 2.0**-25])

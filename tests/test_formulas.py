@@ -1,4 +1,4 @@
-"""Formulas are typeset when the site is built, and a fault in one is said then."""
+"""Formulas are typeset when the site is built, and an invalid formula is reported then."""
 
 import re
 

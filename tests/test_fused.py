@@ -1,4 +1,4 @@
-"""A fused model is the same model: same parameters, same numbers, other classes.
+"""A fused model equals the original: same parameters, same numbers, other classes.
 
 The kernels run in Triton's interpreter here (tests/conftest.py sees to it).
 """
@@ -31,7 +31,7 @@ SMALL = {"vocab": 17, "dim": 32, "depth": 2, "heads": 2, "context": 12}
 
 
 def small(name: str, norm: str = "rms", **others):
-    """Make a small model; recipes made for one norm keep it."""
+    """Make a small model; recipes that require a certain norm keep it."""
     made_for = recipe(name).norm
     return ModelConfig(recipe=name, norm=made_for or norm, **{**SMALL, **others}).build()
 
@@ -69,7 +69,7 @@ def assert_fused_is_same(model: nn.Module, *inputs, change=lambda one: None) -> 
 
 
 def calls(monkeypatch, *names: str) -> list[str]:
-    """Write down which kernels are called, in their order."""
+    """Record which kernels are called, in order."""
     seen: list[str] = []
     for name in names:
         place = seam.get_kernels().add_norm if name == "sum_norm" else seam.get_kernels()

@@ -1,4 +1,4 @@
-"""Blocks of transformers with kernels under them: the same losses, gradients, tokens and hooks."""
+"""Fused blocks of transformers: the same losses, gradients, tokens and hooks."""
 
 import copy
 import os
@@ -32,7 +32,7 @@ PRE = ["rms_norm_llama"] + ["qk_norm_rope", "sum_norm", "sum_norm"] * 2
 
 
 def build(name: str, **options) -> Any:
-    """Make a small model whose gains tell its norms apart."""
+    """Make a small model in which every norm has different gains."""
     config = getattr(peer("transformers"), MODELS[name][0])(
         **SMALL, **HEADS, pad_token_id=0, bos_token_id=1, eos_token_id=2, **options
     )

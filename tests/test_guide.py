@@ -1,4 +1,4 @@
-"""How the pages around the chapters are made: links, questions, lessons, errata."""
+"""The pages around the chapters: links, questions, lessons, errata."""
 
 import html
 import json

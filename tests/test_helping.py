@@ -1,4 +1,4 @@
-"""Help in a running notebook: which folded cells check an exercise, and what is said of a name."""
+"""Help in a running notebook: cells that check an exercise, and messages for undefined names."""
 
 import json
 from pathlib import Path

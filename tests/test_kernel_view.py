@@ -1,4 +1,4 @@
-"""The kernels seen without Triton: their text, and facts that a fresh look confirms."""
+"""The kernels without Triton: their source, and facts that the code confirms."""
 
 import json
 from importlib.util import find_spec

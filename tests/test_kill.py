@@ -1,4 +1,4 @@
-"""Kill what builds or trains at random moments: all on the disk is whole, the next one goes on."""
+"""Kill builds and trainings at random moments: all files are valid and the next one continues."""
 
 import json
 import random
@@ -31,7 +31,7 @@ lab.run(Experiment(run, {"seed": list(range(6))}))
 
 
 def training(name: str, batch: int) -> str:
-    """Write a chapter that trains six small networks before it claims anything."""
+    """Write a chapter that trains six small networks before its first claim."""
     cells = TRAINING.replace("NAME", name).replace("BATCH", str(batch)) + CELLS
     return chapter_text(name, cells=cells)
 
@@ -45,13 +45,13 @@ def book_of_two(root: Path) -> Path:
 
 
 def edit(book: Path, word: str) -> None:
-    """Give the next build something to do in every chapter."""
+    """Change every chapter, so that the next build must execute it."""
     for source in (book / "chapters").glob("*.py"):
         source.write_text(source.read_text().replace('r"""\n', f'r"""\n{word}\n', 1))
 
 
 def kill(book: Path, moment: float, everything: bool, *words: str) -> None:
-    """Start a build, kill it (and all it started) after `moment` seconds; wait for what is left."""
+    """Start a build, kill it and its children after `moment` seconds; wait for the rest to end."""
     process = command(book, "book", *(words or ("build",)))
     time.sleep(moment)
     builder = psutil.Process(process.pid)
@@ -73,7 +73,7 @@ def kill(book: Path, moment: float, everything: bool, *words: str) -> None:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Return whether a process runs; one that only waits to be counted does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -81,7 +81,7 @@ def alive(process: psutil.Process) -> bool:
 
 
 def check_whole(book: Path) -> None:
-    """Find no half-written file among those that somebody reads."""
+    """Check that no file that others read is half-written."""
     for folder in ("chapters", "build", ".labkit", "data"):
         for path in (book / folder).rglob("*.json"):
             json.loads(path.read_text())
@@ -90,7 +90,7 @@ def check_whole(book: Path) -> None:
 
 
 def check_recovers(book: Path) -> None:
-    """Build to the end; the build after that has nothing to do."""
+    """Build to the end; the next build then has nothing to do."""
     run(book, "book", "build")
     status, said = run(book, "book", "accept", "--all", "--why", "whatever came")
     assert status == 0, said
@@ -116,7 +116,7 @@ def test_a_build_survives_being_killed_at_random_moments(tmp_path):
 
 
 def stored(book: Path) -> set[str]:
-    """Name the finished runs, each of them whole."""
+    """List the finished runs, each of them complete."""
     store, found = Store(book), set()
     for path in store.folder.glob("*.json"):
         entry = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The landscape's observers against the same quantities computed the long way."""
+"""The observers of the loss landscape agree with direct computations."""
 
 import copy
 

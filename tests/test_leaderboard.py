@@ -75,7 +75,7 @@ def test_short_runs_are_said_first_to_rank_nothing():
 
 
 def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
-    """Tuning runs are better here, and count for the rate alone."""
+    """Tuning runs have lower losses here, but they only determine the learning rate."""
 
     def read(run):
         tuned, worse = run.seed == ladder.TUNING_SEED, run.model.recipe == "post"

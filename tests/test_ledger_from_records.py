@@ -1,4 +1,4 @@
-"""What the ledger says of the shared grid follows from the records, to the last digit."""
+"""The ledger's values for the shared grid follow from the records, to the last digit."""
 
 import json
 from functools import cache
@@ -16,7 +16,7 @@ CLAIMS = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding=
 
 
 def list_comparisons() -> dict[tuple[str, str, str], dict]:
-    """List what the ledger holds of two arms on a rung, once each."""
+    """List the ledger's comparisons of two arms on a rung, each once."""
     found = {}
     for claim in CLAIMS.values():
         for rung, kept in (claim["rungs"] or {}).items():
@@ -43,7 +43,7 @@ def test_every_comparison_of_the_ledger_comes_out_of_the_records_again(climbed):
 
 
 def test_a_pair_has_one_seed_and_a_date_is_of_the_runs_that_are_compared(climbed):
-    """Written here again, from the rows of the records alone."""
+    """Recomputed here from the rows of the records only."""
     rows = {}
     for labels, record in climbed.where(rung="S", stage="final"):
         rows.setdefault(labels["arm"], {})[labels["seed"]] = record

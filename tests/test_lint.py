@@ -1,4 +1,4 @@
-"""The linter finds the faults that are planted; that the book has none, `make check` says."""
+"""The linter finds planted errors; `make check` tests that the book has none."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ KNOWN = "## What you now know"
 
 
 def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
-    """Edit a copy of a chapter, or of its twin, and ask one rule."""
+    """Edit a copy of a chapter, or of its twin, and apply one rule."""
     one = chapters.Chapter(SOURCE.stem, tmp_path / SOURCE.name, SOURCE.with_suffix(".ipynb"))
     source = SOURCE.read_text(encoding="utf-8")
     assert old in source
@@ -161,7 +161,7 @@ def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found():
 
 
 def test_a_twin_older_than_the_records_is_found():
-    """Planted: one run fewer had reported when the card was written."""
+    """Planted: the card was written with one run fewer than recorded."""
     recorded = load_recorded(ROOT, "book")["claims"]
     one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
     text = Text.read(one, recorded)
@@ -391,7 +391,7 @@ def test_a_bullet_of_a_summary_says_no_more_than_its_cards_stand_for(bullet, sai
 
 # -- budgets ----------------------------------------------------------------------------------
 def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) -> dict:
-    """Make a twin of these sizes; `before` words stand before its first figure."""
+    """Make a twin of these sizes with `before` words before its first figure."""
     finding = {"sort": "finding", "verdict": "holds"}
     drawn = fake_book.figure("A line.", "Flat.")[:1]
     claims = [

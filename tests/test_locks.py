@@ -1,4 +1,4 @@
-"""Locks: written before runs, never edited, held against their claims; forecasts and scores."""
+"""Locks are written before runs, never edited, and compared with claims; forecasts get scores."""
 
 import json
 from dataclasses import replace
@@ -194,7 +194,7 @@ def test_a_lock_may_name_its_seeds_rung_by_rung(book):
 
 
 def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
-    """Seed by seed the gap is 0.2 each time; as two samples it drowns in the scatter."""
+    """Seed by seed the difference is 0.2 each time; between two samples the scatter hides it."""
     noisy = [1.0, 2.0, 3.0], [1.2, 2.19, 3.21]
     gaps = [b - a for a, b in zip(*noisy, strict=True)]
     given = {
@@ -228,7 +228,7 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
 
 
 def test_a_paired_lock_waits_for_seeds_that_both_arms_have(book):
-    """Five against ten seeds share none: that is a first look, and no pair judges it."""
+    """Five seeds and ten others have no seed in common, so there are no pairs and no verdict."""
     add_lock(book, lock(paired=True, rungs=("S", "M"), n=(3, 2)))
     apart = lead(since=AFTER)
     waiting = make({"S": apart})

@@ -1,4 +1,4 @@
-"""What a figure tells a page and a file of its numbers, and its drawing for a phone."""
+"""The data and the phone version of figures, on pages and in files."""
 
 import csv
 import html
@@ -190,7 +190,7 @@ def test_a_page_reads_so_many_places_of_a_long_line_and_a_file_all():
 
 
 def words_of(fig) -> list[Text]:
-    """List the texts that are drawn: a tick outside its axis is none."""
+    """List the drawn labels; a tick outside its axis does not count."""
     unseen: set[Text] = set()
     for ax in fig.axes:
         for axis in (ax.xaxis, ax.yaxis):

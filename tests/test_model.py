@@ -1,4 +1,4 @@
-"""The transformer against equations written out in float64, and the laws it must keep."""
+"""The transformer agrees with equations written out in float64, and keeps its invariants."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a model's description refuses, and what it fills in by itself."""
+"""A model's configuration: invalid values are refused, and missing ones are completed."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""nGPT: lengths that stay 1, scales that are stored small, and what no longer matters."""
+"""nGPT: vectors keep length 1, scales are stored divided, and some changes have no effect."""
 
 import itertools
 
@@ -39,7 +39,7 @@ def learn(model: nn.Module, steps: int = 5, lr: float = 1e-2, **more) -> None:
 
 
 def lengths(model: nn.Module) -> dict[str, Tensor]:
-    """Measure every matrix along the axis of the stream."""
+    """Measure the length of every matrix along the axis of the stream."""
     return {
         name: (weight.double() ** 2).sum(dim=AXES[name.split(".")[-2]]).sqrt()
         for name, weight in model.named_parameters()

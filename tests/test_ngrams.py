@@ -1,4 +1,4 @@
-"""Counts of n-grams: the formula, the context that a window has, and the book's own numbers."""
+"""Counts of n-grams: the formula, contexts at the start of a window, and the book's numbers."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ WINDOWS = ("banabra", "cad nac", "zzzabra")  # z is no letter of the text
 
 
 def by_hand(text, windows, order, symbols):
-    """Say Witten and Bell's recursion once more, on strings."""
+    """Compute Witten and Bell's recursion independently, on strings."""
     grams = {n: Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, 6)}
 
     def p(symbol, context):

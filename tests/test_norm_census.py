@@ -1,4 +1,4 @@
-"""The census of norms is what the pinned transformers say; its rule reads what it says."""
+"""The census of norms agrees with the pinned transformers, and its rule is tested."""
 
 import ast
 from pathlib import Path

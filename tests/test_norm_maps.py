@@ -1,4 +1,4 @@
-"""What the probes of chapter 07 see: the map of a norm, and what folding leaves unchanged."""
+"""Probes of chapter 07: the map of a norm, and what folding leaves unchanged."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Norms in a named arithmetic: against float64, the cliff of one pass, and models made of them."""
+"""Norms in a given arithmetic: compared with float64, the failure of one pass, and models."""
 
 import pytest
 import torch

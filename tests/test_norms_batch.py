@@ -1,4 +1,4 @@
-"""Running statistics as torch's, BatchNorm's and InstanceNorm's, over steps, modes and options."""
+"""Running statistics of BatchNorm and InstanceNorm agree with torch's."""
 
 import torch
 from cases import BATCH_NORMS, INSTANCE_NORMS

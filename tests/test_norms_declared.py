@@ -1,4 +1,4 @@
-"""What a norm's class declares is true of it: the fields of `Facts`, read by all of labkit."""
+"""The fields of `Facts` that a norm's class declares are true of it."""
 
 import copy
 import math
@@ -37,7 +37,7 @@ def test_the_scope_is_what_the_result_of_a_token_depends_on(norm):
 
 
 def change(value):
-    """Another number where the norm takes one."""
+    """Return a different number for an option of the norm."""
     return 2 * value or 1 if isinstance(value, int) else (value or 2.0) / 2
 
 

@@ -1,4 +1,4 @@
-"""FixNorm: rows of one length at each lookup, a table that is never changed, a tied output."""
+"""FixNorm: rows of the same length at each lookup, an unmodified table, a tied output."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Folding a norm of running statistics into the next linear map is exact."""
+"""Folding a norm with running statistics into the next linear map is exact."""
 
 import pytest
 import torch

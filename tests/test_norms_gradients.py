@@ -1,4 +1,4 @@
-"""Every norm's gradients against its float64 formula, and what is asked for."""
+"""Every norm's gradients agree with its float64 formula; only requested gradients are computed."""
 
 import pytest
 import torch

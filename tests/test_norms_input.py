@@ -1,4 +1,4 @@
-"""Norms refuse bad input in words: the rule, what came, the way out."""
+"""Norms refuse invalid input; the message states the rule, the value and the remedy."""
 
 import pytest
 import torch

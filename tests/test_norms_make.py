@@ -1,4 +1,4 @@
-"""make_norm and facts: names, options, the last axis, what tables read."""
+"""make_norm and facts: names, options, the last axis, and the data that tables read."""
 
 import inspect
 import re

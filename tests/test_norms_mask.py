@@ -1,4 +1,4 @@
-"""Masks: a norm whose statistics run over tokens sees the real ones only, forward and back."""
+"""Masks: a norm whose statistics run over tokens uses only the real ones, in both passes."""
 
 import copy
 

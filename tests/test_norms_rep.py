@@ -1,4 +1,4 @@
-"""RepBN and PRepBN: the skip, the schedule and its traps."""
+"""RepBN and PRepBN: the skip connection, the schedule and its pitfalls."""
 
 import copy
 
@@ -13,7 +13,7 @@ DIM = 12
 
 
 def trained(norm: nn.Module) -> nn.Module:
-    """Return random parameters and running statistics, and put it in evaluation mode."""
+    """Give it random parameters and running statistics, and switch to evaluation mode."""
     with torch.no_grad():
         for parameter in norm.parameters():
             parameter.normal_()

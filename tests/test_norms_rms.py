@@ -1,4 +1,4 @@
-"""RMSNorm's relatives: two ways on the CPU are one function, and casts come in the stated order."""
+"""RMSNorm's variants: two CPU implementations agree, and casts come in the stated order."""
 
 import sys
 
@@ -60,7 +60,7 @@ def test_the_second_derivative_is_refused_clearly_on_our_own_way():
 
 
 def gained(kind: str, x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
-    """Call one of the four; Gemma's weight is stored less 1."""
+    """Call one of the four; Gemma stores its weight minus 1."""
     call = {"torch": norms.rms_norm, "llama": norms.rms_norm_llama, "t5": norms.rms_norm_t5}
     return (
         norms.rms_norm_gemma(x, weight - 1, eps) if kind == "gemma" else call[kind](x, weight, eps)
@@ -68,7 +68,7 @@ def gained(kind: str, x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) 
 
 
 def in_order(kind: str, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Say the order of casts step by step, as the models' code has it."""
+    """Apply the order of casts step by step, as in the models' code."""
     wide = x.float()
     standard = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
     if kind == "llama":

@@ -1,4 +1,4 @@
-"""All pairs of a rung: who is told apart by which test, and what another rung says."""
+"""All pairs of a rung: which test separates them, and agreement with other rungs."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ LEVEL = {"pre": 0.0, "qk": -0.03, "post": 0.02, "hybrid": 0.021}
 
 
 def shift(at_m=None):
-    """Make a finished ladder of four arms; `at_m` gives the levels of rung M."""
+    """Make a finished ladder of four arms; `at_m` gives the mean losses on rung M."""
 
     def read_shifted(run):
         of = at_m if at_m and run.model.dim == 64 else LEVEL

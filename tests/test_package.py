@@ -1,4 +1,4 @@
-"""The package itself: light to import, and what it exports is what its modules define."""
+"""The package: its import is fast, and it exports what its modules define."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Published tables: read as printed, each with a row that says where it was printed."""
+"""Published tables: copied as printed, each with its source."""
 
 import re
 from pathlib import Path

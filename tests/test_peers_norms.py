@@ -1,4 +1,4 @@
-"""Norms beside other people's, on the same weights.
+"""Norms agree with other people's, with the same weights.
 
 `python tests/peers_table.py` prints the table of largest differences that these tests bound.
 """
@@ -51,7 +51,7 @@ def test_a_peer_agrees_in_float64(name):
 
 
 def test_unit_embeddings_are_those_of_x_transformers_times_sqrt_d():
-    """FixNorm's paper multiplies the unit rows by sqrt(d); x-transformers hands out unit rows."""
+    """FixNorm's paper multiplies the unit rows by sqrt(d); x-transformers returns unit rows."""
     theirs = peer("x_transformers.x_transformers").TokenEmbedding(DIM, 11, l2norm_embed=True)
     ours = FixNorm(11, DIM)
     ours.weight.data = theirs.emb.weight.data.clone()

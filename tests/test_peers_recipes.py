@@ -1,4 +1,4 @@
-"""Recipes beside other people's models with the same weights, forward and gradients.
+"""Recipes agree with other people's models, with the same weights, forward and gradients.
 
 `python tests/peers_table.py` prints the table of largest differences.
 """

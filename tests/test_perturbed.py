@@ -1,4 +1,4 @@
-"""A perturbed model: its norms are rounded or its embeddings moved, and nothing else."""
+"""A perturbed model: only its norms are rounded, or only its embeddings are moved."""
 
 import json
 import math

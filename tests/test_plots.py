@@ -146,18 +146,18 @@ each_picture = each(name=PICTURES)
 
 
 def few_quick(names, *quick):
-    """Give all names; tests of others than `quick` are slow ones."""
+    """Parametrize over all names; all but `quick` are slow tests."""
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 @cache
 def drawn(name):
-    """Draw each picture once for the tests that only look."""
+    """Draw each picture once for all tests that only read it."""
     return PICTURES[name]()
 
 
 def shown(thing):
-    """Display a thing as a notebook would and give its outputs."""
+    """Display an object as a notebook would and return its outputs."""
     InteractiveShell.instance()
     with capture_output() as captured:
         thing._ipython_display_()
@@ -356,7 +356,7 @@ PROTAN = [
 
 
 def lab(hexed, eye):
-    """Give a colour in CIE Lab as an eye sees it."""
+    """Convert a colour to CIE Lab coordinates."""
     rgb = np.array(matplotlib.colors.to_rgb(hexed))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]

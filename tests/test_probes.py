@@ -1,4 +1,4 @@
-"""Probes against the same quantities computed directly, and that they leave no trace."""
+"""Probes agree with direct computations, and have no side effects."""
 
 import copy
 import json
@@ -50,7 +50,7 @@ CORPORA = {"text": CORPUS, "digits": DIGITS, "few digits": FEW}
 
 
 def train_watched(norm, seen, *observers):
-    """Train two steps; give the weights, the state of chance and the record."""
+    """Train two steps; return the weights, the random state and the record."""
     torch.manual_seed(0)
     if seen != "text":
         model = StackConfig(norm={"batch": "noisy-batch"}.get(norm, norm), width=16).build()
@@ -306,7 +306,7 @@ DEEP = ModelConfig("deepnorm", "layer", dim=16, depth=2, heads=2, context=16)
 
 
 def by_hand(model, move, everything, rate=1e-6):
-    """Take the step on the model itself and read how far the stream moved, per unit of rate."""
+    """Take the step on the model itself; measure the stream's change per unit of learning rate."""
     model = model.double()
     loss_of(model, *BATCH).backward()
     before = final_stream(model, BATCH[0])
@@ -384,7 +384,7 @@ def test_tokens_are_looked_at_before_the_chosen_steps():
 
 
 class Says(torch.nn.Module):
-    """A model that is sure of one text, whatever it read."""
+    """A model that predicts one text with certainty, whatever its input."""
 
     def __init__(self, text):
         super().__init__()

@@ -30,7 +30,7 @@ def attention_of(model, block) -> Attention:
 
 
 def given_to(layer, model) -> list:
-    """Run the model and keep what a layer gets and gives: x, context, output."""
+    """Run the model; return a layer's inputs and output: x, context, output."""
     kept = []
     hook = layer.register_forward_hook(
         lambda m, args, named, out: kept.append((*args, *named.values(), out)), with_kwargs=True

@@ -1,4 +1,4 @@
-"""The formula of the fused norm and rotation: what Attention's modules do, in one function."""
+"""The formula of the fused norm and rotation: Attention's modules as one function."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The Ray engine: the same runs and records as here, on this machine and on a cluster."""
+"""The Ray engine: the same runs and records as without it, on one machine and on a cluster."""
 
 import json
 import os
@@ -34,7 +34,7 @@ QUIET = pytest.mark.filterwarnings(
 
 
 def same(store: Store, run: Run) -> bool:
-    """Return whether a stored record is what training here gives, to the last bit."""
+    """Return whether a stored record equals the result of training here, bit for bit."""
     record = store.read_record(run)
     return record is not None and record.losses == execute_run(run).losses
 
@@ -98,7 +98,7 @@ def joined(ray_cluster: Cluster, tmp_path_factory):
 
 @pytest.fixture
 def engine(joined, tmp_path):
-    """Give the one engine a store of the test's own."""
+    """Point the shared engine to the test's own store."""
     joined.store, joined.timeout = Store(tmp_path), 3600.0
     return joined
 

@@ -1,4 +1,4 @@
-"""What a newcomer reads and types is true: README, Makefile, CI, data."""
+"""The instructions for newcomers are correct: README, Makefile, CI, data."""
 
 import hashlib
 import importlib.util
@@ -36,7 +36,7 @@ def tracked() -> list[Path]:
 
 
 def tree() -> list[str]:
-    """Read the paths of README's tree; two spaces of indentation lead one folder down."""
+    """Read the paths of README's tree; each two spaces of indentation are one level."""
     block = re.search(r"```text\n(.*?)```", text("README.md"), re.S)
     assert block
     folders, paths = [""], []

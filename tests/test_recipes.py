@@ -26,7 +26,7 @@ KINDS = {
 
 
 def rough(model: nn.Module) -> nn.Module:
-    """Move every gain, shift and factor from where it starts; sharpen attention."""
+    """Perturb every gain, shift and factor; sharpen attention."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim < 2:

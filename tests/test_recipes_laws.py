@@ -1,4 +1,4 @@
-"""Laws that every recipe keeps: blind to padding, finite at depth 96, able to learn."""
+"""Laws for every recipe: unaffected by padding, finite at depth 96, able to learn."""
 
 import itertools
 

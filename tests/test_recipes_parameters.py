@@ -1,4 +1,4 @@
-"""Where what a recipe learns starts; constants that a forward pass measures."""
+"""Initial values of learned parameters; constants that a forward pass measures."""
 
 import itertools
 import math

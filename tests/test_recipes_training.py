@@ -1,4 +1,4 @@
-"""What training does beside the loss: experts' auxiliary loss, QK-Clip after each step."""
+"""Training beyond the main loss: experts' auxiliary loss, QK-Clip after each step."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Moving what was trained into the book's records: what was asked for, once, and whole."""
+"""Moving trained runs into the book's records: only requested runs, once, and complete."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""When a trained comparison may rank its arms: each condition, failed alone."""
+"""When a trained comparison may rank its arms: each condition, violated separately."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def record(seed, **losses):
 
 
 def comparison(test=1.38, chose=(100, 101), report=range(5), rates=RATES):
-    """Make records of two arms that meet every condition, or all but one."""
+    """Make records of two arms that meet all conditions, or all but one."""
     arms = ("pre", "post")
     tuned = [
         ({"arm": arm, "lr": rate}, record(seed, validation=1.4 + abs(rate - 0.01)))

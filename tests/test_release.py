@@ -1,4 +1,4 @@
-"""What is released: one version, two licences, a wheel that works outside the clone, CI."""
+"""The release: one version, two licences, a wheel that works outside the clone, CI."""
 
 import json
 import os
@@ -71,7 +71,7 @@ print(json.dumps([labkit.__file__, normkernels.__file__]))
 
 @pytest.mark.slow
 def test_the_wheel_installs_elsewhere_and_runs_the_readmes_example(tmp_path):
-    """Install into a new environment, which finds the dependencies in this one's folder."""
+    """Install into a new environment, which uses the dependencies of this one."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

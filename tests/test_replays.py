@@ -1,4 +1,4 @@
-"""Replays: what changes a number is noticed by one, and what changes none is not.
+"""Replays detect changes that affect a number, and ignore others.
 
 Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with one
 planted change each. (That they replay without one, a build of the book shows.)
@@ -46,12 +46,12 @@ FIRST_TOYS, POST_TOYS = {0, 1, 4, 5}, {2, 3}  # of TOYS, by configuration
 
 @cache
 def recorded(run: Run) -> Row:
-    """Train a run here and give its row, as the book would keep it."""
+    """Train a run here and return its row in the format of the records."""
     return to_row(run, execute_run(run), "2026-01-01T00:00:00+00:00")
 
 
 def changed(row: Row, **changes: Any) -> Row:
-    """Change a row and give it the checksum that it then has."""
+    """Change a row and update its checksum."""
     row = {**row, **changes}
     return {**row, "sum": compute_checksum(row)}
 
@@ -67,7 +67,7 @@ def keys_of(places: Iterable[int]) -> set[str]:
 
 @dataclass
 class Toy:
-    """A book of one chapter whose runs are recorded, and which of them its checks replayed."""
+    """A book of one chapter with recorded runs, and the runs that its checks replayed."""
 
     root: Path
     rows: list[Row] = field(default_factory=lambda: [recorded(run) for run in TOYS])
@@ -78,7 +78,7 @@ class Toy:
         return chapters.find_chapters(self.root)
 
     def write(self, *rows: Row) -> None:
-        """Record these rows, in place of those of the same keys."""
+        """Record these rows, replacing those with the same keys."""
         by_key = {row["key"]: row for row in (*self.rows, *rows)}
         self.rows = list(by_key.values())
         Records(self.root).write_rows("01", self.rows)
@@ -91,7 +91,7 @@ class Toy:
 
 
 def ask(root: Path, name: str, rows: list[Row]) -> None:
-    """Leave the list of runs that a chapter asks for."""
+    """Write the list of runs that a chapter requests."""
     lines = [json.dumps({"key": row["key"], "run": row["run"], "own": {}}) for row in rows]
     write_whole(asked.path_of(root, "book", name), "\n".join(lines))
 
@@ -113,7 +113,7 @@ def toy(tmp_path, monkeypatch) -> Toy:
 
 @pytest.fixture
 def touch(monkeypatch):
-    """Return what makes modules count as changed."""
+    """Return a function that marks modules as changed."""
 
     hashes = closure.hash_modules("labkit")
 
@@ -177,7 +177,7 @@ def test_a_probes_code_counts_for_runs_that_measure_it_and_training_code_for_all
 
 
 def list_forgotten(run: Run, touch) -> set[str]:
-    """List the modules that a run executes and whose change would replay nothing."""
+    """List the modules that a run executes but whose change would replay nothing."""
     executed: set[str] = set()
     sys.setprofile(lambda frame, event, _: executed.add(frame.f_globals.get("__name__", "")))
     try:

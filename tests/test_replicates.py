@@ -1,4 +1,4 @@
-"""Runs that train together leave the records that each leaves alone."""
+"""Runs that train together leave the same records as runs that train separately."""
 
 import copy
 import math
@@ -86,7 +86,7 @@ def compare(models, others, records, together, rtol, atol=0.0):
 
 
 def train_both(make, configs, draw, dtype=torch.float32, rtol=2e-6, atol=2e-4):
-    """Train three models alone and together, and compare all that is left of them."""
+    """Train three models separately and together, and compare all results."""
     models, others = three(make, dtype), three(make, dtype)
     records = [
         train(model, batches, config, progress=False)
@@ -333,7 +333,7 @@ def test_every_probe_is_compared():
 
 
 def without_chosen(maps):
-    """Leave out which entry was chosen for its rank: among near equals, rounding decides."""
+    """Leave out the selected entry: rounding decides among nearly equal ones."""
     return [
         {name: one[name] for name in one if name not in ("points", "lines")}
         | {"x": one["points"][0]}
@@ -358,7 +358,7 @@ def assert_close(a, b):
 
 
 class Nosy(Observer):
-    """Look at everything, at every point, and change nothing."""
+    """An observer that reads everything, at every point, and changes nothing."""
 
     def __init__(self):
         self.name, self.seen = "nosy", []
@@ -457,7 +457,7 @@ def test_runs_that_do_not_fit_into_memory_train_in_halves(alive, monkeypatch, re
 
 
 class Idle(Little):
-    """Little, with a layer that no output depends on."""
+    """Little, with a layer that does not affect the output."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A step as CUDA graphs: it asks no tensor what it holds, moves none, and trains as any other."""
+"""A training step as CUDA graphs: it never reads tensor values on the host, or moves tensors."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +34,7 @@ def build(model, rows=3):
 
 
 def find_places(step):
-    """Say where everything lies that a graph may read or write."""
+    """Return the addresses of everything that a graph may read or write."""
     optimizer, stack = step.optimizer, step.stack
     held = {
         "weights": stack.weights, "gradients": stack.gradients, "mean": optimizer.mean,
@@ -45,7 +45,7 @@ def find_places(step):
 
 
 class Asked(TorchDispatchMode):
-    """Refuse every operation that tells Python, or a shape, what a tensor holds."""
+    """Refuse every operation that makes Python, or a shape, depend on a tensor's values."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & {*func.tags}:
@@ -122,7 +122,7 @@ class FakeStream:
 
 
 class FakeCuda:
-    """Streams and graphs as torch.cuda has them: what was current stays so where an end fails."""
+    """Streams and graphs like torch.cuda's; the current stream stays current if an end fails."""
 
     def __init__(self):
         self.current = FakeStream()

@@ -48,7 +48,7 @@ BASES = {
 
 @pytest.fixture
 def plenty(monkeypatch):
-    """Let the GPU that is not here have more memory than any of these runs asks for."""
+    """Give the simulated GPU more memory than any of these runs needs."""
     monkeypatch.setattr(groups, "count_free_bytes", lambda device: 2.0**40)
 
 

@@ -1,4 +1,4 @@
-"""`labkit reproduce` trains again and compares; the most memory that a task held."""
+"""`labkit reproduce` trains again and compares; the peak memory of a task is recorded."""
 
 import mmap
 from dataclasses import replace
@@ -23,7 +23,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def trained():
-    """One real training, on one thread as the book's."""
+    """One real training, on one thread as in the book."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""A sample knows its runs: seeds pair, dates are those of its own runs, sizes do not mix."""
+"""A sample keeps its runs: seeds are paired, dates belong to its runs, sizes do not mix."""
 
 import math
 import warnings

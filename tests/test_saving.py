@@ -1,4 +1,4 @@
-"""A chapter that was only opened and saved again changes neither of its two files."""
+"""Opening and saving a chapter without edits changes neither of its two files."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def manager(tmp_path: Path):
 
 
 def save(manager, path: str, change=lambda content: None) -> None:
-    """Open a notebook, let its kernel say what it is, and save it."""
+    """Open a notebook, let its kernel report its language, and save it."""
     content = manager.get(path, type="notebook")["content"]
     content["metadata"]["language_info"] = KERNEL
     change(content)

@@ -1,4 +1,4 @@
-"""Gradients that travel in a format: scaled, rounded on the way, scaled back; what overflows."""
+"""Training with gradients in a low-precision format: scaled, rounded, scaled back; overflows."""
 
 import math
 from dataclasses import replace

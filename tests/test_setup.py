@@ -1,4 +1,4 @@
-"""Set-up ends whole whatever stops it, and says what it is about to download."""
+"""An interrupted set-up leaves a consistent state; set-up announces what it downloads."""
 
 import ast
 import json
@@ -34,7 +34,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def calls(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Put in place of venv and pip something that only leaves their traces."""
+    """Replace venv and pip by stubs that only record their calls."""
     said: list[str] = []
 
     def run(python: str, *arguments: str) -> str:
@@ -81,7 +81,7 @@ def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
 
 
 def set_up(root: Path, calls: list[str], chosen: bool = False) -> list[str]:
-    """Set up, and return what was called for it."""
+    """Set up, and return the recorded calls."""
     calls.clear()
     setup.set_up(root, chosen)
     return list(calls)

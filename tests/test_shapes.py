@@ -1,4 +1,4 @@
-"""Shapes in annotations are true: jaxtyping and beartype check them while norms and models run.
+"""Shape annotations are correct: jaxtyping and beartype check them while norms and models run.
 
 In a process of its own, because other tests hand over wrong shapes and expect labkit's own words.
 """

@@ -1,4 +1,4 @@
-"""Staging, scoreboard and key of the web site, without a browser."""
+"""Sources, scoreboard and keys of the web site, without a browser."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_drawing_is_shown_before_a_png():
 
 
 def named(name: str, caption: str, **data: str) -> list:
-    """Make the outputs of a figure that its chapter has named."""
+    """Make the outputs of a named figure."""
     picture, words = fake_book.figure("A line.", caption)
     about = {"labkit": {**picture["metadata"]["labkit"], "name": name}}
     return [{**picture, "data": {**picture["data"], **data}, "metadata": about}, words]
@@ -230,7 +230,7 @@ def test_every_claim_has_a_row_and_a_link():
 
 
 def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
-    """As two samples a gap of 0.1 drowns in the scatter; seed by seed it is the same each time."""
+    """Between two samples the scatter hides a difference of 0.1; seed by seed it is constant."""
 
     def compare(gaps):
         one = [1.0, 2.0, 3.0]

@@ -1,4 +1,4 @@
-"""The slots of a block: what a recipe has in them, and the recipe that they make."""
+"""The slots of a block: what a recipe puts into them, and the recipe that they define."""
 
 from dataclasses import MISSING, fields
 from itertools import combinations
@@ -34,7 +34,7 @@ def rms(x):
 
 
 def placed(slots, depth):
-    """Write a block by its slots alone: a norm is there or it is not, and nothing is merged."""
+    """Write a block from its slots only: a norm is there or it is not, and nothing is merged."""
 
     def put(slot):
         return rms if slot in slots else lambda x: x

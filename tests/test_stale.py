@@ -1,4 +1,4 @@
-"""What rests on a stale run is marked, and nothing else."""
+"""Results that depend on a stale run are marked, and no others."""
 
 from press.book.stale import MARK, mark_notebook, names_of, resting_on
 

@@ -1,4 +1,4 @@
-"""Statistics of a few runs: intervals against the textbook, verdicts against their definition."""
+"""Statistics of few runs: intervals agree with textbooks, verdicts with their definition."""
 
 import math
 from pathlib import Path

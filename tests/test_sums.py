@@ -1,4 +1,4 @@
-"""Sums and their norms: explicit formulas, gradients, where they round, what they refuse."""
+"""Sums and their norms: formulas, gradients, rounding, and refused inputs."""
 
 import pytest
 import torch

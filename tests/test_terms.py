@@ -1,4 +1,4 @@
-"""A word of the glossary is a link at its first use, and nowhere that it would be in the way."""
+"""A glossary word is a link at its first use, except where a link would disturb."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ size,,00#Here,What a run may cost.
 
 @pytest.fixture
 def link(tmp_path):
-    """Link the terms of Markdown cells on the page of a chapter."""
+    """Link the terms in the Markdown cells of a chapter's page."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "glossary.csv").write_text(ROWS, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The constants of deep recipes, as printed; chapter 05 measures what they are for."""
+"""The constants of deep recipes, as printed in their papers; chapter 05 measures their effect."""
 
 import math
 

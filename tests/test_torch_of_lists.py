@@ -1,4 +1,4 @@
-"""The stand-in for torch on the site's pages computes what torch does, or says that it cannot."""
+"""The site's stand-in for torch computes the same results as torch, or raises an error."""
 
 import re
 from math import isclose, isnan
@@ -88,7 +88,7 @@ concat concatenate clamp_max device requires_grad grad empty empty_like no_grad 
 
 
 def expressions(text: str) -> list[str]:
-    """Split a list at its bars; inside brackets a bar is Python's own."""
+    """Split a list at its bars, except inside brackets, where a bar is Python's operator."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
@@ -99,7 +99,7 @@ def expressions(text: str) -> list[str]:
 
 
 def plain(value):
-    """Write a result so that those of torch and of the stand-in can be compared."""
+    """Convert a result of torch or the stand-in to a form that can be compared."""
     if hasattr(value, "tolist"):
         return "tensor", str(value.dtype), *read_numbers(value)
     if isinstance(value, torch.dtype | lists.dtype):
@@ -110,7 +110,7 @@ def plain(value):
 
 
 def made(module, numbers, shapes):
-    """Make the tensors that an expression names."""
+    """Make the tensors that an expression uses."""
     a, b, c = shapes
     flat = iter(numbers)
 
@@ -179,14 +179,14 @@ def test_statements_change_what_they_change_in_torch(numbers, shapes):
 
 
 def test_everything_that_it_has_is_held_against_torch():
-    """No method and no function of the stand-in is without a row above, but for aliases."""
+    """Every method and function of the stand-in has a row above, except aliases."""
     text = " ".join((ENTRYWISE, REDUCED, SHAPED, PRODUCTS, IN_PLACE, STATEMENTS))
     named = set(re.findall(r"[\w]+", text))
     assert promised("x.nothing") | promised("torch.nothing") <= named | {*ALIKE.split()}
 
 
 def promised(code: str) -> set[str]:
-    """Read from the sentence for a name that is not here what it says is."""
+    """Read which functions the message for a missing name lists as available."""
     with pytest.raises(lists.NotHere) as refusal:
         eval(code, made(lists, [0.5] * 180, (2, 2, 2)))
     return {*str(refusal.value).split("it has ")[1].split(";")[0].split(", ")}

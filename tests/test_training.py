@@ -1,4 +1,4 @@
-"""The training loop against the same steps written out by hand, and what it records."""
+"""The training loop agrees with the same steps written out by hand, and records them."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The small vision transformer: patches, recipes, norms, and what it refuses."""
+"""The small vision transformer: patches, recipes, norms, and refused configurations."""
 
 import pytest
 import torch

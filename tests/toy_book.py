@@ -1,4 +1,4 @@
-"""A book for tests: chapters that publish what real ones do, without training anything."""
+"""A book for tests: chapters with the same kinds of outputs as real ones, without training."""
 
 import io
 import os
@@ -79,7 +79,7 @@ claim("CLAIM", [1.0, 1.2, 1.1])
 
 
 def chapter_text(name: str, prose: str = "Some words.", cells: str = CELLS) -> str:
-    """Write a chapter whose one claim bears its name."""
+    """Write a chapter with one claim, named after the chapter."""
     return HEADER.format(title=name, prose=prose) + cells.replace("CLAIM", f"{name[:2]}-mean")
 
 
@@ -108,7 +108,7 @@ def command(root: Path, *words: str, **options) -> "subprocess.Popen[str]":
 
 
 def run(root: Path, *words: str) -> tuple[int, str]:
-    """Run `labkit` in a book's folder, in this process; return its status and what it said."""
+    """Run `labkit` in a book's folder, in this process; return its exit code and its output."""
     said = io.StringIO()
     with chdir(root), redirect_stdout(said), redirect_stderr(said), patch("os.nice"):
         nice = os.environ.get("LABKIT_NICE")
@@ -139,7 +139,7 @@ def card(name: str = "01-mean", **other: Any) -> dict[str, Any]:
 
 
 def pretend(root: Path, name: str, *cards: dict[str, Any], size: str = "book") -> None:
-    """Leave what executing a chapter leaves, without a kernel."""
+    """Leave the files that executing a chapter would leave, without a kernel."""
     chapter = chapters.find_chapter(root, name)
     notebook = chapters.read_chapter(chapter)
     cell = notebook.cells[-1]

@@ -1,4 +1,4 @@
-"""Run a chapter's cells in order, and try others in their place.
+"""Run a chapter's cells in order, and run others in their place.
 
     whole, tried = run_trials(chapter, [Trial(4, 5, {4: "yours = 13"})], size="smoke", seed=0)
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Trial:
-    """Cells to run apart: from one to another, both by index, some of them with another text."""
+    """A range of cells to run separately, by index, with replacement sources for some of them."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class Trial:
 
 @dataclass
 class Tried(Outcome):
-    """What came of some cells, with the reports in which they end."""
+    """The results of some cells, with the reports in which they end."""
 
     reports: dict[int, tuple[bool, str]] = field(default_factory=dict)  # right or not, its text
 
@@ -46,7 +46,7 @@ def run_trials(
     code: Path = CODE,
     **parameters: Any,
 ) -> tuple[Tried, list[Tried]]:
-    """Run a chapter as far as cell `until`; return what came of it, and of each trial.
+    """Run a chapter up to cell `until`; return its results, and those of each trial.
 
     With `train` runs without a record are trained. `code` is the folder of the labkit to import.
     """
@@ -83,7 +83,7 @@ class Trying(Running):
 
 
 def run_in_fork(running: Trying, cells: Sequence[Cell], trial: Trial) -> str:
-    """Run a trial's cells in a fork, as far as the first that fails; return what came of them."""
+    """Run a trial's cells in a fork, up to the first that fails; return the results."""
     sys.stdout.flush()
     reading, writing = os.pipe()
     child = os.fork()
@@ -105,7 +105,7 @@ def run_in_fork(running: Trying, cells: Sequence[Cell], trial: Trial) -> str:
 
 
 def main() -> None:
-    """Read a job, run its chapter and trials, answer what came of them."""
+    """Read a job, run its chapter and trials, answer with the results."""
     job, cells, answer = read_job()
     trials = [Trial(first, last, dict(sources)) for first, last, sources in job["trials"]]
     running, tried = Trying(job["parameters"]), {}
