@@ -1,4 +1,4 @@
-"""The gate: for each norm its check, the variants that are wrong and those that are right."""
+"""The mutation gate: each norm with its check, its wrong variants and its right ones."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from labkit import check, norms
 
 
 class Gate(NamedTuple):
-    """What one norm is tried on; `function` is the right one that corruptions start from."""
+    """The variants of one norm; corruptions start from `function`, the right one."""
 
     hold: Callable[..., check.Report]
     wrong: dict[str, tuple[Any, str]]  # name -> implementation, part of the cause to be named
@@ -22,7 +22,7 @@ class Gate(NamedTuple):
 
 
 def gate(variants: Any, name: str, hold: Callable[..., Any], function: Callable[..., Any]) -> Gate:
-    """Take the variants of one norm from where they stand."""
+    """Return the variants of one norm."""
     table = name.upper()
     return Gate(
         hold, getattr(variants, f"{table}_WRONG"), getattr(variants, f"{table}_RIGHT"), function

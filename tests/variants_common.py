@@ -1,4 +1,4 @@
-"""What the variants of all norms share: one wrong decision each, with the cause to be named.
+"""Variants shared by all norms: one wrong decision each, with the cause that must be named.
 
 `DECISIONS` turn one knob of a norm that is written with its decisions free (variants_rows and
 variants_pooled); `CORRUPTIONS` break any right function, mostly in one corner only, where a law
@@ -31,12 +31,12 @@ def shift_first(y, w, b):
 
 
 def gained(change):
-    """Use another gain than the one that was given."""
+    """Use a gain other than the given one."""
     return lambda y, w, b: affine(y, None if w is None else change(w), b)
 
 
 def vary(make, **tables):
-    """Make a norm once for each row of the tables, which are called as the knob that they turn."""
+    """Make a norm for each row of the tables, whose keys name the changed decision."""
     return {
         name: (make(**{knob: value}), cause)
         for knob, table in tables.items()
@@ -86,7 +86,7 @@ INSIDE = {"root": ROOTS, "eps": DEFAULTS, "widen": WIDTHS}
 
 
 def _corruption(change):
-    """Make `change(right, x, args, kwargs)` a way to corrupt a function."""
+    """Turn `change(right, x, args, kwargs)` into a corruption of a function."""
 
     def corrupt(right):
         @functools.wraps(right)
@@ -99,7 +99,7 @@ def _corruption(change):
 
 
 def _when(condition, change=lambda y: y * 1.02):
-    """Be wrong where the input is of one kind."""
+    """Return wrong results for inputs of one kind only."""
     return _after(lambda y, x: change(y) if condition(x) else y)
 
 

@@ -1,4 +1,4 @@
-"""Norms that pool over more than the last axis: wrong ones with the cause to be named, right ones.
+"""Norms that pool over more axes than the last: wrong ones with the expected cause, right ones.
 
 Batch and RepBN (with running statistics), group and instance norm, PowerNorm of one batch.
 """
@@ -23,7 +23,7 @@ from variants_common import (
 
 
 def along(p, x):
-    """Lay a parameter along the channel axis."""
+    """Reshape a parameter for the channel axis."""
     return None if p is None else p.view(1, -1, *[1] * (x.ndim - 2))
 
 
@@ -35,7 +35,7 @@ def of_batch(x):
 
 
 def taken(x, mean, var, training, momentum, move=None, axes=of_batch, correction=0):
-    """Return the statistics to normalize with; `move` moves the running ones."""
+    """Return the statistics for normalization; `move` updates the running ones."""
     if not training and mean is not None:
         return along(mean, x), along(var, x)
     if mean is not None:
@@ -99,7 +99,7 @@ def running_in_training(x, mean, var, training, momentum):
 
 
 def store(how):
-    """Move the mean rightly, and the variance in another way."""
+    """Update the mean correctly, and the variance in another way."""
 
     def move(mean, var, new_mean, new_var, momentum, n):
         mean.lerp_(new_mean, momentum)
@@ -233,7 +233,7 @@ def not_in_evaluation(x, running_mean=None, running_var=None, weight=None, bias=
 
 
 class RepBN(nn.Module):
-    """As the authors have it: channels last, eta is called alpha."""
+    """As in the authors' code: channels last, eta is called alpha."""
 
     def __init__(self, channels, eta=(1.0,)):
         super().__init__()

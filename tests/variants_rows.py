@@ -1,4 +1,4 @@
-"""Norms of the last axis: wrong ones with the cause to be named, and right ones.
+"""Norms of the last axis: wrong variants with the expected cause, and right ones.
 
 `rows` is such a norm with every decision free. The right settings make a norm; one setting changed
 makes a wrong one.
@@ -39,7 +39,7 @@ def total(x, p=None):
 
 
 def length(x, p=None):
-    """The root of a sum has no slope at 0; this has."""
+    """The square root has no finite slope at 0; this function does."""
     return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
 
 
@@ -55,7 +55,7 @@ def rows(
     moment, root=inside, centre=lambda x: x, affine=affine, widen=wide, eps=1e-6, p=0.0625,
     free=lambda dim: 1.0, round_first=False, round_last=True,
 ):  # fmt: skip
-    """y = gain · centre(x) / root(moment(x), eps) + shift; `free` is the gain where none is given.
+    """y = gain · centre(x) / root(moment(x), eps) + shift; `free` is the gain if none is given.
 
     What a norm does not have (a shift, p) is never passed.
     """
@@ -74,12 +74,12 @@ def rows(
 
 
 def family(moment, **usual):
-    """Settle the right decisions of a norm; what is made of it may take others."""
+    """Fix the right decisions of a norm; variants may override them."""
     return lambda moment=moment, **others: rows(moment, **usual | others)
 
 
 def over(axes):
-    """Share statistics over other axes, given their number."""
+    """Share statistics over other axes, given by their number."""
 
     def moment(x, p=None):
         return x.var(axes(x.ndim), keepdim=True, correction=0)
@@ -88,7 +88,7 @@ def over(axes):
 
 
 class Gain(nn.Module):
-    """A gain for each feature, and an eps, for classes whose forward is one line."""
+    """A gain for each feature and an eps, for classes whose forward is one line."""
 
     start = 1.0
 
@@ -109,7 +109,7 @@ layer = family(variance, centre=centred, eps=1e-5)
 
 
 def as_layer(function):
-    """Give a function the arguments of a layer norm."""
+    """Give a function the signature of a layer norm."""
     return lambda x, weight=None, bias=None, eps=1e-5: function(x, weight, bias, eps)
 
 
@@ -328,7 +328,7 @@ def t5(x, weight=None, eps=1e-6):
 
 
 def t5_by_rsqrt(x, weight=None, eps=1e-6):
-    """Round the standard values as the gain is held."""
+    """Round the normalized values to the gain's dtype."""
     y = wide(x) * torch.rsqrt(wide(x).pow(2).mean(-1, keepdim=True) + eps)
     kind = x.dtype if weight is None or weight.dtype == x.dtype else y.dtype
     return affine(y.to(kind), weight, None)
@@ -343,7 +343,7 @@ Gemma = gain_class(lambda x, w, e: gemma()(x, w, None, e), start=0.0)
 
 
 def orders(make):
-    """List the mistakes that every order shares; that of the statistics' width is another order."""
+    """List the mistakes common to all orders of casts."""
     return vary(make, affine=GAINS, root=INSIDE["root"], eps=DEFAULTS)
 
 
@@ -392,7 +392,7 @@ OUTSIDE_RIGHT = {"by length": outside(), "from a square": rms(
 
 
 def head(count=lambda n, p: max(1, int(n * p)), pick=lambda x, k: x[..., :k]):
-    """Take the mean square of some features."""
+    """Compute the mean square from some features only."""
     return lambda x, p: square(pick(x, count(x.shape[-1], p)))
 
 
@@ -473,14 +473,14 @@ GainForEach = gain_class(lambda x, w, e: (w * F.normalize(wide(x), dim=-1, eps=1
 
 
 def of_length(**settings):
-    """List the mistakes that the three share."""
+    """List the mistakes common to the three norms."""
     centring = lengths(lambda x, p: length(centred(x)), centre=centred, **settings)
     return {**vary(partial(lengths, **settings), **ON_LENGTHS),
             "centred": (centring, "the mean is subtracted")}  # fmt: skip
 
 
 class Scale(nn.Module):
-    """Scale norm with one gain, which may begin elsewhere."""
+    """Scale norm with one gain, which may have another initial value."""
 
     def __init__(self, dim, eps=1e-5, start=None):
         super().__init__()

@@ -1,4 +1,4 @@
-"""DyT, Derf and BHyT, and no norm at all: wrong ones with the cause to be named, right ones."""
+"""DyT, Derf, BHyT and no norm: wrong variants with the expected cause, and right ones."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from variants_common import (
 
 
 def squash(f, affine=affine, alpha=0.5, shift=0.0):
-    """y = gain · f(x, alpha, shift) + bias; DyT has no inner shift, and is never given one."""
+    """y = gain · f(x, alpha, shift) + bias; DyT has no inner shift and never receives one."""
 
     def norm(x, alpha=alpha, inner_shift=shift, weight=None, bias=None):
         return affine(f(wide(x), alpha, inner_shift), weight, bias).to(x.dtype)
@@ -29,7 +29,7 @@ def squash(f, affine=affine, alpha=0.5, shift=0.0):
 
 
 class DyT(nn.Module):
-    """As the authors have it, in the input's precision; alpha may be as long as x."""
+    """As in the authors' code, in the input's precision; alpha may have as many values as x."""
 
     def __init__(self, normalized_shape, alpha_init_value=0.5, each=False):
         super().__init__()
@@ -47,7 +47,7 @@ class AlphaForEach(DyT):
 
 
 class Slope(nn.Module):
-    """DyT whose alpha has a name of its own."""
+    """DyT with another name for alpha."""
 
     def __init__(self, dim, used=True):
         super().__init__()
@@ -59,7 +59,7 @@ class Slope(nn.Module):
 
 
 def slopes(f, name):
-    """List what may be wrong with alpha, for DyT and Derf."""
+    """List possible mistakes with alpha, for DyT and Derf."""
     return {
         "alpha outside": (squash(lambda x, a, s: a * f(x + s)), f"outside the {name}"),
         "alpha twice": (squash(lambda x, a, s: a * f(a * x + s)), "again outside"),
@@ -156,7 +156,7 @@ def bounded(f=torch.tanh, moment=square, root=inside, inner=lambda u, s, k: s * 
 
 
 class S(nn.Module):
-    """BHyT whose scale has a name of its own."""
+    """BHyT with another name for its scale."""
 
     def __init__(self, dim, start=1.0, used=True):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What workers do instead of training: they find these functions by their names."""
+"""Tasks that workers run instead of training; workers find these functions by name."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ def answer(task, *words):
 
 
 def first(name: str) -> bool:
-    """Tell one worker, once, that it is the first."""
+    """Return True to one worker only, at the first call with this name."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(name, os.O_CREAT | os.O_EXCL))
         return True
@@ -35,7 +35,7 @@ HELD = bytearray()
 
 
 def hold_half_a_gigabyte(task, *words):
-    """Grow, once, for longer than loky waits between two looks."""
+    """Allocate memory, once, for longer than the interval between two of loky's checks."""
     with open(f"{os.getpid()}.pid", "a") as file:
         file.write("+")
     Path("heard").write_text(os.environ["GLIBC_TUNABLES"])

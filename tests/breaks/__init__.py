@@ -1,4 +1,4 @@
-"""Ways to break labkit that the book must notice: one file `chNN.py` a chapter, BREAKS each.
+"""Ways to break labkit that the book must notice: one file `chNN.py` per chapter, with BREAKS.
 
 A claim notices what is computed while its chapter runs. What trained runs rest on is in their
 records, which a wrong line does not change: there a run, begun again, has other losses.
@@ -11,7 +11,7 @@ from labkit.experiments import Run
 
 @dataclass(frozen=True)
 class Break:
-    """One wrong line in labkit, and the claim that turns red by it, or the run that differs."""
+    """One wrong line in labkit, and the claim that must fail, or the run that must differ."""
 
     idea: str  # what is broken, in words
     path: str  # labkit/norms/rms_norm.py

@@ -1,4 +1,4 @@
-"""Chapter 00: wrong lines in labkit that one of its claims must notice."""
+"""Wrong lines in labkit that a claim of chapter 00 must notice."""
 
 from tests.breaks import Break
 

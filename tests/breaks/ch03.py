@@ -1,4 +1,4 @@
-"""Chapter 03: one wrong line each, and the claim that must notice."""
+"""Wrong lines in labkit that a claim of chapter 03 must notice."""
 
 from tests.breaks import Break
 

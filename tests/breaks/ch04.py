@@ -1,4 +1,4 @@
-"""Ways to break labkit that chapter 04's claims must notice."""
+"""Wrong lines in labkit that a claim of chapter 04 must notice."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Breaks that claims of chapter 05, DeepNorm, must notice."""
+"""Wrong lines in labkit that a claim of chapter 05, DeepNorm, must notice."""
 
 from tests.breaks import Break
 

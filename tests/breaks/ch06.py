@@ -1,4 +1,4 @@
-"""Breaks that chapter 06, HybridNorm, must notice."""
+"""Wrong lines in labkit that chapter 06, HybridNorm, must notice."""
 
 from labkit.corpora import Text
 from labkit.experiments import Run

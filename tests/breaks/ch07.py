@@ -1,4 +1,4 @@
-"""Breaks that chapter 07, Dynamic Tanh, must notice."""
+"""Wrong lines in labkit that chapter 07, Dynamic Tanh, must notice."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Breaks that claims of chapter 08, nGPT, must notice."""
+"""Wrong lines in labkit that a claim of chapter 08, nGPT, must notice."""
 
 from tests.breaks import Break
 

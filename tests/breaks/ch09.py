@@ -1,4 +1,4 @@
-"""Breaks that claims of chapter 09, norms at the memory wall, must notice."""
+"""Wrong lines in labkit that a claim of chapter 09, norms at the memory wall, must notice."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Breaks that claims of chapter 10, choosing a norm, must notice."""
+"""Wrong lines in labkit that a claim of chapter 10, choosing a norm, must notice."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Breaks that shelf A, skips before norms, must notice."""
+"""Wrong lines in labkit that appendix A, skips before norms, must notice."""
 
 from labkit.corpora import Digits
 from labkit.experiments import Run

@@ -1,4 +1,4 @@
-"""Breaks that shelf B, Statistics of the batch, must notice."""
+"""Wrong lines in labkit that appendix B, Statistics of the batch, must notice."""
 
 from labkit.corpora import FewDigits, Points
 from labkit.experiments import Run

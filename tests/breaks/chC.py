@@ -1,4 +1,4 @@
-"""Breaks that shelf C, a zoo of placements, must notice."""
+"""Wrong lines in labkit that appendix C, a zoo of placements, must notice."""
 
 from tests.breaks import Break
 

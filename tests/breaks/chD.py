@@ -1,4 +1,4 @@
-"""Breaks that shelf D, numbers and formats, must notice."""
+"""Wrong lines in labkit that appendix D, numbers and formats, must notice."""
 
 from labkit.corpora import Text
 from labkit.experiments import Run

@@ -1,4 +1,4 @@
-"""Breaks that shelf E, HybridNorm's tables, must notice."""
+"""Wrong lines in labkit that appendix E, HybridNorm's tables, must notice."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""What the hub's test serves, a chapter of the book as it stands, and what its kernel looks at."""
+"""The material of the hub's test: a real chapter, and the checks that its kernel performs."""
 
 import shutil
 from pathlib import Path
@@ -45,7 +45,7 @@ def write(clone: Path) -> None:
 
 
 def look(clone: Path, material: Path) -> str:
-    """Write out what a kernel shall look at."""
+    """Write a file of the checks that a kernel must perform."""
     places = {"CLONE": clone, "MATERIAL": material, "CHAPTER": CHAPTER}
     text = LOOK
     for name, place in places.items():

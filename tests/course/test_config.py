@@ -1,4 +1,4 @@
-"""What the hub and each server are told."""
+"""The configuration of the hub and of each server."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`labkit course …`: the verbs an instructor types, and a check that starts nothing."""
+"""`labkit course …`: the commands for instructors, and a check that starts nothing."""
 
 import csv
 import os
@@ -14,7 +14,7 @@ from press.course.settings import Settings
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Stand in a folder with settings and a roster."""
+    """Work in a folder with settings and a roster."""
     monkeypatch.chdir(tmp_path)
     Path("course.toml").write_text(f'material = "{tmp_path}/m"\nstate = "{tmp_path}/state"\n')
     Path("roster.csv").write_text("id\nalice\nbob\n")

@@ -1,4 +1,4 @@
-"""Homework goes out to homes and comes back, and a home cannot trick root."""
+"""Homework is copied to homes and back, and no home can trick root."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The course server as a class meets it: two users in Chromium, and what each must not reach.
+"""The course server in use: two users in Chromium, and what each must not reach.
 
 Needs root (user numbers, control groups), Chromium, and configurable-http-proxy. The tests go
 through one hub from its start to its end, in this order.
@@ -58,7 +58,7 @@ EXECUTE = """async ([base, kernel, code]) => {
 
 
 def lacking() -> str:
-    """Say why these tests cannot run here."""
+    """Return why these tests cannot run here."""
     if os.geteuid() != 0:
         return "the course server needs root: each user has a number of their own"
     if shutil.which("chromium") is None:
@@ -78,7 +78,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(LACKING), reason=LACKING
 
 @dataclass
 class Hub:
-    """What the tests know of the running hub."""
+    """The properties of the running hub that the tests use."""
 
     folder: Path
     port: int
@@ -102,7 +102,7 @@ class Hub:
 
 
 def until(happens: Callable[[], object], seconds: float, what: str, hub: Hub | None = None) -> None:
-    """Look again and again, until it is so."""
+    """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not happens():
         if time.monotonic() > end:
@@ -112,7 +112,7 @@ def until(happens: Callable[[], object], seconds: float, what: str, hub: Hub | N
 
 
 def processes(*uids: int) -> list[int]:
-    """List the processes that run under user numbers."""
+    """List the processes that run under the course's user numbers."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -186,7 +186,7 @@ def contexts(hub: Hub, browser: Browser) -> Iterator[dict[str, BrowserContext]]:
 
 @dataclass
 class Visit:
-    """What one user did, and what came of it."""
+    """What one user did, and the results."""
 
     page: Page
     began: float  # the click on "Sign in"
@@ -196,7 +196,7 @@ class Visit:
 
 @pytest.fixture(scope="module")
 def pages(hub: Hub, contexts: dict[str, BrowserContext]) -> dict[str, Visit]:
-    """Log everybody in; their servers start side by side."""
+    """Log in all users; their servers start in parallel."""
     visits = {}
     for name, context in contexts.items():
         page = context.new_page()
@@ -210,7 +210,7 @@ def pages(hub: Hub, contexts: dict[str, BrowserContext]) -> dict[str, Visit]:
 
 @pytest.fixture(scope="module")
 def visits(hub: Hub, pages: dict[str, Visit], contexts) -> dict[str, Visit]:
-    """Let everybody open their copy of the chapter and run it, then look around in its kernel."""
+    """Have all users open and run their copy of the chapter, then run checks in its kernel."""
     for name, visit in pages.items():
         visit.page.wait_for_url(
             f"**/lab/tree/course/chapters/{CHAPTER}.py*", timeout=PATIENCE * 1000
@@ -245,7 +245,7 @@ def copy_of(hub: Hub, name: str) -> Path:
 
 
 def choose_smoke(page: Page) -> None:
-    """Type the size that the page on the server recommends to a class that cannot wait."""
+    """Set the size that the server's page recommends to a class without time."""
     line = page.locator(f"{NOTEBOOK} .cm-line", has_text='size = "book"').first
     line.click()
     page.keyboard.press("Home")
@@ -254,7 +254,7 @@ def choose_smoke(page: Page) -> None:
 
 
 def kernel(hub: Hub, contexts: dict[str, BrowserContext], name: str) -> str:
-    """Find the number of the kernel of a user's only notebook."""
+    """Return the process number of the kernel of a user's only notebook."""
     (session,) = contexts[name].request.get(f"{hub.url}user/{name}/api/sessions").json()
     return session["kernel"]["id"]
 

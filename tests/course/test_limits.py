@@ -1,4 +1,4 @@
-"""Control groups, shares of GPUs and user numbers: what each user is given."""
+"""Control groups, GPU shares and user numbers: what each user receives."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The repository that students get a copy of: what it holds, and who may read it."""
+"""The students' repository: its contents, and its permissions."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Passwords of the course: made once, kept as hashes that nobody else can read."""
+"""Passwords of the course: made once, stored as hashes that nobody else can read."""
 
 import asyncio
 import json

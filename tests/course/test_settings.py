@@ -1,4 +1,4 @@
-"""What course.toml may say, and what it is told when it says something else."""
+"""The valid settings of course.toml, and the messages for invalid ones."""
 
 from pathlib import Path
 

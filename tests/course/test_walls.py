@@ -1,4 +1,4 @@
-"""The walls around a user's server: what they let through, and that nothing outlives it.
+"""The walls around a user's server: what they permit, and that no process outlives them.
 
 Each test starts it with a small shell script in the server's place.
 """
@@ -30,7 +30,7 @@ EACH_WAY = pytest.mark.parametrize("own_root", [False, pytest.param(True, marks=
 
 
 class House:
-    """A place with the homes of two users, and something that is nobody's business."""
+    """A folder with the homes of two users, and a secret that neither may read."""
 
     def __init__(self):
         # Not below pytest's folder, which only root may pass through.
@@ -73,7 +73,7 @@ def house():
 
 
 def running() -> list[str]:
-    """List what runs under the two numbers."""
+    """List the processes of the two users."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

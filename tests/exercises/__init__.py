@@ -1,11 +1,11 @@
-"""Answers to the book's exercises, right and wrong: one file chNN.py a chapter, its EXERCISES."""
+"""Right and wrong answers to the book's exercises: one file chNN.py per chapter: EXERCISES."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a chapter, found by the cell tagged "exercise" that follows its number.
+    """One exercise of a chapter, found by the cell with the tag "exercise" after its number.
 
     A source (right, or a key of wrong) takes the place of that cell. The check is the next code
     cell whose last expression is a Report.

@@ -1,4 +1,4 @@
-"""Chapter 00: right answers, and wrong ones with the words that they must be told."""
+"""Answers to the exercises of chapter 00: right ones, and wrong ones with the expected hint."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Chapter 03: answers right and wrong."""
+"""Answers to the exercises of chapter 03, right and wrong."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 06, HybridNorm: right answers and the usual wrong ones."""
+"""Exercises of chapter 06, HybridNorm: right answers and typical wrong ones."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 08, nGPT: right answers and the usual wrong ones."""
+"""Exercises of chapter 08, nGPT: right answers and typical wrong ones."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 09, norms at the memory wall: right answers and the usual wrong ones."""
+"""Exercises of chapter 09, norms at the memory wall: right answers and typical wrong ones."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises of shelf A, right and wrong."""
+"""Answers to the exercises of appendix A, right and wrong."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises of shelf B, right and wrong."""
+"""Answers to the exercises of appendix B, right and wrong."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises of shelf C, right and wrong."""
+"""Answers to the exercises of appendix C, right and wrong."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises of shelf D, right and wrong."""
+"""Answers to the exercises of appendix D, right and wrong."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Exercises of shelf E, HybridNorm's tables: right answers and the usual wrong ones."""
+"""Exercises of appendix E, HybridNorm's tables: right answers and typical wrong ones."""
 
 from tests.exercises import Exercise
 

@@ -1,4 +1,4 @@
-"""Where the exercises stand in a chapter: starters, checks and solutions in code."""
+"""Positions of the exercises in a chapter: starters, checks and solutions in code."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """Where an exercise stands in a chapter: its starter, its check and its solution."""
+    """The position of an exercise in a chapter: its starter, its check and its solution."""
 
     number: str
     starter: Cell
@@ -24,7 +24,7 @@ class Place:
 
 
 def find_exercises(chapter: Chapter) -> dict[str, Place]:
-    """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
+    """Find the exercises: starter, the next cell that ends in a check, and code solution."""
     found: dict[str, Place] = {}
     number = None
     for index, text in enumerate(cells_of(chapter.source.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""How long a class takes: python -m tests.homework.class_of_300 [--students 300]
+"""Measure the grading time of a class: python -m tests.homework.class_of_300 [--students 300]
 
 It writes a class's submissions to two questions, grades them with a fresh worker per question, and
 prints the figure. A program and no test: what it says depends on who else uses the machine.
@@ -15,7 +15,7 @@ from tests.homework.grading_case import CELLS, NAME, private, write
 
 
 def main() -> None:
-    """Grade one class and say how long it took."""
+    """Grade one class and print the time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--students", type=int, default=300)
     parser.add_argument("--jobs", type=int)

@@ -1,4 +1,4 @@
-"""A homework of two questions for the tests of grading, and submissions to it."""
+"""A homework of two questions for the tests of grading, with submissions."""
 
 import io
 import json
@@ -45,7 +45,7 @@ RUBRIC = (("q1", "values", 2), ("q1", "default", 1), ("q2", "shares", 1), ("q2",
 
 
 def private(**changes) -> Private:
-    """The private half; `test_q1=` or `test_q2=` replaces a test."""
+    """Return the private half; `test_q1=` or `test_q2=` replaces a test."""
     tests = {"q1": changes.pop("test_q1", TEST_1), "q2": changes.pop("test_q2", TEST_2)}
     told = {
         "homework": NAME,
@@ -66,7 +66,7 @@ def private(**changes) -> Private:
 
 
 def notebook(cells=CELLS) -> str:
-    """A notebook of code cells, as JSON."""
+    """Return a notebook of code cells, as JSON."""
     made = [
         {
             "cell_type": "code",
@@ -82,7 +82,7 @@ def notebook(cells=CELLS) -> str:
 
 
 def write(folder: Path, student: str, cells=CELLS) -> Path:
-    """A student's notebook in a folder."""
+    """Write a student's notebook to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{student}.ipynb"
     path.write_text(notebook(cells), encoding="utf-8")
@@ -90,7 +90,7 @@ def write(folder: Path, student: str, cells=CELLS) -> Path:
 
 
 def zipped(members: Mapping[str, bytes | str], compression=zipfile.ZIP_DEFLATED) -> bytes:
-    """A zip of files."""
+    """Return a zip of files."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", compression) as archive:
         for name, content in members.items():
@@ -99,7 +99,7 @@ def zipped(members: Mapping[str, bytes | str], compression=zipfile.ZIP_DEFLATED)
 
 
 class InProcess:
-    """Workers without walls, for submissions that these tests wrote themselves."""
+    """Unconfined workers, for submissions that these tests wrote themselves."""
 
     @contextmanager
     def open_worker(self, program, probes=""):
@@ -107,24 +107,24 @@ class InProcess:
 
 
 def graded(path: Path, student="ann", homework=None, before=None, code="1"):
-    """A file's result, with the student's code in this process."""
+    """Return the result of a file, with the student's code run in this process."""
     grader = Grader(homework or private(), code)
     return grade_submission(path, student, InProcess(), grader, before)
 
 
 def points(result) -> dict[str, float]:
-    """Points by question."""
+    """Return the points by question."""
     return {each["id"]: each["points"] for each in result["questions"]}
 
 
 def says(result) -> str:
-    """All that a student is told, in one text."""
+    """Return all messages to a student as one string."""
     told = [part["says"] for each in result["questions"] for part in each["parts"]]
     return "\n".join([*result["problems"], *told])
 
 
 def in_process(tasks, _, settings, *__):
-    """Examiners that grade here."""
+    """Return examiners that grade in this process."""
     homework = load_private(Path(settings["private"]))
     for task in tasks:
         yield task, graded(Path(task["path"]), task["student"], homework), ""

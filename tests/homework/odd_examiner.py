@@ -1,4 +1,4 @@
-"""An examiner that does what a task says; beside the tests, so that its processes start quickly."""
+"""An examiner that misbehaves as its task says; a separate module, so that it starts quickly."""
 
 import os
 import time

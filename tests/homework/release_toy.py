@@ -1,4 +1,4 @@
-"""A homework of two questions for the tests of release, and ways to spoil it."""
+"""A homework of two questions for the tests of release, and ways to damage it."""
 
 from pathlib import Path
 
@@ -86,7 +86,7 @@ Because a product distributes over a sum.
 
 
 def write(folder: Path, *changes: tuple[str, str], name: str = "hw9_toy") -> Path:
-    """Write the toy, with the first of each text replaced that must be there."""
+    """Write the toy homework, with the first occurrence of each text replaced."""
     text = TOY
     for old, new in changes:
         assert old in text, f"the toy has no {old!r}"
@@ -97,7 +97,7 @@ def write(folder: Path, *changes: tuple[str, str], name: str = "hw9_toy") -> Pat
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Read every file below a folder."""
+    """Read every file in a folder and its subfolders."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

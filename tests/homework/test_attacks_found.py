@@ -1,4 +1,4 @@
-"""Attacks that once worked: points without knowledge, another's place, an end to the batch."""
+"""Attacks that once succeeded: unearned points, false identities, a stopped batch."""
 
 import time
 import zipfile
@@ -88,7 +88,7 @@ def precision_note():
 
 
 def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
-    """What each part of a question says to some code: right or not, and the message."""
+    """Return the verdict and the message of each part of a question, for some code."""
     homework = source.read_homework(CHAPTERS / f"{name}.py")
     drawn = {}
     for cell in homework.cells:
@@ -115,7 +115,7 @@ def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     ],
 )
 def test_neither_a_constant_nor_the_identity_is_a_norm(question, earned, code):
-    """Every law, slope and prediction of homework 5 is easy for them: they had 16 and 18 of 19."""
+    """They satisfy all laws and predictions of homework 5, and once earned 16 and 18 of 19."""
     told = judged("hw5_your_own_norm", question, code)
     assert [name for name, (ok, _) in told.items() if ok] == earned
 
@@ -152,7 +152,7 @@ def test_a_limit_that_ends_in_a_destructor_is_heard_all_the_same():
 
 
 def test_what_fails_because_the_limit_came_is_the_limits_end():
-    """Python's own parser raises SystemError where it was interrupted."""
+    """Python's own parser raises SystemError if it is interrupted."""
     with pytest.raises(TooLong), at_most(0.05):
         try:
             while True:
@@ -215,14 +215,14 @@ def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
     ],
 )
 def test_a_files_own_name_does_not_say_whose_it_is(tmp_path, name):
-    """A platform writes its part in front; the rest is what the student called the file."""
+    """A platform writes a prefix; the rest is the name that the student gave the file."""
     roster = tmp_path / "class.csv"
     roster.write_text("id,number\nann,4711\nbob,4712\n", encoding="utf-8")
     assert find_owner((name,), read_class(roster), "hw1") == "ann"
 
 
 def test_long_thin_tensors_do_not_fill_the_graders_memory():
-    """A column that comes back is broadcast against a row: 400 GB, and the examiner is killed."""
+    """Broadcasting a returned column against a row would take 400 GB, and kill the examiner."""
     column = Answer(torch.ones(10_000_000, 1))
     with limit_memory(1 << 30):
         told = holds(column, lambda y: bool((y - torch.ones(10_000)).sum() > 0), says="Thin.")

@@ -1,4 +1,4 @@
-"""Only a notebook's final definitions count: how they are found, and that nothing else matters."""
+"""Only a notebook's final definitions count: how they are found, and that others do not matter."""
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ def final(cells, wanted=None):
 
 
 def run(program):
-    """The names that a program defines where it runs."""
+    """Return the names that a program defines when it runs."""
     ran = Program([*IMPORTED])
     ran.load(program.text, "")
     assert not ran.broken
@@ -185,7 +185,7 @@ NOISE = (
 
 @st.composite
 def shuffled(draw):
-    """The cells of a submission, duplicated, joined, moved, edited before, noise between."""
+    """Return the cells of a submission, duplicated, joined, moved or edited, among others."""
     statements = ["".join(cell) for cell in CELLS]
     cells = draw(st.permutations(statements))
     for _ in range(draw(st.integers(0, 3))):  # cells a second time, and noise

@@ -1,4 +1,4 @@
-"""What leaves the grader has exact scores, and foreign text in it is harmless."""
+"""Exports of the grader have exact scores, and untrusted text in them is harmless."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ SHOWN = {"h1", "h2", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr",
 
 @pytest.fixture
 def evil(tmp_path):
-    """A result that holds as much of a student's own text as one can."""
+    """Return a result with as much text of a student as possible."""
     cells = [f"def rms_norm(x, eps=0):\n    raise ValueError({EVIL!r})", f"{EVIL} ("]
     result = graded(write(tmp_path, "eve", cells), "eve")
     assert EVIL in result["questions"][0]["parts"][0]["says"]
@@ -76,7 +76,7 @@ def rows_of(text):
 
 @pytest.fixture
 def three(tmp_path):
-    """Right, wrong, and one with a question that is not graded."""
+    """Three results: right, wrong, and one with a question that is not graded."""
     ann = graded(write(tmp_path, "ann"), "ann")
     bob = graded(write(tmp_path, "bob", [c.replace("dim=-1", "dim=0") for c in CELLS]), "bob")
     faulty = private(test_q2="def test_q2(student, draw, given):\n    1 / 0")

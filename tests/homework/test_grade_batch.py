@@ -1,4 +1,4 @@
-"""A class in one batch: hostile submissions, resuming, mended tests, and the pool beneath."""
+"""A class in one batch: hostile submissions, resuming, corrected tests, and the pool."""
 
 import json
 import os
@@ -38,7 +38,7 @@ FILES = {
 
 
 def released(folder, **changes):
-    """The private half of a release, as files."""
+    """Write the private half of a release to files."""
     path = folder / "release" / "private" / f"{NAME}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(private(**changes).to_json(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Collecting: the downloads of learning platforms, the latest of several, and nothing unsafe."""
+"""Collecting: downloads of learning platforms, the latest of several files, nothing unsafe."""
 
 import json
 import os
@@ -139,7 +139,7 @@ def test_the_latest_counts_in_whichever_inbox_it_came(tmp_path):
 
 
 def test_of_two_uploads_of_one_time_the_one_with_the_higher_number_counts(tmp_path, roster):
-    """A download that was unpacked gives all its files one time; Canvas counts its uploads."""
+    """An unpacked download gives all its files the same time; Canvas numbers its uploads."""
     for upload in ("100100", "99900", "100020"):
         put(tmp_path / f"inbox/leeann_4711_{upload}_{NAME}.ipynb", upload, when=5_000)
     put(tmp_path / f"inbox/Ann Lee_81_assignsubmission_file_{NAME}-9.ipynb", "moodle", when=5_000)

@@ -1,4 +1,4 @@
-"""The commands of grading: what they print, and exit codes that a script can trust."""
+"""The commands of grading: their output, and reliable exit codes."""
 
 import csv
 import json

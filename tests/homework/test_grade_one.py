@@ -1,4 +1,4 @@
-"""One submission: whatever the file is there is a result, and only final definitions count."""
+"""One submission: every file gets a result, and only final definitions count."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The instructors' page is executed: from a release to a CSV in its five commands."""
+"""The instructors' page is executed: from a release to a CSV in five commands."""
 
 import csv
 import os
@@ -21,14 +21,14 @@ HW = "hw1_norms_from_scratch"
 
 
 def commands(word):
-    """The commands of the page's first block that has the word."""
+    """Return the commands of the page's first block that contains the word."""
     block = next(text for kind, text in BLOCKS if kind == "bash" and word in text)
     return [shlex.split(line)[1:] for line in block.splitlines() if line.startswith("labkit ")]
 
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """A book with the first homework and the page's class, to stand in."""
+    """Make a book with the first homework and the page's class, and work in it."""
     (tmp_path / "chapters" / "homework").mkdir(parents=True)
     shutil.copy(ROOT / "chapters" / "homework" / f"{HW}.py", tmp_path / "chapters" / "homework")
     (tmp_path / "pyproject.toml").write_text("", encoding="utf-8")
@@ -80,7 +80,7 @@ def test_the_five_commands_of_the_page_go_from_a_source_to_scores(book, capsys):
 
 
 def _with_numbers(key, mine):
-    """The key with a student's own numbers: the variant cell out of the student's notebook."""
+    """Return the key with the variant cell of a student's notebook."""
     import json
 
     key, mine = json.loads(key), json.loads(mine)

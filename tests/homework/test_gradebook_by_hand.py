@@ -1,4 +1,4 @@
-"""What a person gives: marks and comments by hand, extensions, penalties; and where they appear."""
+"""Marks and comments given by hand, extensions, penalties, and where they appear."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ PROSE = "It scales.\n\n=1+1"
 
 
 def handed_in(folder, student, when, prose=PROSE):
-    """A notebook with an answer in prose, changed at a time."""
+    """Return a notebook with an answer in prose, with a given time of change."""
     told = json.loads(notebook([*CELLS, "answer"]))
     told["cells"][-1] |= {
         "cell_type": "markdown",
@@ -76,7 +76,7 @@ WORDS = shlex.split(
 
 
 def fill(rows):
-    """Write the marks as a spreadsheet of much of Europe does."""
+    """Write the marks as European spreadsheets do."""
     with open("marks.csv", "w", newline="", encoding="utf-8-sig") as file:
         writer = csv.DictWriter(file, list(rows[0]), delimiter=";")
         writer.writeheader()
@@ -238,7 +238,7 @@ def test_statistics_by_question(two_homeworks):
 
 
 def test_feedback_goes_back_under_the_names_of_the_download(two_homeworks, tmp_path):
-    """Canvas finds two numbers in a name, and keeps the name that the student gave, its ending too.
+    """Canvas identifies a file by two numbers, and keeps the student's file name and extension.
 
     Moodle parts a path at underscores: a name, the participant's number, assignsubmission, file.
     """

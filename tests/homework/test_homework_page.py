@@ -1,4 +1,4 @@
-"""The page about the homeworks says what their sources say, and gives nothing away."""
+"""The page about the homeworks agrees with their sources, and reveals no solution."""
 
 import re
 from pathlib import Path

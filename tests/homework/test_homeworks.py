@@ -1,4 +1,4 @@
-"""Each homework, released and graded: the reference, the untouched notebook, wrong ones.
+"""Each homework, released and graded: the reference, the unedited notebook, wrong ones.
 
 The wrong solutions are in wrong/hwN.py, right ones that are not the reference in right/hwN.py;
 every submission has a student's own numbers. Wrong ones are graded as it really is: definitions, a
@@ -33,21 +33,21 @@ SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
 
 
 def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
-    """The cells of a student's notebook, filled in with the reference solution."""
+    """Return the cells of a student's notebook, completed with the reference solution."""
     return json.loads(notebook.write_key_notebook(homework, draw_variants(private, student)))[
         "cells"
     ]
 
 
 def untouched(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
-    """The cells of a student's notebook as it was handed out."""
+    """Return the cells of a student's notebook as distributed."""
     return json.loads(
         notebook.write_student_notebook(homework, draw_variants(private, student), student)
     )["cells"]
 
 
 def replaced(cells: list[dict[str, Any]], answers: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cells with other answers: code in the reference's place, or edits of the reference.
+    """Return the cells with other answers: code instead of the reference, or edits of it.
 
     Code stands in the question's first cell, and its others are empty; an edit is a pair of texts,
     (what stands there once, what replaces it).
@@ -74,7 +74,7 @@ def _is_answer(cell: Mapping[str, Any], question: str) -> bool:
 def submissions(
     homework: Homework, private: Private, wrong: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Each submission's name, which is its student's too, and its cells."""
+    """Return the cells of each submission, by its name, which is also the student's."""
     yield "reference", solved(homework, private, "reference")
     yield "untouched", untouched(homework, private, "untouched")
     for number, each in enumerate(wrong):
@@ -120,7 +120,7 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
 
 
 def told(result: Mapping[str, Any], question: str | None = None) -> list[str]:
-    """What a student reads, of one question or of all."""
+    """Return the messages to a student, for one question or for all."""
     return [
         part["says"]
         for each in result["questions"]
@@ -184,7 +184,7 @@ def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
 
 
 def drawing(homework: Homework) -> Private:
-    """The private half of a homework as far as its numbers need it."""
+    """Return the part of a homework's private half that its numbers depend on."""
     cells = [cell for cell in homework.cells if cell.role == "variant"]
     drawn = {name: text for cell in cells for name, text in read_sources(cell.source).items()}
     return Private(homework.name, homework.title, homework.packages, (), "", drawn, (), seed=0)
@@ -209,7 +209,7 @@ RIGHT = [
 
 @pytest.mark.parametrize(("path", "answers"), RIGHT)
 def test_another_right_solution_earns_every_point(path, answers):
-    """A strict grader is not a narrow one."""
+    """A grader can be strict and still accept other right solutions."""
     homework = source.read_homework(path)
     numbers = draw_variants(drawing(homework), "a student")
     cells = [

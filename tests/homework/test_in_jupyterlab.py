@@ -1,4 +1,4 @@
-"""A released homework as a student meets it: opened in JupyterLab, run, and begun."""
+"""A released homework in use: opened in JupyterLab, run, and begun."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ SOLUTION = """def layer_norm(x, weight=None, bias=None, eps=1e-5):
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory) -> Path:
-    """Release homework 1, as a student would who does it alone."""
+    """Release homework 1 like a student who works without a course."""
     folder = tmp_path_factory.mktemp("hw1")
     write_release(ROOT / "chapters" / "homework" / f"{NAME}.py", folder / "release")
     return folder / "release" / "student" / f"{NAME}.ipynb"
@@ -58,7 +58,7 @@ def page(notebook: Path, tmp_path_factory) -> Iterator[Page]:
 
 
 def answers(notebook: dict) -> dict[str, str]:
-    """What each question's public checks printed."""
+    """Return the output of each question's public checks."""
     return {
         about["grade_id"].removeprefix("test-"): "".join(
             "".join(output.get("text", "")) for output in cell["outputs"]

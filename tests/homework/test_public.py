@@ -1,4 +1,4 @@
-"""Public checks say what is wrong in a sentence, or that they passed, and never more."""
+"""Public checks report in one sentence what is wrong, or that they passed, and nothing more."""
 
 import json
 import linecache

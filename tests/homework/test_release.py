@@ -1,4 +1,4 @@
-"""A release: what is in it, and that it is the same every time."""
+"""A release: its contents, and that it is the same every time."""
 
 import json
 import os
@@ -17,7 +17,7 @@ CLASS = ("ada", "bob@x.org", "s-3")
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
-    """Release the toy once to a class of three."""
+    """Release the toy homework once to a class of three."""
     folder = tmp_path_factory.mktemp("release")
     done = write_release(write(folder), folder / "out", CLASS, seed=7)
     return done, folder / "out"

@@ -1,4 +1,4 @@
-"""The course's homeworks, released: what students get holds no solution and no hidden test.
+"""The course's homeworks, released: students' files contain no solution and no hidden test.
 
 The byte search here reads the sources by itself, line by line, and plants a canary in every region.
 """
@@ -26,7 +26,7 @@ STUDENTS = ("ada", "bob")
 
 
 def regions_of(text):
-    """List the lines of each region as (kind, number, line), the marks left out."""
+    """List the lines of each region as (kind, number, line), without the markers."""
     found, kind = [], ""
     for number, line in enumerate(text.split("\n"), start=1):
         mark = re.match(r"\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)", line)
@@ -38,7 +38,7 @@ def regions_of(text):
 
 
 def with_canaries(path, folder):
-    """Copy a homework with one comment more at the start of every region."""
+    """Copy a homework with an additional comment at the start of every region."""
     lines = []
     for number, line in enumerate(path.read_text().split("\n"), start=1):
         lines.append(line)
@@ -107,7 +107,7 @@ def test_keys_run_in_jupyter_and_untouched_notebooks_stop_at_their_stubs_only():
 
 
 def run(together):
-    """Execute a notebook to its end, whatever its cells raise."""
+    """Execute a notebook to its end, even if cells raise errors."""
     for number, cell in enumerate(together.cells):
         cell.id = f"all-{number}"
     with manage_kernel() as manager:
@@ -116,7 +116,7 @@ def run(together):
 
 
 def fault(cell, key):
-    """Say what a cell's outputs show that they may not."""
+    """Describe forbidden content in a cell's outputs."""
     about = cell.metadata.get("nbgrader", {})
     errors = [output for output in cell.outputs if output.output_type == "error"]
     printed = "".join(output.get("text", "") for output in cell.outputs)

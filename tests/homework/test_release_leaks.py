@@ -1,4 +1,4 @@
-"""The byte search finds every planted line, however it is written, and never repeats it."""
+"""The byte search finds every planted line, in any encoding, and never quotes it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a release refuses: faults that a run shows, leaks, and folders that hold something else."""
+"""A release is refused for errors in a rehearsal, leaks, and folders that are not empty."""
 
 import sys
 

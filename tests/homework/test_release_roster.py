@@ -1,4 +1,4 @@
-"""A roster names folders: whatever cannot be one is refused with its line."""
+"""A roster names folders: names that are no valid folder are refused, with their line."""
 
 import pytest
 

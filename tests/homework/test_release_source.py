@@ -1,4 +1,4 @@
-"""Every kind of mistake in a homework's source has one clear sentence, with its line."""
+"""Every kind of mistake in a homework's source gets one clear sentence, with its line."""
 
 import pytest
 
@@ -15,17 +15,17 @@ BODY = f"    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR\n    return answe
 
 
 def line_of(text, within=TOY):
-    """Give the number of the line that begins so."""
+    """Return the number of the line that begins with a text."""
     return next(n for n, line in enumerate(within.split("\n"), 1) if line.startswith(text))
 
 
 def after(text):
-    """Name the first line of the cell under this head."""
+    """Return the number of the first line of the cell with this header."""
     return f"line {line_of(text) + 1}: "
 
 
 def at(number):
-    """Name a line by its place after the first region's mark."""
+    """Return the number of a line, counted from the first region's marker."""
     return f"line {line_of('    ### BEGIN SOLUTION') + number}: "
 
 

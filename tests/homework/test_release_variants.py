@@ -1,4 +1,4 @@
-"""Students get numbers of their own: the same ones every time, on every machine."""
+"""Students get different numbers, which are the same every time, on every machine."""
 
 from types import SimpleNamespace
 

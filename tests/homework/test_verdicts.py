@@ -1,4 +1,4 @@
-"""The judge's words: every wrong answer has its cause, and no cause tells what is right."""
+"""Messages of verdicts: every wrong answer gets its cause, and no cause reveals the right one."""
 
 import math
 

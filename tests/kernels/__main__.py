@@ -1,4 +1,4 @@
-"""Run the laws without pytest, on a GPU or interpreted; torch and triton are all it needs.
+"""Run the laws without pytest, on a GPU or interpreted; only torch and triton are needed.
 
     python -m tests.kernels --minutes 8        or  python tests/kernels --minutes 8
     python -m tests.kernels --workers 12       as many processes: compiling takes most of the time
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Read the arguments, run what is left, say how it stands."""
+    """Parse the arguments, run the remaining checks, print the status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +89,7 @@ def main() -> int:
 def _share_out(
     asked: argparse.Namespace, file: Path, state: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Let several processes run a share of the checks each; collect what they found."""
+    """Divide the checks among several processes; collect the results."""
     files = [file.with_suffix(f".{i}.json") for i in range(asked.workers)]
     minutes = max(0.1, asked.minutes - 0.3)  # they begin later, and end with a check in hand
     words = ["--minutes", str(minutes), *(["--quick"] if asked.quick else [])]
@@ -138,7 +138,7 @@ def _summary(device: str, done: dict[str, dict[str, Any]], left: int) -> int:
 
 
 def _stamp() -> str:
-    """Change whenever a kernel or a test does: what was true of the old ones must be run again."""
+    """Return a hash of kernels and tests: if it changes, all results are outdated."""
     files = sorted([*(ROOT / "kernels").rglob("*.py"), *Path(__file__).parent.glob("*.py")])
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 

@@ -18,7 +18,7 @@ LENGTHS = (1, 8, 41, 64, 127, 128, 129, 1023, 1536, 4096, 5120, 8191, 8192, 1638
 
 
 class Make:
-    """Draw the inputs of one case: M rows of N values, on one device, from one seed."""
+    """Draw the inputs of one case: M rows of N values, on one device, with one seed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Make:
         return drawn.to(dtype or self.dtype).to(self.device)
 
     def rows(self, many: int = 1) -> Tensor:
-        """Draw activations (many · M, N), of root mean square 2 and with a mean."""
+        """Draw activations (many · M, N), with root mean square 2 and a nonzero mean."""
         return (2 * self.normal(many * self.m, self.n, dtype=torch.float32) + 0.5).to(self.dtype)
 
     def coarse_rows(self) -> Tensor:
@@ -68,17 +68,17 @@ class Case:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """Look the kernel up when it is called, not before."""
+        """Look up the kernel at call time."""
         return getattr(normkernels, self.name.partition(":")[0])
 
     @property
     def formula(self) -> Callable[..., Any]:
-        """Look up the formula of the same name."""
+        """Return the formula of the same name."""
         return getattr(formulas, self.name.partition(":")[0])
 
 
 def heads_of(make: Make, own: bool, share: int) -> dict[str, Any]:
-    """Draw three heads of queries, two of keys; every `share`-th pair of channels turns."""
+    """Draw three heads of queries, two of keys; every `share`-th pair of channels rotates."""
     # float64, whose cosines are the same float32 numbers whoever finds them.
     angles = torch.linspace(0.1, 4, make.n // 2 // share, dtype=torch.float64)[None]
     return {
@@ -91,14 +91,14 @@ def heads_of(make: Make, own: bool, share: int) -> dict[str, Any]:
 
 
 def norm(make: Make, *rows: str, coarse: bool = False, shift: bool = False) -> dict[str, Any]:
-    """Draw activations of these names, a gain, and a shift where asked for."""
+    """Draw activations with these names, a gain, and a shift if requested."""
     draw = make.coarse_rows if coarse else make.rows
     given = {name: draw() for name in rows} | {"weight": make.gain()}
     return given | ({"bias": make.gain(around=0.0)} if shift else {})
 
 
 def curve(make: Make, **single: float) -> dict[str, Any]:
-    """Draw a row, numbers about these values, gain and shift."""
+    """Draw a row, numbers around these values, a gain and a shift."""
     return {
         "x": make.rows(),
         **{name: make.gain(1, around=value) for name, value in single.items()},

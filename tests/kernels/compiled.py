@@ -1,4 +1,4 @@
-"""Compile the kernels of `cases` for a GPU that is not here, and read what the machine code needs.
+"""Compile the kernels of `cases` for an absent GPU, and read the requirements of the machine code.
 
 A program of its own, because interpreted and compiled Triton cannot share a process:
 
@@ -20,7 +20,7 @@ Job = tuple[int, list[str]]  # a compute capability, and settings
 
 
 def main(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
-    """Call kernels forward and backward on tensors of many rows, whose pages nobody touches."""
+    """Call kernels forward and backward on tensors of many rows without touching their memory."""
     sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
     import torch
     from normkernels.machine_code import ROWS, pretend, read
@@ -46,7 +46,7 @@ def main(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
 
 
 def needs(jobs: Iterable[Job]) -> list[dict[str, Any]]:
-    """Run this program for each job, two side by side, without Triton's interpreter."""
+    """Run this program for each job, two in parallel, without Triton's interpreter."""
     kept = {name: text for name, text in os.environ.items() if name != "TRITON_INTERPRET"}
 
     def run(job: Job) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a law is, and the settings under which every case is tried."""
+"""Laws, and the settings under which every case is tested."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .measure import BRAIN, DEVICE, FLOAT, HALF, Setting
 
 @dataclass(frozen=True)
 class Law:
-    """A law and the settings under which every case is tried."""
+    """A law and the settings under which every case is tested."""
 
     check: Callable[..., None]
     settings: Callable[[Case], list[tuple]]  # further arguments of `check`, beside the case
@@ -26,7 +26,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing to run: a law under one setting, or a special check of one kernel."""
+    """One test: a law under one setting, or a special check of one kernel."""
 
     law: str
     name: str
@@ -41,7 +41,7 @@ FAMILIES = ("rms_norm", "add_layer_norm", "qk_norm_rope", "dynamic_erf", "ngpt_u
 
 
 def of_family(case: Case, *given: object) -> bool:
-    """Return whether the quick tests try this: one kernel of a family, on short rows."""
+    """Return whether the quick tests include this: one kernel of a family, on short rows."""
     return case.name in FAMILIES and all(getattr(one, "n", 0) <= 200 for one in given)
 
 
@@ -75,12 +75,12 @@ MIXES = (
 
 
 def nearest(case: Case, n: int) -> int:
-    """Return the length of the case that is nearest to n."""
+    """Return the case's row length that is nearest to n."""
     return min(case.lengths, key=lambda length: abs(length - n))
 
 
 def near(*lengths: int) -> Callable[[Case], list[tuple[int]]]:
-    """Return those lengths, as near as a case has them."""
+    """Return the case's row lengths that are nearest to these."""
     return lambda case: [(n,) for n in dict.fromkeys(nearest(case, n) for n in lengths)]
 
 
@@ -91,7 +91,7 @@ def around(n: int) -> int:
 
 
 def pairs(case: Case) -> list[tuple[Setting]]:
-    """Pair every length with row counts and dtypes, in turn, so that each value is met.
+    """Pair every length with row counts and dtypes, in turn, so that each value occurs.
 
     Crossed, they would take the interpreter hours: each program costs it half a millisecond.
     """
@@ -113,7 +113,7 @@ def pairs(case: Case) -> list[tuple[Setting]]:
 
 
 def paths(case: Case) -> list[tuple[Setting]]:
-    """Return a setting for each way through a kernel: many rows a program, or one.
+    """Return a setting for each path through a kernel: many rows per program, or one.
 
     Longer rows are worked on in parts: first in the backward pass only, then in both. These cost
     the interpreter most: there one kernel of each family has them, and `formula` all.

@@ -1,4 +1,4 @@
-"""What every kernel must do, as functions `law(case, ...)` that know the kernel by its row only.
+"""What every kernel must do, as functions `law(case, ...)` that use only the kernel's row.
 
 The laws stand in the files imported here; `checks()` is the list of everything there is to run,
 the special checks of single kernels included.
@@ -19,7 +19,7 @@ _FILES = (laws_formula, laws_bits, laws_memory, laws_torch, laws_gpu)
 
 
 def checks() -> Iterator[Check]:
-    """Yield every law under every setting, case after case; then what is special to one kernel."""
+    """Yield every law under every setting, case by case; then the special checks of one kernel."""
     for case in CASES:
         for one in LAWS.values():
             for given in one.settings(case):
@@ -35,7 +35,7 @@ def checks() -> Iterator[Check]:
 
 
 def special() -> Iterator[Check]:
-    """Yield the checks that know no case: functions check_… of the laws' files and special_*.py.
+    """Yield the checks without a case: functions check_… of the laws' files and special_*.py.
 
     `check.slow = True` keeps one out of `make test`, `check.gpu = True` leaves one to GPUs.
     """

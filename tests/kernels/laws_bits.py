@@ -1,4 +1,4 @@
-"""Laws about bits: what must change nothing at all changes nothing at all."""
+"""Laws about bits: results must be bit for bit the same under irrelevant changes."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ from .measure import (
 
 
 def identical_runs(actual: Run, before: Run) -> None:
-    """Refuse any difference between two runs."""
+    """Fail if two runs differ in any bit."""
     for i, (one, two) in enumerate(zip(actual.outputs, before.outputs, strict=True)):
         identical(f"output {i}", one, two)
     for name in before.grads:
@@ -32,7 +32,7 @@ def identical_runs(actual: Run, before: Run) -> None:
 
 
 def similar_runs(actual: Run, before: Run) -> None:
-    """Refuse a difference in bits; on a GPU, where layouts decide the order of sums, in two."""
+    """Fail if bits differ; on a GPU, where layouts change the order of sums, allow rounding."""
     if INTERPRETED:
         return identical_runs(actual, before)
     both = [*zip(actual.outputs, before.outputs, strict=True)]
@@ -74,7 +74,7 @@ def alone(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def prefilled(case: Case, setting: Setting) -> None:
-    """Memory that is handed out full of not-a-number changes no bit: all of it is written."""
+    """Memory that is allocated full of NaN changes no bit: all of it is written."""
     for m in (setting.m, 1, 0):
         inputs = draw(case, Setting(m, setting.n, setting.dtype))
         before = fused(case, inputs)
@@ -87,7 +87,7 @@ def prefilled(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def untouched(case: Case, setting: Setting) -> None:
-    """Inputs and incoming gradients keep their bits, results share no memory with them.
+    """Inputs and incoming gradients keep their bits; results share no memory with them.
 
     A second backward through the same graph gives the first one's gradients.
     """
@@ -116,7 +116,7 @@ def untouched(case: Case, setting: Setting) -> None:
 
 
 def separate(*groups: Iterable[Tensor]) -> None:
-    """Refuse memory that two groups of tensors share."""
+    """Fail if two groups of tensors share memory."""
     seen: set[int] = set()
     for group in groups:
         places = {v.untyped_storage().data_ptr() for v in group if v.numel()}
@@ -126,7 +126,7 @@ def separate(*groups: Iterable[Tensor]) -> None:
 
 @law(small)
 def noticed(case: Case, setting: Setting) -> None:
-    """Who changes a tensor in place that backward needs gets an error, not a wrong gradient."""
+    """Changing a tensor in place that backward needs gives an error, not a wrong gradient."""
     inputs = draw(case, setting)
     before = fused(case, inputs)
     outputs = [f"output {i}" for i in range(len(before.outputs))]
@@ -167,26 +167,26 @@ def shared(case: Case, setting: Setting) -> None:
 
 
 def among_nan(x: Tensor) -> Tensor:
-    """Return the same values between others that are not numbers: every other row, misaligned."""
+    """Return the same values surrounded by NaN: every other row, misaligned."""
     wide = x.new_full((2 * x.shape[0], *x.shape[1:-1], x.shape[-1] + 5), float("nan"))
     view = wide[::2, ..., 3:-2] if x.ndim > 1 else wide.flatten()[1 : 2 * x.shape[0] : 2]
     return view.copy_(x)
 
 
 def spread(x: Tensor) -> Tensor:
-    """Return the same parameter at every third place of a tensor that is not a number elsewhere."""
+    """Return the same parameter as every third element of a tensor filled with NaN."""
     wide = x.new_full((*x.shape[:-1], 3 * x.shape[-1] + 1), float("nan"))
     return wide[..., 1::3].copy_(x)
 
 
 def turned(x: Tensor) -> Tensor:
-    """Return the same values with neighbours a whole column apart."""
+    """Return the same values, with adjacent values a whole column apart in memory."""
     return x.transpose(0, -1).contiguous().transpose(0, -1)
 
 
 @law(paths)
 def strides(case: Case, setting: Setting) -> None:
-    """How tensors lie in memory, and what lies beside them, changes nothing."""
+    """The memory layout of tensors, and the memory around them, do not affect results."""
     inputs = draw(case, setting)
     dense = fused(case, inputs)
     every = set(learned(case, inputs)) & set(case.rows)
@@ -202,7 +202,7 @@ def strides(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def expanded(case: Case, setting: Setting) -> None:
-    """One row seen many times, or one number seen as a whole gradient, is as good as copies."""
+    """An expanded row, or a gradient expanded from one number, gives the same as copies."""
     inputs = draw(case, setting)
     many = {
         n: v[:1].expand(v.shape) if n in case.rows else v for n, v in inputs.items()
@@ -218,7 +218,7 @@ def expanded(case: Case, setting: Setting) -> None:
 
 @law(small)
 def shapes(case: Case, setting: Setting) -> None:
-    """Any axes may stand before the last; (N,) is one row."""
+    """Any axes may precede the last; (N,) is one row."""
     inputs = draw(case, Setting(6, setting.n))
     if any(inputs[name].ndim != 2 for name in case.rows):
         raise Skip("takes one shape only")

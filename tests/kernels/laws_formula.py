@@ -1,4 +1,4 @@
-"""Laws about values: outputs and gradients are the formula's, also where that is hard."""
+"""Laws about values: outputs and gradients equal the formula's, even for difficult inputs."""
 
 import inspect
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def agree(
     eager: Run,
     extra: dict[str, Any] | None = None,
 ) -> None:
-    """Hold outputs and gradients against float64, and against the same formula run eagerly."""
+    """Compare outputs and gradients with float64, and with the same formula run eagerly."""
     inner = inputs[case.rows[0]].dtype
     again = (case.roundings - 1) * 1.3 * relative(inner)
     # Interpreted, a bfloat16 is cut off: twice as far off as rounded, and always to the same side.
@@ -81,7 +81,7 @@ def agree(
 def no_worse(
     what: str, actual: Tensor, ref: Tensor, rival: Tensor, floor: Any, times: float
 ) -> None:
-    """Refuse more than 1.5 × the error of eager PyTorch.
+    """Fail if the error is more than 1.5 × that of eager PyTorch.
 
     Eager may be right by luck, or all zero. Nobody can promise better than the true value rounded
     to the dtype, up to what float32 loses in sums: so much error is always allowed.
@@ -101,13 +101,13 @@ def no_worse(
 
 
 def is_short(case: Case, setting: Setting) -> bool:
-    """Return whether the interpreter is soon done: a few rows, or many short ones."""
+    """Return whether interpretation is fast: a few rows, or many short ones."""
     return setting.m <= 200 and 0 < setting.m * setting.n <= 2000
 
 
 @law(pairs, quick=is_short)
 def formula(case: Case, setting: Setting) -> None:
-    """Outputs and all gradients are those of the formula, as near as eager PyTorch's or nearer."""
+    """Outputs and all gradients agree with the formula at least as well as eager PyTorch's."""
     compare_with_formula(case, draw(case, setting))
 
 
@@ -130,7 +130,7 @@ def same_rounding(case: Case, setting: Setting) -> None:
 def compare_with_formula(
     case: Case, inputs: dict[str, Any], frozen: tuple[str, ...] = (), shaky: bool = False
 ) -> Run:
-    """Run the kernel, the formula in float64 and the formula as it stands, and compare."""
+    """Run the kernel, the formula in float64 and the formula as written, and compare."""
     actual = fused(case, inputs, frozen=frozen)
     exact = truth(case, inputs, actual.dys, frozen)
     eager = run(case.formula, case, inputs, actual.dys, frozen)
@@ -139,7 +139,7 @@ def compare_with_formula(
 
 
 def shaken(case: Case, inputs: dict[str, Any], exact: Run) -> dict[str, Any]:
-    """Return 4 × the change of the true results when float32 inputs change in their last bit.
+    """Return 4 × the change of the true results if float32 inputs change in their last bit.
 
     No float32 computation can be asked to know its inputs better than that; nor one that rounds a
     sum, to know that sum better than its dtype.
@@ -179,7 +179,7 @@ def mixed_rows(case: Case, setting: Setting) -> None:
 
 @law(small)
 def none(case: Case, setting: Setting) -> None:
-    """Every parameter that may be missing may be missing, alone and together with the others."""
+    """Every optional parameter may be missing, alone and together with the others."""
     inputs = draw(case, setting)
     given = inspect.signature(case.function).parameters
     optional = [n for n in case.parameters if n in given and given[n].default is None]
@@ -189,7 +189,7 @@ def none(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def frozen(case: Case, setting: Setting) -> None:
-    """What does not learn has no gradient, and the gradients of the others stay the same bits."""
+    """Frozen parameters have no gradient, and the gradients of the others keep their bits."""
     inputs = draw(case, setting)
     every = fused(case, inputs)
     names = learned(case, inputs)
@@ -260,7 +260,7 @@ LONG = ("offset 1e4", "constant rows", "zero rows", "65504")
 
 
 def hard_settings(case: Case) -> list[tuple[str, int]]:
-    """Pair each kind of rows with short ones, and the worst kinds with rows in parts."""
+    """Pair each kind of rows with short ones, and the worst kinds with rows in chunks."""
     lengths = [setting.n for (setting,) in paths(case)[::2]]
     return [(how, n) for how in ROWS for n in lengths if n < 4096 or how in LONG]
 
@@ -270,7 +270,7 @@ def hard_settings(case: Case) -> list[tuple[str, int]]:
     lambda case, how, n: n < 200 and how in LONG and case.name in (*FAMILIES, "layer_norm"),
 )
 def hard_rows(case: Case, how: str, n: int) -> None:
-    """Rows far from 0, without spread, all 0, huge or tiny come out as right as can be."""
+    """Rows far from 0, without variance, all 0, huge or tiny give results as exact as possible."""
     dtype, change = ROWS[how]
     inputs = draw(case, Setting(3 if n > 4096 else 7, n, dtype))
     for name in case.rows:
@@ -289,7 +289,7 @@ def hard_rows(case: Case, how: str, n: int) -> None:
 
 @law(lambda case: [(0.0, FLOAT), (1e-30, BRAIN), (-1e4, FLOAT)])
 def hard_gains(case: Case, gain: float, dtype: torch.dtype) -> None:
-    """Gains of 0 and nearly 0 lose nothing: x̂ is not found by dividing y by the gain."""
+    """Gains of 0 or nearly 0 lose nothing: x̂ is not computed by dividing y by the gain."""
     inputs = draw(case, Setting(7, nearest(case, 41), dtype))
     names = tuple(n for n in learned(case, inputs) if n not in case.rows)
     for group in dict.fromkeys([(name,) for name in names] + [names]):
@@ -307,7 +307,7 @@ def no_eps(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def one_bad_row(case: Case, setting: Setting) -> None:
-    """A row that holds a not-a-number or an infinity spoils itself only."""
+    """A row that contains NaN or infinity affects only its own results."""
     inputs = draw(case, setting)
     clean = fused(case, inputs)
     bad = setting.m // 2
@@ -336,7 +336,7 @@ def one_bad_row(case: Case, setting: Setting) -> None:
 
 @law(paths)
 def projections(case: Case, setting: Setting) -> None:
-    """What the norm ignores has no gradient: where the true dx is orthogonal to 1 or x, ours is."""
+    """What the norm ignores has no gradient: dx is orthogonal to 1 or x where the true dx is."""
     inputs = draw(case, Setting(setting.m, setting.n))
     actual = fused(case, inputs)
     exact = truth(case, inputs, actual.dys)

@@ -1,4 +1,4 @@
-"""Laws that only a GPU can break: races, graphs, devices, and what is compiled for whom."""
+"""Laws that only a GPU can violate: races, graphs, devices, and compiled variants."""
 
 import os
 import shutil
@@ -29,14 +29,14 @@ from .measure import (
 
 
 def needs_cuda() -> None:
-    """Skip where kernels are interpreted."""
+    """Skip if kernels are interpreted."""
     if DEVICE.type != "cuda":
         raise Skip("needs a GPU")
 
 
 @law(paths, gpu=True)
 def races(case: Case, setting: Setting) -> None:
-    """Two hundred runs, beside other work on another stream, give the same bits."""
+    """Two hundred runs, concurrent with work on another stream, give the same bits."""
     needs_cuda()
     setting = Setting(4097, setting.n, setting.dtype)
     inputs = draw(case, setting)
@@ -51,7 +51,7 @@ def races(case: Case, setting: Setting) -> None:
 
 @law(paths, gpu=True)
 def graph(case: Case, setting: Setting) -> None:
-    """A CUDA graph captures forward and backward, and replays them on other numbers."""
+    """A CUDA graph captures forward and backward, and replays them with other numbers."""
     needs_cuda()
     inputs, others = draw(case, setting), draw(case, setting, seed=5)
     own = {n: v.clone() if isinstance(v, Tensor) else v for n, v in inputs.items()}
@@ -112,7 +112,7 @@ def variants(case: Case) -> None:
 
 
 def check_sanitizer() -> None:
-    """compute-sanitizer sees no access outside of memory and no race in shared memory."""
+    """compute-sanitizer finds no out-of-bounds access and no race in shared memory."""
     needs_cuda()
     tool = shutil.which("compute-sanitizer")
     if tool is None:

@@ -1,4 +1,4 @@
-"""Laws about memory: every access is inside a tensor, no two programs meet, 2³¹ is no border.
+"""Laws about memory: accesses are within tensors, programs do not collide, 2³¹ is no limit.
 
 The interpreter shows each address, which a GPU does not. And a page that is never touched costs a
 CPU nothing: tensors of more than 2³¹ values are made there, and where a launch is of a million
@@ -39,7 +39,7 @@ FAR = 2**31  # values: what an int32 cannot count
 
 @law(paths)
 def inside(case: Case, setting: Setting) -> None:
-    """Nothing is read or written outside of tensors, whatever the masks; no two programs meet."""
+    """Nothing outside of tensors is read or written; no two programs access the same address."""
     if not INTERPRETED:
         raise Skip("compute-sanitizer's matter on a GPU")
     inputs = draw(case, setting)
@@ -66,7 +66,7 @@ class Launch:
         self.written: list[Any] = []
 
     def check(self, name: str, places: Any) -> Any:
-        """Refuse addresses outside of the tensors, before they are used."""
+        """Fail for addresses outside of the tensors, before they are used."""
         at = self.starts.searchsorted(places, side="right") - 1
         outside = (at < 0) | (places >= self.ends[at])
         if outside.any():
@@ -74,7 +74,7 @@ class Launch:
         return places
 
     def check_meetings(self) -> None:
-        """Refuse a place that is written twice, or read and written."""
+        """Fail if an address is written twice, or read and written."""
         import numpy as np
 
         written, read = np.concatenate(self.written), np.concatenate(self.read)
@@ -85,7 +85,7 @@ class Launch:
 
 @contextlib.contextmanager
 def watched_memory() -> Iterator[list[Launch]]:
-    """Check every address of every launch, and note it."""
+    """Check and record every address of every launch."""
     from triton.runtime import interpreter
 
     builder, executor = interpreter.interpreter_builder, interpreter.GridExecutor
@@ -117,7 +117,7 @@ def watched_memory() -> Iterator[list[Launch]]:
 
 
 def room(gibibytes: int) -> None:
-    """Skip where the GPU has less free memory than that."""
+    """Skip if the GPU has less free memory than this."""
     if DEVICE.type == "cuda":
         free, _ = torch.cuda.mem_get_info()
         if free < gibibytes * 2**30:
@@ -126,7 +126,7 @@ def room(gibibytes: int) -> None:
 
 @law(near(129, 16384), lambda case, n: n < 300 and case.name in FAMILIES)
 def far_rows(case: Case, n: int) -> None:
-    """Rows whose offset is no int32 are found: three rows, a thousand million values apart."""
+    """Rows with offsets beyond int32 work: three rows, a thousand million values apart."""
     room(24)
     inputs = draw(case, Setting(3, n, BRAIN, FLOAT))
     dense = fused(case, inputs)
@@ -137,7 +137,7 @@ def far_rows(case: Case, n: int) -> None:
 
 
 def apart(x: Tensor) -> Tensor:
-    """Return the same rows, so far apart that an int32 counts to the second, not the third.
+    """Return the same rows, so far apart that the second has an int32 offset, the third has not.
 
     The distance has the remainder of theirs by 16: machine code is made for that, and its sums are
     of another order.
@@ -149,7 +149,7 @@ def apart(x: Tensor) -> Tensor:
 
 @law(near(4096, 16384), never)
 def far_elements(case: Case, n: int) -> None:
-    """The last rows of more than 2³¹ values are those that the same rows give alone.
+    """The last rows of more than 2³¹ values give the same results as alone.
 
     So many programs as there are rows fit into a grid, on its first axis.
     """
@@ -174,7 +174,7 @@ def far_elements(case: Case, n: int) -> None:
 
 
 def among_many(x: Tensor, m: int) -> Tensor:
-    """Return m rows, the last of which are x; the others are 0 on a GPU, untouched on a CPU."""
+    """Return m rows that end with x; the others are 0 on a GPU, untouched on a CPU."""
     make = torch.empty if INTERPRETED else torch.zeros
     many = make(m, *x.shape[1:], dtype=x.dtype, device=x.device)
     many[-len(x) :] = x
@@ -183,7 +183,7 @@ def among_many(x: Tensor, m: int) -> Tensor:
 
 @contextlib.contextmanager
 def last_programs() -> Iterator[None]:
-    """Interpret the last programs of each large launch only, as if there were one for each row."""
+    """Interpret only the last programs of each large launch, as if each row had a program."""
     if not INTERPRETED:
         yield
         return

@@ -1,4 +1,4 @@
-"""Laws about PyTorch's machinery: compiler, transforms, modes, and refusals that say why."""
+"""Laws about PyTorch's machinery: compiler, transforms, modes, and clear refusals."""
 
 import contextlib
 import inspect
@@ -45,12 +45,12 @@ Function = Callable[..., Any]
 
 
 def machinery(case: Case, *given: object) -> bool:
-    """Try by two kernels, of one result and of two, what `operator` alone sees to."""
+    """Test what only `operator` affects with two kernels, of one result and of two."""
     return case.name in FAMILIES[:2]
 
 
 class Watch(TorchDispatchMode):
-    """See the kernels' operators as they are called; do nothing else."""
+    """Observe calls of the kernels' operators; change nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Watch(TorchDispatchMode):
 
 
 def watched(case: Case, inputs: dict[str, Any]) -> tuple[Run, list[tuple[Any, tuple, dict]]]:
-    """Run under a mode that looks on, which makes every call go through the operators."""
+    """Run under an observing mode, which makes every call go through the operators."""
     with Watch() as watch:
         actual = fused(case, inputs)
     return actual, watch.calls
@@ -79,7 +79,7 @@ def watched(case: Case, inputs: dict[str, Any]) -> tuple[Run, list[tuple[Any, tu
 
 @law(small, never)
 def opcheck(case: Case, setting: Setting) -> None:
-    """PyTorch's own check of the operators passes: schema, fake tensors, autograd, compilation."""
+    """The operators pass PyTorch's own check: schema, fake tensors, autograd, compilation."""
     _, calls = watched(case, draw(case, setting))
     assert calls, "no operator was called"
     for op, args, kwargs in calls:
@@ -95,7 +95,7 @@ def opcheck(case: Case, setting: Setting) -> None:
 
 @law(small, machinery)
 def modes(case: Case, setting: Setting) -> None:
-    """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
+    """A dispatch mode, a FLOP counter, no_grad or inference_mode does not change the bits."""
     inputs = draw(case, setting)
     plain = fused(case, inputs)
     actual, calls = watched(case, inputs)
@@ -152,7 +152,7 @@ def autocast(case: Case, setting: Setting) -> None:
 
 @law(small)
 def host_work(case: Case, setting: Setting) -> None:
-    """A plain call is short: few calls in Python beside the launches, none through operators.
+    """A plain call is short: few Python calls besides the launches, none through operators.
 
     How long it takes is a GPU's to say: `normkernels.bench` measures it.
     """
@@ -170,7 +170,7 @@ def host_work(case: Case, setting: Setting) -> None:
 
 
 def calls_in(what: Callable[[], Any]) -> list[str]:
-    """List calls of functions, of Python's and of C's, by the file they are made in."""
+    """List calls of Python and C functions, by the file they are made in."""
     calls: list[str] = []
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -189,7 +189,7 @@ def calls_in(what: Callable[[], Any]) -> list[str]:
 
 @contextlib.contextmanager
 def no_launches() -> Iterator[None]:
-    """Let every launcher do all but launch."""
+    """Replace every launcher by one that launches nothing."""
     replaced = [
         (module, module.launch)
         for name, module in list(sys.modules.items())
@@ -208,14 +208,14 @@ def no_launches() -> Iterator[None]:
 
 
 def compiles(backend: str) -> None:
-    """Skip where the compiler's backend cannot work."""
+    """Skip if the compiler's backend does not work here."""
     if backend == "inductor" and DEVICE.type == "cpu" and not shutil.which("g++"):
         raise Skip("Inductor needs a C++ compiler")
 
 
 @contextlib.contextmanager
 def fresh_compiler() -> Iterator[None]:
-    """Forget what was compiled before and after."""
+    """Reset the compiler before and after."""
     torch._dynamo.reset()
     try:
         yield
@@ -224,7 +224,7 @@ def fresh_compiler() -> Iterator[None]:
 
 
 def of_tensors(case: Case, inputs: dict[str, Any]) -> tuple[Function, list[str]]:
-    """Make a function of the tensors alone, in the order of the names that come back."""
+    """Make a function of tensors only, in the order of the returned names."""
     names = [name for name, value in inputs.items() if isinstance(value, Tensor)]
     rest = {name: value for name, value in inputs.items() if name not in names}
 
@@ -238,7 +238,7 @@ def of_tensors(case: Case, inputs: dict[str, Any]) -> tuple[Function, list[str]]
 def run_by_place(
     function: Function, names: list[str], case: Case, inputs: dict[str, Any], plain: Run
 ) -> Run:
-    """Run a function of tensors in the order of the names, backward too."""
+    """Run a function of tensors in the order of the names, forward and backward."""
 
     def by_name(**given: Any) -> Any:
         return function(*(given[name] for name in names))
@@ -299,7 +299,7 @@ def compile_dynamic(case: Case) -> None:
 
 @law(small, never)
 def checkpointed(case: Case, setting: Setting) -> None:
-    """Activation checkpointing of both kinds recomputes the same bits."""
+    """Both kinds of activation checkpointing recompute the same bits."""
     inputs = draw(case, setting)
     plain = fused(case, inputs)
     call, names = of_tensors(case, inputs)
@@ -316,7 +316,7 @@ def checkpointed(case: Case, setting: Setting) -> None:
 
 @law(small, machinery)
 def vmap(case: Case, setting: Setting) -> None:
-    """vmap over rows on any axis, over parameters as in an ensemble, or both: a loop's results."""
+    """vmap over rows on any axis, over parameters as in an ensemble, or both equals a loop."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
     call, names = of_tensors(case, two[0])
     parameters = [n for n in learned(case, two[0]) if n not in case.rows]
@@ -342,7 +342,7 @@ def vmap(case: Case, setting: Setting) -> None:
 
 @law(small, machinery)
 def functional_gradients(case: Case, setting: Setting) -> None:
-    """torch.func's vjp, and vmap of grad, a gradient for each sample, are autograd's."""
+    """torch.func's vjp and per-sample gradients (vmap of grad) equal autograd's."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
     runs = [
         fused(case, each | {n: two[0][n] for n in two[0] if n not in case.rows}) for each in two
@@ -374,7 +374,7 @@ def functional_gradients(case: Case, setting: Setting) -> None:
 
 @law(small, machinery)
 def no_second_derivative(case: Case, setting: Setting) -> None:
-    """The gradient of a gradient is refused clearly: plainly, through operators, in torch.func."""
+    """Second derivatives raise a clear error: in plain calls, through operators, in torch.func."""
     inputs = draw(case, setting)
     call, names = of_tensors(case, inputs)
     message = "no second derivative"
@@ -408,7 +408,7 @@ def no_second_derivative(case: Case, setting: Setting) -> None:
 
 @law(small, machinery)
 def forward_mode(case: Case, setting: Setting) -> None:
-    """Forward-mode differentiation is refused: a tangent is not lost without a word."""
+    """Forward-mode differentiation raises an error, so that no tangent is lost silently."""
     inputs = draw(case, setting)
     call, names = of_tensors(case, inputs)
     for name in learned(case, inputs):
@@ -429,7 +429,7 @@ def forward_mode(case: Case, setting: Setting) -> None:
 
 
 def refused(kind: type[Exception] | tuple, words: str, call: Callable[[], Any]) -> None:
-    """Require an error of one kind, with one of the words (separated by |) in its text."""
+    """Require an error of one kind whose message contains one of the words (separated by |)."""
     try:
         call()
     except kind as error:
@@ -440,7 +440,7 @@ def refused(kind: type[Exception] | tuple, words: str, call: Callable[[], Any]) 
 
 @law(small)
 def misuse(case: Case, setting: Setting) -> None:
-    """What a kernel cannot take is refused with the rule and what came, and nothing runs."""
+    """Invalid inputs raise an error that states the rule and the value, and nothing runs."""
     inputs = draw(case, setting)
 
     def refuses(kind: Any, words: str, **changed: Any) -> None:

@@ -41,7 +41,7 @@ Tensors = dict[str, Tensor]
 
 
 class Skip(Exception):
-    """What a law raises where it cannot be tried; the text says why."""
+    """Raised by a law that cannot be tested here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Setting:
 
 @dataclass
 class Run:
-    """What one call gave: outputs, the gradients that came in, the gradients that came out."""
+    """The results of one call: outputs, incoming gradients, and resulting gradients."""
 
     outputs: tuple[Tensor, ...]
     dys: tuple[Tensor, ...]
@@ -77,7 +77,7 @@ def draw(case: Case, setting: Setting, seed: int = 0) -> dict[str, Any]:
 
 
 def learned(case: Case, inputs: dict[str, Any]) -> list[str]:
-    """Name the inputs that have a gradient."""
+    """List the inputs that have a gradient."""
     names = (*case.rows, *case.parameters)
     return [name for name in names if isinstance(inputs.get(name), Tensor)]
 
@@ -91,7 +91,7 @@ def normal_like(outputs: Iterable[Tensor], seed: int = 1) -> tuple[Tensor, ...]:
 
 
 def leaves(case: Case, inputs: dict[str, Any], frozen: Iterable[str] = ()) -> dict[str, Any]:
-    """Detach the inputs and say which ones learn; layouts stay what they are."""
+    """Detach the inputs and set which of them require a gradient; layouts are kept."""
     wanted = set(learned(case, inputs)) - set(frozen)
     return {
         name: value.detach().requires_grad_(name in wanted) if isinstance(value, Tensor) else value
@@ -106,7 +106,7 @@ def run(
     dys: tuple[Tensor, ...] | None = None,
     frozen: Iterable[str] = (),
 ) -> Run:
-    """Call, and go back from every output with the given or drawn gradients."""
+    """Call, then backpropagate from every output with the given or random gradients."""
     given = leaves(case, inputs, frozen)
     outputs = as_tuple(function(**given, **case.options))
     dys = normal_like(outputs) if dys is None else dys
@@ -135,14 +135,14 @@ def doubled(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Round float64 as the kernels do here: to nearest, but cut off in interpreted bfloat16."""
+    """Round float64 as the kernels do: to nearest, but interpreted bfloat16 is truncated."""
     if dtype == BRAIN and INTERPRETED:
         return (x.float().view(torch.int32) & -65536).view(FLOAT).double()
     return x.to(dtype).double()
 
 
 def relative(dtype: torch.dtype) -> float:
-    """Return by which share one rounding to the dtype, after float32, may be off."""
+    """Return the relative error of one rounding to the dtype, after float32."""
     if dtype == BRAIN and INTERPRETED:
         return 2.02 * UNIT[BRAIN]
     return 2e-6 if dtype == FLOAT else 1.1 * UNIT[dtype]
@@ -151,7 +151,7 @@ def relative(dtype: torch.dtype) -> float:
 def close(
     what: str, actual: Tensor, ref: Tensor, dtype: torch.dtype, share: float = 0.0, floor: Any = 0.0
 ) -> None:
-    """Compare with float64; not-a-number and overflow must stand in the same places.
+    """Compare with float64; NaN and infinities must be in the same positions.
 
     `share` is allowed beyond the rounding to `dtype`, `floor` whatever the size.
     """
@@ -177,14 +177,14 @@ def close(
 
 
 def row_floor(ref: Tensor, share: float = 1e-6) -> Tensor | float:
-    """Return the part of a row's largest value (if short: of all) that float32 may lose in sums."""
+    """Return the part of a row's largest value (if short: of all) that float32 sums may lose."""
     if not ref.numel():
         return 0.0
     return share * (ref.abs().amax(-1, keepdim=True) if ref.shape[-1] > 16 else ref.abs().max())
 
 
 def term_floor(case: Case, inputs: dict[str, Any], name: str, exact: Run) -> Tensor | float:
-    """Return what cancels in a row's gradient, times float32's error.
+    """Return the cancelling part of a row's gradient, times float32's error.
 
     dx is a difference of terms of size |dy| · |y| / |x|, and may be far smaller than they are. x
     is here what is normed: for a sum, the sum.
@@ -201,12 +201,12 @@ def term_floor(case: Case, inputs: dict[str, Any], name: str, exact: Run) -> Ten
 
 
 def rms(x: Tensor, dim: int | None = None) -> Tensor:
-    """Return the root mean square, of everything or of each row."""
+    """Return the root mean square of everything or of each row."""
     return x.square().mean(dim, keepdim=dim is not None).sqrt()
 
 
 def sum_floor(exact: Run, grad: Tensor) -> float:
-    """Return what float32 may lose when a parameter's gradient is added up.
+    """Return the error that float32 may make in the sum of a parameter's gradient.
 
     Each of the terms is about as large as dy; the sum of T of them in float32 errs by √T roundings.
     """
@@ -219,7 +219,7 @@ def sum_floor(exact: Run, grad: Tensor) -> float:
 
 @contextlib.contextmanager
 def filled_with_nan() -> Iterator[None]:
-    """Let torch.empty and its kind hand out memory full of not-a-number."""
+    """Make torch.empty and the like return memory full of NaN."""
     assert deterministic.fill_uninitialized_memory
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -230,7 +230,7 @@ def filled_with_nan() -> Iterator[None]:
 
 
 def identical(what: str, actual: Tensor | None, before: Tensor | None) -> None:
-    """Refuse any difference in bits, not-a-number included."""
+    """Fail if any bit differs, even in NaN."""
     assert (actual is None) == (before is None), f"{what}: {actual} and {before}"
     if actual is None or before is None:
         return

@@ -1,4 +1,4 @@
-"""Plant faults in a copy of the kernels, and see which law finds each.
+"""Plant bugs in a copy of the kernels, and report which law finds each.
 
 Laws that cannot fail prove nothing. Each mutant names a file, what stands there, what is put
 instead, and the checks (as they begin) of which one must fail. Where users of other kernels hit the
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault, and the beginnings of the names of the checks that must find it."""
+    """One bug, and the prefixes of the names of the checks that must find it."""
 
     name: str
     file: str
@@ -210,7 +210,7 @@ MUTANTS = [
 
 
 def planted(mutant: Mutant, folder: Path) -> None:
-    """Copy kernels and their tests, and plant the fault."""
+    """Copy the kernels and their tests, and plant the bug."""
     for part in ("kernels/normkernels", "tests/kernels"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / "kernels/normkernels" / mutant.file
@@ -221,7 +221,7 @@ def planted(mutant: Mutant, folder: Path) -> None:
 
 
 def found(mutant: Mutant, folder: Path) -> str | None:
-    """Return which check failed and how; None where every one passed."""
+    """Return which check failed and how; None if all passed."""
     sys.path[:0] = [str(folder), str(folder / "kernels")]
     warnings.simplefilter("ignore")
     from tests.kernels.laws import Skip, checks
@@ -241,7 +241,7 @@ def found(mutant: Mutant, folder: Path) -> str | None:
 
 
 def results(mutants: list[Mutant], at_once: int = 2) -> Iterator[tuple[Mutant, str]]:
-    """Fork for each mutant, so many at once; give what found it, empty where nothing did."""
+    """Fork for each mutant, several in parallel; return what found it, empty if nothing did."""
     running: dict[int, tuple[Mutant, Path, Path]] = {}
     waiting = list(mutants)
     while waiting or running:
@@ -267,7 +267,7 @@ def results(mutants: list[Mutant], at_once: int = 2) -> Iterator[tuple[Mutant, s
 
 
 def main(*words: str) -> int:
-    """Print what found each mutant whose name has all the words; 1 where one survived."""
+    """Print what found each mutant whose name contains all words; return 1 if one survived."""
     os.environ["TRITON_INTERPRET"] = "1"
     import torch
     import torch._dynamo

@@ -1,4 +1,4 @@
-"""Let Triton's interpreter change its language once a launch, not at every call of a helper.
+"""Make Triton's interpreter patch its language once per launch, not at every call of a helper.
 
 Interpreted, `tl.load` and its kind are exchanged for NumPy's. Triton does so anew, with a look at
 every name of the language, whenever a kernel calls a function: `tl.sum`, or a helper of ours. All
@@ -16,7 +16,7 @@ _PARTS = (tl, tl.core, tl.tensor, tl.math, tl.core.tensor_descriptor_base)
 
 
 def install() -> None:
-    """Exchange what looks at every name, once, before the first launch."""
+    """Replace the functions that inspect every name, once, before the first launch."""
     if interpreter._patch_lang.__module__ != interpreter.__name__:
         return
     found = {part: _builtins(part) for part in _PARTS}
@@ -53,7 +53,7 @@ def _builtins(part: Any) -> list[tuple[str, Any]]:
 
 
 def _keep_types() -> None:
-    """Work out NumPy's dtype of a type, and the type of a block, once for each."""
+    """Compute NumPy's dtype of a type, and the type of a block, once for each."""
     numpy_dtype, make = interpreter._get_np_dtype, tl.core.block_type.__init__
     dtypes: dict[str, Any] = {}
     blocks: dict[tuple, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What is special to nGPT: lengths of 0, and weights in place."""
+"""Special checks of nGPT: vectors of length 0, and weights in place."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ def draw(m: int, n: int, dtype: torch.dtype = FLOAT) -> Tensor:
 
 
 def check_vectors_of_zeros_stay_and_their_gradients_pass():
-    """A length of 0 counts as 1, in the branch, in the stream, in the sum: no not-a-number."""
+    """A length of 0 counts as 1, in the branch, in the stream, in the sum: there is no NaN."""
     case = NAMED["ngpt_update"]
     for n in (41, 20000):
         inputs = draw_case(case, Setting(5, n))
@@ -39,7 +39,7 @@ def check_vectors_of_zeros_stay_and_their_gradients_pass():
 
 
 def right(weight: Tensor, before: Tensor, dim: int) -> None:
-    """Compare with float64: one rounding (interpreted, bfloat16 is cut off)."""
+    """Compare with float64: one rounding (interpreted bfloat16 is truncated)."""
     share = 4e-7 if weight.dtype == FLOAT else 1.01 * torch.finfo(weight.dtype).eps
     ref = scale_to_unit(before.double(), dim)
     tiny = torch.finfo(weight.dtype).smallest_normal * torch.finfo(weight.dtype).eps
@@ -47,7 +47,7 @@ def right(weight: Tensor, before: Tensor, dim: int) -> None:
 
 
 def layouts(m: int, n: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return one matrix in all the ways in which it may lie in memory."""
+    """Return one matrix in all possible memory layouts."""
     w = draw(m, n, dtype=dtype)
     around = torch.full((m + 2, 2 * n + 3), math.nan, dtype=dtype, device=DEVICE)
     views = {
@@ -63,7 +63,7 @@ def layouts(m: int, n: int, dtype: torch.dtype) -> dict[str, Tensor]:
 
 
 def check_weights_get_unit_vectors_along_either_axis_in_any_layout():
-    """And what lies around them in memory is left alone: not a number."""
+    """Surrounding memory, filled with NaN, is not used."""
     shapes = {
         FLOAT: ((37, 129), (130, 64), (1, 41), (41, 1)),
         BRAIN: ((37, 129),),

@@ -1,4 +1,4 @@
-"""What is special to LayerNorm, and to sums with a norm: checks without arguments."""
+"""Special checks of LayerNorm, and of sums with a norm: functions without arguments."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from .measure import BRAIN, Run, Setting, draw, fused, identical, rms, rounded, 
 
 
 def near(actual: Run, exact: Run, share: float = 2e-6) -> None:
-    """Compare with float64: `share` of each tensor's largest value may go lost in sums."""
+    """Compare with float64: sums may lose `share` of each tensor's largest value."""
     outputs = zip(actual.outputs, exact.outputs, strict=True)
     both = [(f"output {i}", *pair) for i, pair in enumerate(outputs)]
     both += [(f"gradient of {n}", actual.grads[n], ref) for n, ref in exact.grads.items()]
@@ -47,7 +47,7 @@ def check_any_weight_of_the_skip():
 
 
 def check_rows_far_from_zero_keep_their_digits():
-    """At offset 1e4, outputs and gradients are right for the numbers given."""
+    """At offset 1e4, outputs and gradients are right for the given numbers."""
     for name, n in (("layer_norm", 41), ("layer_norm", 65536), ("add_layer_norm", 1536)):
         case = NAMED[name]
         inputs = draw(case, Setting(3, n))
@@ -58,7 +58,7 @@ def check_rows_far_from_zero_keep_their_digits():
 
 
 def check_a_first_chunk_far_from_the_mean_of_its_row():
-    """Rows in chunks are centred by their first chunk, which may be all that is different."""
+    """Rows in chunks are centred by their first chunk, which may differ from all others."""
     for name in ("layer_norm", "add_layer_norm"):
         case = NAMED[name]
         inputs = draw(case, Setting(3, 65536))

@@ -1,4 +1,4 @@
-"""What is special to the norm and rotation of queries and keys: checks without arguments."""
+"""Special checks of the norm and rotation of queries and keys: functions without arguments."""
 
 import itertools
 from dataclasses import replace
@@ -23,7 +23,7 @@ def draw(*shape: int, dtype: torch.dtype = FLOAT, seed: int = 0) -> Tensor:
 
 
 def parts(heads: int, kv_heads: int, n: int) -> tuple[Tensor, Tensor]:
-    """Draw q and k as parts of a projection (2, 5, heads + 2 · kv_heads, n), as one Linear's."""
+    """Draw q and k as parts of a projection (2, 5, heads + 2 · kv_heads, n), as by one Linear."""
     qkv = draw(2, 5, heads + 2 * kv_heads, n)
     return qkv[:, :, :heads], qkv[:, :, heads : heads + kv_heads]
 
@@ -37,7 +37,7 @@ def gains(heads: int, n: int, own: bool, seed: int = 7) -> Tensor:
 
 
 def compare(q: Tensor, k: Tensor, *others: Tensor | None, **how: Any) -> None:
-    """Hold results and gradients against the formula; others are gains and angles."""
+    """Compare results and gradients with the formula; others are gains and angles."""
     names = ("q", "k", "q_weight", "k_weight", "angles")
     inputs = dict(zip(names, (q, k, *others), strict=False))
     case = replace(NAMED["qk_norm_rope"], options=how)
@@ -45,7 +45,7 @@ def compare(q: Tensor, k: Tensor, *others: Tensor | None, **how: Any) -> None:
 
 
 def near(actual: Tensor, exact: Tensor, share: float = 2e-6) -> None:
-    """Compare with float64: `share` of the largest value of each vector may go lost in sums."""
+    """Compare with float64: sums may lose `share` of the largest value of each vector."""
     error = (actual.double() - exact.double()).abs()
     assert (error <= share * exact.double().abs().amax(-1, keepdim=True)).all()
 
@@ -54,7 +54,7 @@ def near(actual: Tensor, exact: Tensor, share: float = 2e-6) -> None:
 
 
 def check_parts_of_a_packed_projection_are_read_where_they_lie():
-    """No copy is made on the way, and the bits are those of dense tensors."""
+    """No copy is made, and the bits are those of dense tensors."""
     real = Tensor.contiguous
     inputs: set[int] = set()
 
@@ -108,7 +108,7 @@ def check_two_norms_before_and_after_the_rotation():
 
 
 def check_grouped_heads_in_all_orders():
-    """For head counts that fill their tiles and such that do not, and tokens that fill none."""
+    """Head counts that fill their tiles or do not, and tokens that fill none."""
     for heads, kv_heads, n in ((8, 8, 64), (5, 1, 96), (3, 3, 8), (14, 2, 40)):
         weights = gains(heads, n, heads % 3 == 2), gains(kv_heads, n, kv_heads > 1, seed=8)
         for norm, after in ORDERS:
@@ -126,7 +126,7 @@ def check_with_and_without_gains_angles_and_offset():
 
 
 def check_odd_and_tiny_heads():
-    """head_dim 1, and odd ones, of which one channel never turns."""
+    """head_dim 1, and odd sizes, in which one channel never rotates."""
     for n in (1, 2, 3, 7, 41):
         for pairs in {0, n // 4, n // 2}:
             for norm, after in ORDERS:
@@ -152,7 +152,7 @@ def check_zero_and_short_vectors_under_the_l2_norm():
 
 
 def check_what_does_not_turn_is_not_touched():
-    """Channels beyond 2·pairs keep their bits; a NaN among them stays alone, inside or outside."""
+    """Channels beyond 2·pairs keep their bits; a NaN there does not spread, inside or outside."""
     wide = torch.full((2, 5, 4, 64 + 16), float("nan"), device=DEVICE)
     q = wide[..., 8:72].copy_(draw(2, 5, 4, 64))  # all around it: NaN
     for pairs in (1, 20, 31):
@@ -167,7 +167,7 @@ def check_what_does_not_turn_is_not_touched():
 
 
 def check_the_unread_angles_do_not_matter():
-    """cos and sin beyond the rows and columns given are not read: NaN all around them."""
+    """cos and sin beyond the given rows and columns are not read: they are surrounded by NaN."""
     q, k = parts(3, 2, 96)
     around = torch.full((7, 48), float("nan"), device=DEVICE)
     angles = around[1:6, :24].copy_(turns(5, 24))
@@ -179,7 +179,7 @@ def check_the_unread_angles_do_not_matter():
 
 
 def check_large_angles_keep_their_digits():
-    """At position 100 000 the rotation is as exact as at 0, for the angles that were given."""
+    """At position 100 000 the rotation is as exact as at 0, for the given angles."""
     frequency = 10_000.0 ** (-torch.arange(32, dtype=torch.float64) / 32)
     angles = ((100_000 + torch.arange(5, dtype=torch.float64))[:, None] * frequency).to(DEVICE)
     q, k = draw(2, 5, 3, 64), draw(2, 5, 1, 64, seed=1)

@@ -1,4 +1,4 @@
-"""What is special to DyT and Derf: two curves, and parameters that are one number."""
+"""Special checks of DyT and Derf: two curves, and scalar parameters."""
 
 import math
 
@@ -16,7 +16,7 @@ CURVES = {  # in float64: the curve and its slope
 
 
 def check_both_curves_are_exact_for_every_size_of_their_argument():
-    """1 − e cancels near 0, and 1 − f² where f is nearly 1: neither may show."""
+    """1 − e cancels near 0, and 1 − f² where f is nearly 1: neither may affect results."""
     sizes = [torch.logspace(-8, math.log10(20), 20000), torch.linspace(0.3, 1.5, 20000)]
     z = torch.cat([*sizes, *(-part for part in sizes)]).view(-1, 1000).to(DEVICE)
     for function, (curve, slope) in CURVES.items():

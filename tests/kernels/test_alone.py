@@ -1,4 +1,4 @@
-"""The laws without pytest: processes share the checks, and one file holds what they found."""
+"""The laws without pytest: processes share the checks, and one file stores the results."""
 
 import json
 import subprocess

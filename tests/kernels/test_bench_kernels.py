@@ -1,4 +1,4 @@
-"""The benchmark program, without a GPU: it measures what it says, keeps it, and lets nobody cheat.
+"""The benchmark program, without a GPU: correct measurements, stored results, no cheating.
 
 What needs Triton's interpreter runs in a process of its own.
 """
@@ -38,7 +38,7 @@ def bench(*options):
 
 
 def run_here(*options, device=None, find=lambda name, kernel: find_call("eager", kernel)):
-    """Run a dry run in this process, every provider the formula: no kernel of ours is needed."""
+    """Do a dry run in this process, with the formula as every provider: no kernel is needed."""
     parsed = program.build_parser().parse_args([*map(str, options)])
     return program.measure_sizes(parsed, device or Device(dry=True), find)
 
@@ -48,7 +48,7 @@ def run_here(*options, device=None, find=lambda name, kernel: find_call("eager",
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """One dry run of two kernels: its file, and what it printed."""
+    """One dry run of two kernels: its file, and its output."""
     file = tmp_path_factory.mktemp("bench") / "dry.json"
     done = bench("--dry-run", "--out", file, "--kernels", "rms_norm", "unit_rows_", "--commit", "c")
     assert done.returncode == 0, done.stderr
@@ -156,7 +156,7 @@ class Lopsided(torch.autograd.Function):
 
 
 class Overwriting(torch.autograd.Function):
-    """RMSNorm that destroys dY once it is done with it."""
+    """RMSNorm that destroys dY after using it."""
 
     @staticmethod
     def forward(ctx, x, weight):
@@ -236,7 +236,7 @@ def test_the_reference_is_the_same_in_one_step_and_in_several(kernel):
 
 
 class Lost(Device):
-    """A device that no longer answers."""
+    """A device that no longer responds."""
 
     def synchronize(self):
         raise RuntimeError("illegal memory access")
@@ -320,7 +320,7 @@ def test_the_copy_reads_one_half_and_writes_the_other():
 
 
 def make_results(dry_run=False):
-    """Make up a file: our forward at 93 %, backward at 79 %, torch slower, liger wrong."""
+    """Make an artificial file: our forward at 93 %, backward at 79 %, torch slower, liger wrong."""
     found = {}
     for n in (1024, 8192):
         shares = {"forward": 0.93, "backward": 0.79}

@@ -1,4 +1,4 @@
-"""Budgets of the machine code, for GPUs that are not here.
+"""Budgets of the machine code, for GPUs that are not present.
 
 What spills, loads bytes one by one or computes in float64 is slow on any GPU, and shows in the code
 without one. Two processes compile side by side.
@@ -79,7 +79,7 @@ def about(one: dict) -> str:
 
 
 def check_budget(one: dict) -> list[str]:
-    """Name every budget that a kernel's code exceeds."""
+    """List every budget that a kernel's code exceeds."""
     over = [name for name in ("float64", "atomics") if one[name]]
     if stays_in_registers(one):
         spill = SPILLS.get((one["kernel"], one["n"], one["dtypes"]), {})
@@ -99,7 +99,7 @@ def check_budget(one: dict) -> list[str]:
 
 
 def check_widths(one: dict) -> list[str]:
-    """Rows are read and written 16 bytes at a time; 4 at a time, numbers that a row has one of.
+    """Rows are accessed 16 bytes at a time; numbers of which a row has one, 4 bytes at a time.
 
     A dynamic tanh or erf has a slope and a shift of one number each, of the dtype of the gains.
     """
@@ -114,7 +114,7 @@ def check_widths(one: dict) -> list[str]:
 
 
 def check_float32(found: list[dict]) -> list[str]:
-    """In float32 a narrow load looks like that of a statistic: there may not be more of them."""
+    """In float32 a narrow load looks like a load of a statistic: there may not be more of them."""
     narrow = {}
     for one in found:
         if "_column_sums" not in one["kernel"] and one["capability"] == 90:
@@ -129,7 +129,7 @@ def check_float32(found: list[dict]) -> list[str]:
 
 @pytest.mark.slow
 def test_every_kernel_keeps_its_budgets():
-    """One test, so that everything is compiled in one place and once."""
+    """One test, so that everything is compiled once."""
     found = compiled()
     assert {one["case"] for one in found} == {case.name for case in CASES}
     assert {one["kernel"] for one in found} >= set(REGISTERS)

@@ -1,4 +1,4 @@
-"""The laws and special checks under pytest, a test for each.
+"""The laws and special checks under pytest, one test for each.
 
 The same run without pytest, on a GPU too: `python -m tests.kernels`.
 """

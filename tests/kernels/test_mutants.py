@@ -1,4 +1,4 @@
-"""The laws can fail: each fault planted in a copy of the kernels is found by its law."""
+"""The laws can fail: each bug planted in a copy of the kernels is found by its law."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def test_every_mutant_fits_the_kernels_as_they_are():
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_every_mutant_is_found():
-    """In a process of its own, because pytest's may not fork."""
+    """In a separate process, because pytest's process may not fork."""
     program = [sys.executable, "tests/kernels/mutants.py"]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     survivors = [line for line in done.stdout.splitlines() if not line.startswith("found")]

@@ -1,4 +1,4 @@
-"""Every kernel and its formula in labkit have one name, one signature, one value, one gradient.
+"""Every kernel and its formula in labkit agree in name, signature, values and gradients.
 
 Interpreted where there is no GPU. The laws hold the kernels against formulas of their own, in
 `cases`; this file says that labkit's formulas are those formulas, down to the default arguments.

@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, base: str) -> Iterator[Page]:
-    """Open a tab in which every error and every request that leaves the machine is a failure."""
+    """Open a tab in which any error, or any request that leaves the machine, fails the test."""
     context = browser.new_context(base_url=base, color_scheme="light")
     page = context.new_page()
     wrong: list[str] = []
@@ -97,7 +97,7 @@ def chapters(pages: list[str]) -> list[str]:
 
 @pytest.fixture
 def tab(browser: Browser, base: str) -> Iterator[Any]:
-    """Open readers' browsers, each with a store of its own."""
+    """Open readers' browsers, each with separate storage."""
     contexts: list[BrowserContext] = []
 
     def open_tab(**options: Any) -> Page:

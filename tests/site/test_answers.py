@@ -1,4 +1,4 @@
-"""Exercises answered in Chromium: by hand, in code, by keys alone, kept or not, without script."""
+"""Exercises answered in Chromium: by hand, in code, by keyboard, saved or not, without script."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""axe-core finds no fault on any page, light or dark, wide or on a telephone."""
+"""axe-core finds no violation on any page: light or dark, desktop or phone."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ PICTURE = '<img id="wrong" src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" widt
 
 
 def axe() -> str:
-    """Read axe-core out of the package that carries it."""
+    """Read axe-core from the package that contains it."""
     spec = find_spec("axe_playwright_python")
     assert spec and spec.origin, "run `make setup`: axe-playwright-python carries axe-core"
     return (Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ SCREENS = {"light": ("light", 1400, 900), "dark, telephone": ("dark", 390, 844)}
 
 @pytest.fixture(params=SCREENS.values(), ids=SCREENS)
 def themed(request: pytest.FixtureRequest, browser: Browser, base: str) -> Iterator[Page]:
-    """Open a tab with axe in every page of it; transitions would be seen half done."""
+    """Open a tab with axe on every page, without transitions, which axe would see half done."""
     scheme, width, height = request.param
     context = browser.new_context(
         base_url=base,

@@ -1,4 +1,4 @@
-"""The cover, as a reader meets it: texts, a bet, the answers and the map."""
+"""The cover in use: texts, a bet, the answers and the map."""
 
 import gzip
 import re

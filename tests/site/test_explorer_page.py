@@ -1,4 +1,4 @@
-"""The block explorer, as a reader meets it: by pointer, by keys, without a script, on a phone."""
+"""The block explorer in use: by pointer, by keyboard, without a script, on a phone."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Figures as instruments: read, kept, moved, linked and loaded, with and without a script."""
+"""Figures in use: read, saved, moved, linked and loaded, with and without a script."""
 
 import csv
 import gzip
@@ -97,7 +97,7 @@ def name_of(drawing: Locator) -> str:
 
 
 def number_in(text: str) -> float:
-    """Read a number as a readout writes it: 1.436, −3, 2.5·10⁻⁴."""
+    """Parse a number as displayed: 1.436, −3, 2.5·10⁻⁴."""
     digits, _, power = text.replace("−", "-").partition("·10")
     return float(digits) * 10 ** int(
         power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0
@@ -105,7 +105,7 @@ def number_in(text: str) -> float:
 
 
 def point_at(page: Page, drawing: Locator, series: int) -> int | None:
-    """Point at the first mark of a series that no other hides; give its place, if there is one."""
+    """Point at the first visible mark of a series; return its position, if there is one."""
     drawing.scroll_into_view_if_needed()
     places = drawing.evaluate(PLACES)
     for s, i, x, y in places:
@@ -254,7 +254,7 @@ def test_a_finger_s_reading_stays_until_it_taps_elsewhere(
 
 # -- keep a name --------------------------------------------------------------------------------
 def shared_name(page: Page) -> tuple[Locator, Locator, str]:
-    """Find two figures that show one arm, and a name of it in the first."""
+    """Find two figures that show the same arm, and the arm's name in the first."""
     seen: dict[str, tuple[Locator, int]] = {}
     for drawing in page.locator(READ).all():
         for i, (_, arm, *_) in enumerate(marks_of(drawing)["series"]):
@@ -339,7 +339,7 @@ def test_keeping_a_name_is_quick_on_a_slow_machine(page: Page, chapters: list[st
 
 # -- sliders ------------------------------------------------------------------------------------
 def place(axes: dict, point: tuple[float, ...]) -> tuple[float, float]:
-    """Say where a point lies in a drawing, from what its axes measure, or its eye sees."""
+    """Return the position of a point in a drawing, from its axes or its viewpoint."""
     x, y = point[:2]
     if axes["view"]:
         x, y = (sum(c * row[k] for c, row in zip(point, axes["view"], strict=True)) for k in (0, 1))

@@ -1,4 +1,4 @@
-"""Drive JupyterLab in Chromium as a reader does: open a chapter's .py, run it all, save it.
+"""Use JupyterLab in Chromium as a reader does: open a chapter's .py, run it all, save it.
 
 Each chapter runs in a copy, so that saving cannot touch the repository; the copy shares the store
 of runs, so that nothing trains which the build has trained already.
@@ -31,7 +31,7 @@ PATIENCE = 20 * 60  # seconds; with a filled store a chapter needs less than one
 
 @dataclass
 class Lab:
-    """Hold what a test needs of a running JupyterLab."""
+    """What a test needs of a running JupyterLab."""
 
     root: Path
     url: str
@@ -39,7 +39,7 @@ class Lab:
     started: float
 
     def contents(self, token: str) -> int:
-        """Ask for the list of files and return the HTTP status."""
+        """Request the list of files and return the HTTP status."""
         try:
             with urlopen(f"{self.url}api/contents?token={token}", timeout=30) as answer:
                 return answer.status
@@ -73,7 +73,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def requests() -> list[str]:
-    """Collect the address of everything that the page asks for."""
+    """Collect the addresses of all requests of the page."""
     return []
 
 
@@ -88,7 +88,7 @@ def page(lab: Lab, browser: Browser, requests: list[str]) -> Iterator[Page]:
 
 
 def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
-    """Choose Run All Cells; return the notebook when it is done, and when its first figure came."""
+    """Choose Run All Cells; return the finished notebook, and the time of its first figure."""
     twin = lab.root / "chapters" / f"{name}.ipynb"
     in_jupyterlab.wait_for_kernel(page)
     in_jupyterlab.run_all(page)
@@ -106,7 +106,7 @@ def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
 
 
 def show_first(page: Page, what: str, where: str = ".jp-OutputArea-output") -> Locator:
-    """Scroll down until it is in view: JupyterLab draws only the cells near the viewport."""
+    """Scroll down until it is visible: JupyterLab draws only the cells near the viewport."""
     panel = page.locator(f"{NOTEBOOK} .jp-WindowedPanel-outer")
     panel.evaluate("box => box.scrollTop = 0")
     found = page.locator(f"{NOTEBOOK} {where} {what}").first
@@ -120,7 +120,7 @@ def show_first(page: Page, what: str, where: str = ".jp-OutputArea-output") -> L
 
 
 def choose_another_picture(page: Page) -> None:
-    """Choose the second value of the chapter's interactive figure, and see its picture change."""
+    """Choose the second value of the chapter's interactive figure; its picture must change."""
     picture = show_first(page, ".vega-embed canvas")
     before = picture.evaluate("canvas => canvas.toDataURL()")
     page.locator(f"{NOTEBOOK} .vega-embed input[type=radio]").nth(1).click()
@@ -132,7 +132,7 @@ def choose_another_picture(page: Page) -> None:
 
 @pytest.fixture(scope="class")
 def untrusted(lab: Lab, browser: Browser) -> Iterator[Page]:
-    """Open the first chapter as it was committed, which nobody trusts yet."""
+    """Open the first chapter as committed, which is not trusted yet."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     # In a workspace of its own: JupyterLab opens again what the workspace had open.
     workspace = f"{lab.url}lab/workspaces/untrusted"
@@ -145,7 +145,7 @@ def untrusted(lab: Lab, browser: Browser) -> Iterator[Page]:
 
 
 def run_cell(page: Page, cell: Locator, code: str = "") -> Locator:
-    """Type code into a cell, if any, run it with one key, and return its outputs."""
+    """Type code into a cell, if any, run it by one key, and return its outputs."""
     prompt = cell.locator(".jp-InputPrompt")
     before = prompt.text_content() or ""
     cell.locator(".cm-content").click()
@@ -160,12 +160,12 @@ def run_cell(page: Page, cell: Locator, code: str = "") -> Locator:
 
 
 def find_cell(page: Page, words: str) -> Locator:
-    """Scroll to a code cell that has these words, and return it."""
+    """Scroll to a code cell that contains these words, and return it."""
     return show_first(page, f".jp-CodeCell:has-text('{words}')", where="")
 
 
 class TestAFreshClone:
-    """Read and use one chapter as it was committed, in one page, in the order of these tests."""
+    """Read and use one chapter as committed, on one page, in the order of these tests."""
 
     def test_a_figure_moves_in_a_notebook_that_nobody_trusts(self, untrusted: Page):
         choose_another_picture(untrusted)

@@ -1,4 +1,4 @@
-"""The built site, as a reader meets it in a browser."""
+"""The built site in use, in a browser."""
 
 import json
 import re
@@ -310,7 +310,7 @@ def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters
 
 
 def test_every_page_names_both_licences_and_any_static_host_serves_it(site: Path, pages: list[str]):
-    """A host that runs Jekyll leaves out folders like _static; one in a subfolder has no root."""
+    """Hosts that run Jekyll omit folders like _static; a site in a subfolder has no root."""
     assert (site / ".nojekyll").is_file()
     for name in pages:
         text = (site / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A word of the glossary, and a citation, say what they mean where they stand."""
+"""Glossary words and citations show their meaning in place."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The book on paper: every page is there, nothing is cut, and the contents' numbers are right."""
+"""The printed book: all pages are present, nothing is cut off, and page numbers are right."""
 
 import re
 from collections.abc import Iterator

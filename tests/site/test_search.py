@@ -1,4 +1,4 @@
-"""Searches of a reader with a question: the right place is among the first that are shown."""
+"""Searches for typical questions: the right place is among the first results."""
 
 import re
 

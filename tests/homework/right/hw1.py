@@ -1,4 +1,4 @@
-"""Homework 1, right in other words: each earns every point."""
+"""Right solutions of homework 1 other than the reference: each earns every point."""
 
 WIDE = {
     "name": "everything in float64, axes folded",

@@ -1,4 +1,4 @@
-"""Homework 2, right in other words: each earns every point."""
+"""Right solutions of homework 2 other than the reference: each earns every point."""
 
 LIBRARY = {
     "name": "torch's norms, exposures of one token",

@@ -1,4 +1,4 @@
-"""A right solution of homework 4 that is written in another way: it earns every point."""
+"""A right solution of homework 4 other than the reference: it earns every point."""
 
 RIGHT = (
     {

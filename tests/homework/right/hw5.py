@@ -1,4 +1,4 @@
-"""Right solutions of homework 5 that are not the reference: each earns every point.
+"""Right solutions of homework 5 other than the reference: each earns every point.
 
 A strict grader must not be a narrow one. The backward passes take autograd, which the text
 forbids; what is tested here is that a right gradient of any norm is accepted.
@@ -19,7 +19,7 @@ GAIN = "self.weight = nn.Parameter(torch.ones(dim))"
 def solution(
     name: str, parameters: str, formula: str, laws: dict[str, bool], pair: str
 ) -> dict[str, object]:
-    """A norm from the lines of its constructor and its forward, its laws, and its outlier."""
+    """Build a norm from the lines of its constructor and its forward, its laws, and its outlier."""
     return {
         "name": name,
         "replace": {

@@ -1,4 +1,4 @@
-"""Attacks by amount: time, memory, output, files, threads, replies; rows as in walls.
+"""Attacks by volume: time, memory, output, files, threads, replies; rows as in walls.
 
 `QUICK` names the rows that go on until their limit; they get a short one.
 """

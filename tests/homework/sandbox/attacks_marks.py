@@ -1,4 +1,4 @@
-"""Attacks on the marks themselves: whole programs, asked for `rms_norm(x)`; none may earn.
+"""Attacks on the marks: whole programs, called by `rms_norm(x)`; none may earn points.
 
 Each row is {name: (what comes of it, program)}; the program must not hold a right rms_norm.
 """

@@ -1,4 +1,4 @@
-"""Attacks on other processes, and on the privileges that a worker lacks; rows as in walls."""
+"""Attacks on other processes, and on privileges that a worker lacks; rows as in walls."""
 
 from tests.homework.sandbox.attacks_walls import DENIED, EPERM, end_as
 

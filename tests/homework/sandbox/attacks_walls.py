@@ -1,4 +1,4 @@
-"""Attacks on what surrounds a worker: files, network, processes, privileges.
+"""Attacks on a worker's surroundings: files, network, processes, privileges.
 
 Each row is {name: (what comes of it, the body of `attack(at)`)}. `at` tells the attacker more than
 a student would ever know: where the key lies, which port listens, whose process is whose. What
@@ -28,7 +28,7 @@ Rows = dict[str, tuple[str | tuple[str, ...], str]]
 
 
 def end_as(what: str | tuple[str, ...], bodies: dict[str, str]) -> Rows:
-    """Rows of which the same comes."""
+    """Return rows with the same expected outcome."""
     return {name: (what, body) for name, body in bodies.items()}
 
 

@@ -1,4 +1,4 @@
-"""One zygote for all tests of a process; each test has workers of its own."""
+"""One zygote for all tests of a process; each test has separate workers."""
 
 import psutil
 import pytest
@@ -7,13 +7,13 @@ from press.homework.sandbox import Sandbox, needs, seccomp
 
 
 def zygote_of(worker):
-    """Find the process that forked a worker: behind walls it is not the grader's own child."""
+    """Find the process that forked a worker, which is not a child of the grader."""
     return psutil.Process(worker.pid).ppid()
 
 
 @pytest.fixture(scope="session")
 def sandbox():
-    """A sandbox with the packages that most homeworks have."""
+    """A sandbox with the packages that most homeworks use."""
     with Sandbox(packages=("torch", "numpy")) as opened:
         yield opened
 
@@ -31,7 +31,7 @@ def ask(sandbox):
 
 @pytest.fixture
 def looked_anew():
-    """Forget what was looked up, before and after."""
+    """Clear the caches before and after."""
     caches = (seccomp.compile_filter, needs._check_filter, needs._check_walls)
     for cache in caches:
         cache.cache_clear()

@@ -1,4 +1,4 @@
-"""Run the attacks beside what they are after: a key, ports, siblings.
+"""Run the attacks in the presence of their targets: a key, ports, siblings.
 
 As a program it runs them all and prints what came of each, for a process of another user:
 `python -m tests.homework.sandbox.gauntlet`.
@@ -58,7 +58,7 @@ def truth(x: torch.Tensor) -> torch.Tensor:
 
 
 def earns(answer: Answer, x: torch.Tensor) -> bool:
-    """Judge as a grader does: with its own torch, on a value that came over the wire."""
+    """Grade as a grader does: with its own torch, on a value that was sent by the worker."""
     right = truth(x)
     return (
         answer.ok
@@ -70,7 +70,7 @@ def earns(answer: Answer, x: torch.Tensor) -> bool:
 
 
 def came_of(answer: Answer) -> str:
-    """Say in few words what came of an attack."""
+    """Summarize the outcome of an attack."""
     if answer.ok:
         return f"value {answer.value!r}"
     kind = answer.detail.partition(":")[0] if answer.failure == "raised" else ""
@@ -78,7 +78,7 @@ def came_of(answer: Answer) -> str:
 
 
 class Range:
-    """A sandbox, and around it everything that an attack is after."""
+    """A sandbox, surrounded by the targets of all attacks."""
 
     def __init__(self, sandbox: Sandbox, sibling: Worker, outside: Path):
         self.sandbox, self.sibling, self.outside = sandbox, sibling, outside
@@ -110,7 +110,7 @@ class Range:
             port.close()
 
     def session(self) -> set[int]:
-        """List what runs in the zygote's session, which none of its workers can leave."""
+        """List the processes of the zygote's session, which no worker can leave."""
         assert self.sandbox._zygote
         found = set()
         for process in psutil.process_iter():
@@ -136,7 +136,7 @@ class Range:
         return made
 
     def connections(self) -> int:
-        """Count what has knocked at any of the ports since the last look."""
+        """Count the connections to any of the ports since the last call."""
         count = 0
         for port in (self.tcp, self.udp, self.unix, self.abstract):
             while True:
@@ -148,7 +148,7 @@ class Range:
         return count
 
     def attack(self, name: str) -> str:
-        """Run one attack in a fresh worker; say what came of it."""
+        """Run one attack in a fresh worker; return its outcome."""
         limits = SHORT if name in QUICK else LIMITS
         if name in BODIES:
             body = textwrap.indent(BODIES[name][1].strip("\n"), "    ")
@@ -164,16 +164,16 @@ class Range:
         return "value wrong" if answer.ok else came_of(answer)
 
     def unharmed(self) -> bool:
-        """Whether the worker beside all attacks still answers, and its zygote is the first one."""
+        """Return whether the worker next to all attacks still answers, with its first zygote."""
         return self.sandbox.starts == 1 and earns(self.sibling.call("rms_norm", self.x), self.x)
 
     def honest(self) -> bool:
-        """Whether an honest submission still earns its points, with the next worker."""
+        """Return whether an honest submission still earns its points, with the next worker."""
         with self.sandbox.open_worker(HONEST, limits=LIMITS) as worker:
             return earns(worker.call("rms_norm", self.x), self.x)
 
     def damage(self) -> list[str]:
-        """Return what is not as it was outside of all workers."""
+        """Return what changed outside of all workers."""
         files = sorted(each.name for each in self.outside.iterdir())
         seen = self.key.stat()
         wrong = [] if files == ["key.txt", "secret.py", "socket"] else [f"files {files}"]
@@ -187,14 +187,14 @@ class Range:
 
 
 def fits(name: str, actual: str) -> bool:
-    """Whether an attack ended as its row says."""
+    """Return whether an attack ended as its row says."""
     wanted = (BODIES.get(name) or MARKS[name])[0]
     return actual in ((wanted,) if isinstance(wanted, str) else wanted)
 
 
 @contextmanager
 def prepared() -> Iterator[Range]:
-    """Open a sandbox with a sibling worker at work beside each attack."""
+    """Open a sandbox with a sibling worker that works during each attack."""
     os.environ[CANARY] = f"canary-{os.urandom(8).hex()}"
     with (
         tempfile.TemporaryDirectory() as outside,
@@ -208,7 +208,7 @@ def prepared() -> Iterator[Range]:
 
 
 def run(names: Iterable[str] = NAMES) -> dict[str, list[str]]:
-    """Run attacks; say what did not go as its row says, after which one it was seen."""
+    """Run attacks; report unexpected outcomes, and the attack after which each was seen."""
     surprises: dict[str, list[str]] = {}
     with prepared() as at:
         for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Become a plain user, then run a program.
+"""Switch to an unprivileged user, then run a program.
 
     python launch.py FOLDER COMMAND...
 
@@ -26,7 +26,7 @@ def mount(source, target, kind, flags, options=None):
 
 
 def open_to_others(paths):
-    """Show each path below a closed folder at its own place, and nothing else of that folder."""
+    """Mount each path inside a closed folder at the same path, and nothing else of that folder."""
     call("unshare", NEW_MOUNTS)
     mount(b"none", "/", None, RECURSIVE | PRIVATE)
     closed = {}

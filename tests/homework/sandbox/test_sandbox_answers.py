@@ -1,4 +1,4 @@
-"""What an honest submission gets: its values back, its own mistakes named, the same every time."""
+"""Honest submissions: their values come back, their mistakes are named, results are repeatable."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Hostile submissions, by the hundred: what they got is nothing."""
+"""Hundreds of hostile submissions, none of which succeeds."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a worker may use: time, memory, output, and what is left of it afterwards."""
+"""Limits of a worker: time, memory, output, and what remains afterwards."""
 
 import os
 import resource
@@ -102,7 +102,7 @@ def test_a_folder_without_a_bottom_is_seen_and_removed(tmp_path):
 
 
 def cpu_of(pid):
-    """Processor seconds of a process and of its children that are gone."""
+    """Return the processor seconds of a process and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 

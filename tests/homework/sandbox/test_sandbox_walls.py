@@ -1,4 +1,4 @@
-"""The walls are whole or nothing runs; what breaks starts again; nothing outlives the grader."""
+"""Nothing runs without complete walls; the sandbox recovers; nothing outlives the grader."""
 
 import os
 import re
@@ -65,7 +65,7 @@ def test_every_call_on_the_list_is_a_call():
 
 
 def test_workers_see_the_library_of_this_python_and_not_the_systems():
-    """A Python of one's own with a shared library: under the system's, another one would run."""
+    """A Python may bring its own shared library; with the system's, another Python would run."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     (loaded,) = set(re.findall(r"/\S*/libpython\d\S*", maps)) or {""}
     if not loaded:
@@ -129,7 +129,7 @@ def test_what_a_killed_grader_left_is_removed_by_the_next(tmp_path, monkeypatch)
 
 
 def gone(pid):
-    """Wait until a process is no more, or a zombie that nobody has taken yet."""
+    """Wait until a process has ended, or is a zombie that nobody has reaped."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         try:
@@ -144,7 +144,7 @@ def gone(pid):
 
 @pytest.mark.slow  # a zygote of its own
 def test_a_package_below_tmp_is_seen(tmp_path, monkeypatch):
-    """A clone may lie there."""
+    """A clone may be in that folder."""
     (tmp_path / "lent.py").write_text("LENT = 7\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with (

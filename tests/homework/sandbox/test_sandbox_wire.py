@@ -1,4 +1,4 @@
-"""The wire: what crosses, and that no bytes make its reader do anything but refuse."""
+"""The protocol: what can be sent, and that its reader refuses all other bytes."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Homework 1: two students, what they wrote, what it is worth, and what they are told."""
+"""Homework 1: wrong solutions of two students, their points, and their messages."""
 
 # Calls what it was asked to write: torch's norms, and autograd.
 LIBRARY = {

@@ -1,4 +1,4 @@
-"""Homework 2: two students, what they wrote, what it is worth, and what they are told."""
+"""Homework 2: wrong solutions of two students, their points, and their messages."""
 
 # Finds the input each time, and mends only what this input shows.
 NARROW = {

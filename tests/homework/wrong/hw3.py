@@ -1,4 +1,4 @@
-"""Homework 3: two students, what they wrote, what it is worth, and what they are told."""
+"""Homework 3: wrong solutions of two students, their points, and their messages."""
 
 # Copied from the net: alpha on the branch, signs lost, norms one place off.
 COPIED = {

@@ -1,4 +1,4 @@
-"""Typical wrong solutions of homework 4: what they score, and what their authors are told.
+"""Typical wrong solutions of homework 4: their points, and their messages.
 
 A question that is not replaced keeps the reference solution. Question 3 starts question 2's kernel.
 """

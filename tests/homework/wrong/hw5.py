@@ -1,4 +1,4 @@
-"""Typical wrong solutions of homework 5: what they score, and what their authors are told.
+"""Typical wrong solutions of homework 5: their points, and their messages.
 
 A question that is not replaced keeps the reference solution, which then speaks of another norm.
 """
