@@ -1,4 +1,4 @@
-"""Hold one of the slots that processes share; apart, so that a holder need not import PyTorch."""
+"""Hold one of the slots that processes share; a separate program that does not import PyTorch."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Runs that were never trained, put into a store for the tests of `show` and `reproduce`."""
+"""Runs that were never trained, written to a store for the tests of `show` and `reproduce`."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ LANGUAGE = Run(
 
 
 def record(loss: float | None = 0.5, cpu_seconds: float = 2.0, **more) -> Record:
-    """Make up what a run left behind; a loss of None diverged."""
+    """Make the record of an artificial run; a loss of None means that it diverged."""
     return Record(
         losses=[1.0, 0.75, 0.5] if loss is None else [1.0, 0.75, loss],
         steps=3,
@@ -37,7 +37,7 @@ def record(loss: float | None = 0.5, cpu_seconds: float = 2.0, **more) -> Record
 
 
 def variants() -> list[Run]:
-    """List runs of two kinds, in which every field that is asked for differs somewhere."""
+    """List runs of two kinds that together vary every requested field."""
     language = [
         replace(
             LANGUAGE,
@@ -53,7 +53,7 @@ def variants() -> list[Run]:
 
 
 def rewrite(path: Path, **changes) -> None:
-    """Change parts of a record, and its checksum with them."""
+    """Change parts of a record, and update its checksum."""
     row = {**json.loads(path.read_text()), **changes}
     path.write_text(format_row({**row, "sum": compute_checksum(row)}))
 
@@ -69,6 +69,6 @@ def filled(root: Path) -> Store:
 
 
 def said(capsys, *words: str, status: int = 0) -> str:
-    """Call `labkit` and give back what it says."""
+    """Run `labkit` and return its output."""
     assert cli.main([*words]) == status
     return "".join(capsys.readouterr())

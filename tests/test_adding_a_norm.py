@@ -1,4 +1,4 @@
-"""A new norm is one file, one row with its import, one row of tests: done here in a copy.
+"""A new norm is one file, one row with its import, and one row of tests: tried in a copy.
 
 Nothing else is touched, and it is drawn, checked, converted, attended with and trained in
 replicates as any other: its class declares what they need to know (`labkit.norms.Facts`).
@@ -83,7 +83,7 @@ def put_before(path: Path, anchor: str, text: str) -> None:
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the project with the file and the row of a new norm, but no row of tests."""
+    """Copy the project with the file and the row of a new norm, but without a row of tests."""
     shutil.copytree(ROOT / "labkit", tmp_path / "labkit", ignore=_caches)
     (tmp_path / "tests").mkdir()
     for pattern in TESTS:

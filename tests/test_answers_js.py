@@ -1,4 +1,4 @@
-"""The page judges an answer by hand as labkit.check does, and reads numbers as they are typed."""
+"""The page judges answers by hand as labkit.check does, and parses numbers as they are typed."""
 
 import json
 import subprocess
@@ -86,7 +86,7 @@ UNREADABLE = {
 
 @pytest.fixture(scope="module")
 def came() -> dict:
-    """What the page's script says of all cases, in Node."""
+    """Return the verdicts of the page's script on all cases, in Node."""
     cases = [
         {
             "task": check.answer(..., truth, hint="think", rtol=rtol)._repr_mimebundle_()[MIME],

@@ -1,4 +1,4 @@
-"""Attention against its equations in float64, and what masks, caps, chains and clips must keep."""
+"""Attention agrees with its float64 equations; masks, caps, chains and clips keep their laws."""
 
 import math
 
@@ -48,7 +48,7 @@ PADDING = torch.tensor([[True] * 5, [False, True, True, True, False]])
 
 
 def make(text=None, kv_heads=2, dim=16, heads=4, **kw) -> Attention:
-    """Make attention in float64 whose gains, shifts and temperatures are not where they start."""
+    """Make attention in float64 with gains, shifts and temperatures unlike their initial values."""
     norms = attention_norms(text)
     eps = None if norms is None or norms.norm == "none" else formula.EPS
     layer = Attention(dim, heads, kv_heads, norms=norms, eps=eps, **kw).double()
@@ -175,7 +175,7 @@ def test_a_chain_adds_up_logits_before_the_mask():
 
 
 def largest(layer, x, padding=None) -> torch.Tensor:
-    """The largest logit of each head, over the pairs of real tokens that attention mixes."""
+    """Return the largest logit of each head, over the pairs of real tokens that attention mixes."""
     best = torch.full((layer.heads,), -math.inf, dtype=torch.float64)
     for b in range(x.shape[0]):
         for i, logit in enumerate(formula.logits_of(layer, x[b], x[b], rotated=True)):

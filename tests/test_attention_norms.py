@@ -1,4 +1,4 @@
-"""Norms inside attention: their texts, the laws of their logits, and the published ones' twins."""
+"""Norms inside attention: their descriptions, the laws of their logits, and published twins."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Bare perceptrons by their formula, and the groups that share statistics in ghost batches."""
+"""Bare perceptrons agree with their formula; groups of ghost batches share statistics."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def linears(net):
 
 
 def build(name="none", **fields):
-    """Build a net of some norm; `ghost` is batch norm in groups of four."""
+    """Build a net with a norm; `ghost` is batch norm in groups of four."""
     norm = {"norm": "batch", "ghost": 4} if name == "ghost" else {"norm": name}
     torch.manual_seed(1)
     return BareMLPConfig(**{**norm, "width": 6, "inputs": 5, "classes": 3, **fields}).build()

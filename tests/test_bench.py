@@ -1,4 +1,4 @@
-"""Timing turn about; nothing here is timed."""
+"""Benchmarks alternate between their candidates; nothing is timed here."""
 
 from labkit.costs.bench import paired
 

@@ -1,4 +1,4 @@
-"""The example of one big run: interrupted or not, in two processes or one, the losses are the same.
+"""The example of one big run gives the same losses interrupted or not, in two processes or one.
 
 The same numbers are added in another order: float32 rounding, which steps of Adam enlarge.
 """
@@ -29,7 +29,7 @@ TINY |= {"steps": 60, "save-every": 5, "lr": 3e-3, "recipe": "hybrid*"}
 
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory):
-    """Write a text that a model can learn something from: each letter hints at the next."""
+    """Write a text with learnable structure: each letter predicts the next."""
     dice = np.random.RandomState(0)
     letters = np.cumsum(dice.choice([1, 1, 1, 2, 5], size=8000)) % 26 + 97
     letters.astype(np.uint16).tofile(path := tmp_path_factory.mktemp("tokens") / "tokens.bin")
@@ -53,7 +53,7 @@ def read_log(out: Path) -> list[dict]:
 
 
 def train(processes: int, tokens: Path, out: Path, **changed) -> list[float]:
-    """Train to the end; give the losses, the last one on held-out windows."""
+    """Train to the end; return the losses, the last one on held-out windows."""
     assert start(processes, tokens, out, **changed).wait() == 0
     lines = read_log(out)
     assert [line["step"] for line in lines] == list(range(len(lines)))

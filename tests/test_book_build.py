@@ -1,4 +1,4 @@
-"""The build as a person meets it: real kernels, so only a few of them."""
+"""The build in use, with real kernels, so there are only a few tests."""
 
 import json
 import os

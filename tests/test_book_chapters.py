@@ -59,13 +59,13 @@ def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
 
 
 def use(book, name="01_one", **used):
-    """Leave what a chapter's kernel writes as it ends."""
+    """Write the files that a chapter's kernel writes when it ends."""
     everything = {"modules": ["labkit.system.files"], "shown": [], "files": []} | used
     write_whole(asked.path_of_use(book, "book", name), json.dumps(everything))
 
 
 def changed(book, edit):
-    """Name the parts of a chapter's key that an edit changes."""
+    """List the parts of a chapter's key that an edit changes."""
     chapter = chapters.find_chapters(book)[0]
     before = parts_of(chapter, book, "book", 0)
     edit()
@@ -128,7 +128,7 @@ def test_records_count_run_by_run_and_the_ladder_for_those_that_climb_it(book):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Let labkit be a package of three modules; return what edits one of them."""
+    """Replace labkit by a package of three modules; return a function that edits one of them."""
     folder = tmp_path / "toy_labkit"
     find = closure.folder_of
     monkeypatch.setattr(closure, "folder_of", lambda p: folder if p == "labkit" else find(p))
@@ -207,6 +207,6 @@ open({str(papers)!r}).close(), Path({str(elsewhere)!r}).read_text()
 
 
 def write(path, text):
-    """Write a file and return where it is."""
+    """Write a file and return its path."""
     write_whole(path, text)
     return path

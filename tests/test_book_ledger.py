@@ -17,7 +17,7 @@ def book(tmp_path, monkeypatch):
 
 
 def execute(root, one, two, seed=0):
-    """Pretend that the two chapters ran and claimed this."""
+    """Simulate an execution of the two chapters with these claims."""
     pretend(root, "01_one", *one)
     pretend(root, "02_two", *two)
     joined = ledger.join_claims(

@@ -103,7 +103,7 @@ def test_a_count_in_the_sentence_is_exact():
 
 @pytest.mark.parametrize(("k", "same"), [(30, True), (16, False)])
 def test_a_timed_count_may_move_as_far_as_its_share(k, same):
-    """By its tolerance of 0.45 a share of 31 turns may move by 13 of them."""
+    """With its tolerance of 0.45, a share of 31 alternations may change by 13 of them."""
     words = {"wording": "It is faster in {k} of {n} turns.", "tolerance": 0.45}
     old, new = (card(**words, values=[0.9], numbers={"k": one, "n": 31}) for one in (31, k))
     assert same_claim(old, new) == same
@@ -111,7 +111,7 @@ def test_a_timed_count_may_move_as_far_as_its_share(k, same):
 
 @pytest.mark.parametrize(("apart", "same"), [(0.005, True), (0.02, False)])
 def test_a_lead_in_words_may_move_as_far_as_the_value(apart, same):
-    """Around zero the lead itself changes by more than its own few per cent."""
+    """Near zero the difference itself changes by more than its own few per cent."""
     words = {"wording": "A ends {apart:.3f} nats {side} B.", "tolerance": 0.01, "values": [0.001]}
     old, new = (card(**words, numbers={"apart": n, "side": "below"}) for n in (0.001, apart))
     assert same_claim(old, new) == same

@@ -40,7 +40,7 @@ def volatile(text):
 
 
 def settle(book, *outputs):
-    """Pretend that the chapter's last cells gave these outputs; return the twin's text."""
+    """Simulate outputs of the chapter's last cells; return the twin's text."""
     (chapter,) = chapters.find_chapters(book)
     notebook = chapters.read_chapter(chapter)
     notebook.metadata["language_info"] = {"name": "python", "version": "3.99"}
@@ -114,7 +114,7 @@ def test_news_changes_no_cell_that_shows_the_same(book, where, shown):
 
 @pytest.mark.parametrize("news", ["code", "card"])
 def test_a_page_is_kept_whole_or_is_new(book, news):
-    """What moved by less than a reader sees is noise, unless something else on the page moved."""
+    """Changes that no reader would see are ignored, unless something else on the page changed."""
     settle(book, [printed("loss 1.234")], [figure([0, 1.0])], [claim_output(card())])
     (chapter,) = chapters.find_chapters(book)
     last = card()

@@ -1,4 +1,4 @@
-"""Break labkit in one line, and a claim of the book must notice, or the replay of a run.
+"""Break one line of labkit; a claim of the book, or the replay of a run, must detect it.
 
 tests/breaks/chNN.py names the lines. A chapter's cells run in order, at size book and without
 training: with labkit as it is, whose verdicts must be the recorded ones, and as far as the claim
@@ -40,7 +40,7 @@ print(json.dumps(first_losses(Run.from_dict(json.load(sys.stdin)))))
 
 
 def rows() -> list[tuple[str, Break]]:
-    """List the book's breaks with the number of their chapter."""
+    """List the book's breaks with the numbers of their chapters."""
     files = sorted(Path(breaks.__file__).parent.glob("ch*.py"))
     return [
         (file.stem[2:], one)

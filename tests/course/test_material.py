@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="the materia
 
 @pytest.fixture
 def clone(tmp_path):
-    """Write a folder like the book's clone, with a solution in it, readable by its owner only."""
+    """Write a folder like a clone of the book, with a solution that only its owner can read."""
     root = tmp_path / "clone"
     for name in ("chapters/homework", "data/ledger", "tests"):
         (root / name).mkdir(parents=True)

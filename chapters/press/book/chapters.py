@@ -66,8 +66,8 @@ def find_root(start: Path = Path()) -> Path:
         if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
             return folder
     raise ValueError(
-        f"the book's folder contains chapters/ and pyproject.toml; none of {start.resolve()} and "
-        "its parents does; change into the book's folder"
+        f"the book's folder contains chapters/ and pyproject.toml; neither {start.resolve()} nor "
+        "any of its parents does; change into the book's folder"
     )
 
 

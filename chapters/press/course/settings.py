@@ -116,4 +116,4 @@ def _parse_value(name: str, kind: Any, told: Any) -> Any:
     if texts == told and kind in (tuple[str, ...], tuple[Path, ...]):
         return tuple(Path(one) if kind == tuple[Path, ...] else one for one in texts)
     wanted = {Path: "a path", int: "a number", float: "a number", str: "text"}
-    raise ValueError(f"{name} must be {wanted.get(kind, 'a list of texts')}, got {told!r}")
+    raise ValueError(f"{name} must be {wanted.get(kind, 'a list of strings')}, got {told!r}")

@@ -78,7 +78,7 @@ def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
         input=json.dumps(formulas), capture_output=True, text=True,
     )  # fmt: skip
     if told.returncode:
-        raise Red(f"MathJax must typeset {len(formulas)} formulas, and ended with: {told.stderr}")
+        raise Red(f"MathJax failed to typeset {len(formulas)} formulas: {told.stderr}")
     made = json.loads(told.stdout)
     zero = base64.b64encode((find_mathjax() / FONTS / ZERO).read_bytes()).decode()
     style = made["style"].replace(f"{SERVED}/{ZERO}", f"data:font/woff;base64,{zero}")

@@ -159,9 +159,9 @@ def load_results(places: Sequence[Path], homework: str | None = None) -> list[Re
                 found[result["homework"], result["student"]] = result
     if not found:
         asked = f" of {homework}" if homework else ""
-        has = f", it has those of {', '.join(sorted(names))}" if names else ""
+        has = f", only those of {', '.join(sorted(names))}" if names else ""
         raise ValueError(
-            f"{' and '.join(map(str, places))} must hold results{asked}{has}; make them with "
+            f"no results{asked} in {' and '.join(map(str, places))}{has}; make them with "
             "`labkit homework grade`"
         )
     return [found[key] for key in sorted(found)]

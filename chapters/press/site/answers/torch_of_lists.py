@@ -798,7 +798,7 @@ def einsum(equation, *tensors):
     if not arrow:
         output = "".join(sorted(c for c in letters if inputs.count(c) == 1))
     if "." in equation:
-        raise NotHere("einsum with dots", {"einsum with letters"})
+        raise NotHere("einsum with an ellipsis", {"einsum with letters"})
     order = output + "".join(c for c in letters if c not in output)
     made = tensor(1.0, tensors[0].dtype)
     for term, one in zip(terms, tensors, strict=True):

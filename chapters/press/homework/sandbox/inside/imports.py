@@ -71,7 +71,7 @@ def guard_builtins(allowed: Iterable[str]) -> dict[str, Any]:
         if level or top not in may:
             raise Forbidden(
                 f"this homework may import {', '.join(names)} and Python's basics such as math; "
-                f"it imports {top or 'from beside itself'}"
+                f"it imports {top or 'a file by a relative import'}"
             )
         return original(name, globals, locals, fromlist, level)
 
