@@ -64,7 +64,7 @@ def count_code(chapter: str) -> int:
 
 
 def _list_files(root: Path) -> list[Path]:
-    """List what is counted: Python files of the rooms, and scripts and styles of the pages."""
+    """List the files to count: Python files of the rooms, and scripts and styles of the pages."""
     found = [path for home in HOMES for path in sorted((root / home).rglob("*.py"))]
     return found + sorted(
         path for ending in ("js", "css") for path in (root / SCRIPTS).glob(f"*.{ending}")

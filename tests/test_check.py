@@ -1,4 +1,4 @@
-"""labkit.check rejects what is wrong, says why, accepts what is right, and disturbs nothing."""
+"""labkit.check rejects wrong norms with a cause, accepts right ones, and has no side effects."""
 
 import copy
 import random

@@ -1,4 +1,4 @@
-"""Exercises on the site: a box if a page can check them, else a note, and links to run them."""
+"""Exercises on the site: a box if a page can check them, or a note with links to run them."""
 
 import ast
 import base64

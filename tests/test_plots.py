@@ -1,4 +1,4 @@
-"""The book's figures: what they tell a build and a screen reader, and that they look alike."""
+"""The book's figures: their data for a build, their alternative texts, and their common style."""
 
 import base64
 import io

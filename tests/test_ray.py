@@ -90,7 +90,7 @@ def test_other_code_on_a_node_is_refused():
 
 @pytest.fixture(scope="module")
 def joined(ray_cluster: Cluster, tmp_path_factory):
-    """Join the cluster once: its workers keep what they imported."""
+    """Join the cluster once, because its workers keep imported modules."""
     engine = make_engine(tmp_path_factory.mktemp("book"), name="ray", address=ray_cluster.address)
     yield engine
     engine.close()

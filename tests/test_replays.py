@@ -195,7 +195,7 @@ def list_forgotten(run: Run, touch) -> set[str]:
 
 
 def test_no_file_that_a_run_executes_is_forgotten(touch, monkeypatch):
-    """A planted replay looks only at what its data imports: it forgets the model and the loop."""
+    """A planted bug: the replay follows only the imports of the data, not of model and loop."""
     measured = replace(TOY, probes=("validation", "step-response", "attention", "weights"))
     assert list_forgotten(measured, touch) == set()
     monkeypatch.setattr(replays, "TRAINS", "labkit.corpora")

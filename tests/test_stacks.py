@@ -1,4 +1,4 @@
-"""Deep perceptrons: their equations, their noise, and what they refuse."""
+"""Deep perceptrons: their equations, their noise, and refused arguments."""
 
 import pytest
 import torch

@@ -84,7 +84,7 @@ def chapter_text(name: str, prose: str = "Some words.", cells: str = CELLS) -> s
 
 
 def make_book(root: Path, **chapters: str) -> Path:
-    """Lay out a book; chapters are given as c01_name=text."""
+    """Write a book; its chapters are given as c01_name=text."""
     (root / "chapters").mkdir(parents=True)
     (root / "pyproject.toml").write_text(
         '[project.optional-dependencies]\nbook = ["nbformat==5.11.1", "no-such-thing==1"]\n'

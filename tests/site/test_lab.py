@@ -49,7 +49,7 @@ class Lab:
 
 
 def copy_of_the_book(root: Path) -> None:
-    """Copy what a reader opens; link what is only read or shared."""
+    """Copy the files that a reader opens; link the files that are only read or shared."""
     ignored = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
     shutil.copytree(ROOT / "chapters", root / "chapters", ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", root)

@@ -73,7 +73,7 @@ class Outcome:
 
 
 def run_chapter(chapter: Chapter, environment: Mapping[str, str], **parameters: Any) -> Outcome:
-    """Run a chapter's cells and return their results; nothing is trained."""
+    """Run a chapter's cells and return their results, without training anything."""
     return Outcome.from_json(
         run_program("press.book.cells", chapter, environment, parameters=parameters)
     )

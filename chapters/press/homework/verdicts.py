@@ -107,7 +107,7 @@ def true(ok: bool, says: str = "") -> Verdict:
 
 
 def every(*verdicts: Verdict) -> Verdict:
-    """Right if all are: return the first that is not, else the last; for two-part questions."""
+    """Right if all verdicts are: return the first wrong one, otherwise the last."""
     if not verdicts:
         raise ValueError("every(…) takes one verdict or more, got none")
     return next((each for each in verdicts if not each.ok), verdicts[-1])

@@ -189,7 +189,7 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
 
 
 def draw_figure(output: Json, build: Mapping[str, Any], place: Place) -> str:
-    """Write a figure in Markdown: the drawings if the build made any, else the twin's PNG.
+    """Write a figure in Markdown: its drawings, or the twin's PNG if the build made none.
 
     A drawing stands in the page itself, so that its colours can be the page's.
     """

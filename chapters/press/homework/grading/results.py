@@ -100,7 +100,7 @@ def list_open_questions(result: Result) -> list[str]:
 
 
 def plain_number(number: float) -> float:
-    """Write an integer without a decimal point, as 2; else at most six decimal places."""
+    """Format an integer as 2, other numbers with at most six decimal places."""
     rounded = round(float(number), 6)
     return int(rounded) if rounded.is_integer() else rounded
 

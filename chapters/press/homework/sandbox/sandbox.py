@@ -49,7 +49,7 @@ _ENVIRONMENT = {
 
 
 class Sandbox:
-    """Confine workers; a context manager.
+    """A context manager that confines workers.
 
     `packages` are what a submission may import, beside Python's basics: top-level names. Raises
     Unavailable where the walls cannot be had, ValueError where a package is not installed.
@@ -84,7 +84,7 @@ class Sandbox:
         folder.remove_folder(self._homes)
 
     def open_worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
-        """Return a fresh confined process for these definitions; a context manager.
+        """Context manager: a fresh confined process for these definitions.
 
         `limits` are those of the sandbox unless this worker has its own.
         """

@@ -19,7 +19,7 @@ class Missing(AttributeError):
 
 
 class Broken(AttributeError):
-    """The definitions do not run; the text says why, the failure of which kind."""
+    """The definitions do not run; the message says why, and `failure` names the kind of error."""
 
     def __init__(self, failure: str, detail: str):
         super().__init__(detail)
