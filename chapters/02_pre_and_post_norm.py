@@ -20,7 +20,7 @@ How can the place of one norm decide whether a transformer survives its first hu
 - Pre-Norm adds this constant to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
   little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
-- With each placement at its own best learning rate, their losses are within 0.02 nats of each other at six blocks. At twelve blocks we cannot distinguish them, and at 24 Post-Norm's loss is higher.
+- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher, at twelve by a margin so small that one run decides it.
   Pre-Norm tolerates learning rates above its best one.
 
 </details>
@@ -1018,7 +1018,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** The difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
+**What came out.** So far, the difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1036,7 +1036,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-The mean of Post-Norm's losses is higher, but the interval contains zero: we cannot distinguish the two. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+Post-Norm's loss is higher, but the interval ends close to zero, and the verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 ### The price of the highway
 
@@ -1559,7 +1559,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
 - With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** With each learning rate tuned, the losses are within 0.02 nats of each other with 6 blocks. With 12 blocks we cannot distinguish them, and with 24, at the one width and on the one text that we tried, Post-Norm's loss is higher. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
+- **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (on a weak card) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
 - A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->

@@ -499,7 +499,7 @@ test = {rate: at.measure("test.loss") for rate, at in final.by("lr").items()}
 plain_test = of_plain.where(stage="first").measure("test.loss")
 half_step = between[-2:][0]  # one rate below the one that was chosen
 cost = compare_samples(
-    plain_test.values, test[its_rate].values, scatter, tuned=float(np.hypot(*left))
+    plain_test.values, test[its_rate].values, scatter, tuned=left[0].join(left[1])
 )
 
 # %%

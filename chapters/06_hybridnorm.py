@@ -579,7 +579,7 @@ scatter = ladder.measure_scatter(climbed, first)
 
 def compare_costs(costs, over, arms):
     """Compare two samples of what small embeddings cost, all of it at one model size."""
-    left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd) for arm in arms]
+    left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd).size for arm in arms]
     share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
     spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
     cost = compare_samples(costs, over, spread, tuned=share * math.hypot(*left))
@@ -1138,10 +1138,10 @@ r"""
   embeddings HybridNorm's loss is lower than Pre-Norm's at size M; at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
 - With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. The runs do not settle how much each step contributes. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings. The embedding can also be repaired instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and may grow do grow, and at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: the way in which embeddings enter is a part of the recipe. We tried one RMS.
+- Embeddings that are drawn small and may grow do grow, and in a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
-- **Would HybridNorm be better in another setting?** Not from every initialization: from Xavier's weights at size S its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. Nor at every depth: with embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks, and at 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
+- **Would HybridNorm be better in another setting?** Not from every initialization: from Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. Nor at every depth: with embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks, and at 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
 - The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts as a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->

@@ -1072,7 +1072,7 @@ r"""
   S. A single planted outlier produces half of one. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
 - **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale:
   scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
-- On text, at the one size that we trained, DyT's loss is higher than that of a norm and that of the same model without norms. The reported parity is that of far larger models, with
+- On text, at the one size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation, which gives no verdict, it is higher than that of the same model without norms, too. The reported parity is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
 - The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
   With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though this depends on one seed. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->

@@ -909,7 +909,7 @@ r"""
 
 - **How can less freedom learn faster?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
-- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and a GPT with QK-Norm a still lower one. The published
+- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and a GPT with QK-Norm, in a preliminary evaluation, a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
 - A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Without scale, weight decay has no effect. <!-- 08-constants-are-forgotten -->

@@ -1319,7 +1319,7 @@ r"""
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size we detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb). <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size a preliminary evaluation detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb). <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 

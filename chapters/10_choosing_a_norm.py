@@ -495,7 +495,9 @@ uncertain as ours, and count the boards whose range is at least as wide as that 
 
 # %%
 top = [row for row in board.rows if {*row.group} & {*board.rows[0].group}]
-errors = np.array([(board.scatter.sd**2 / len(row.values) + row.tuned**2) ** 0.5 for row in top])
+errors = np.array(
+    [(board.scatter.sd**2 / len(row.values) + row.tuned.size**2) ** 0.5 for row in top]
+)
 span = top[-1].mean - top[0].mean
 boards = rng.normal(size=(5 * sizes.drawn, len(top))) * errors
 wide = (np.ptp(boards, axis=-1) >= span).mean()

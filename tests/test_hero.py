@@ -66,6 +66,8 @@ def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     assert 'href="scoreboard.html#f:chapter=04"' in found
     assert "4 claims" in found and "</span> 3 " in found and "not seen" not in found
     assert link_tally([], "04") == ""
+    laws = link_tally([{"verdict": "holds"}, *[{"verdict": "holds", "sort": "law"}] * 2], "04")
+    assert "✓</span> 2 " in laws and "●</span> 1 " in laws
 
 
 def test_minutes_are_words_formulas_open_code_figures_and_cards():

@@ -38,7 +38,7 @@ def test_letters_are_shared_where_nothing_differs():
 
 
 def row(name, *values):
-    return Row(name, values, 0.01, False, 0.0, True, 10, 1.0, 0.0, 0, 0)
+    return Row(name, values, 0.01, False, ladder.Left(), True, 10, 1.0, 0.0, 0, 0)
 
 
 def test_ranks_letters_and_what_diverged():
@@ -96,7 +96,7 @@ def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
 def test_what_tuning_leaves_can_make_two_rows_equal():
     rows = [row("a", 1.0, 1.1, 1.05), row("b", 1.3, 1.4, 1.35)]
     assert [one.group for one in rank_rows(rows).rows] == ["a", "b"]
-    unsure = [replace(rows[0], tuned=0.3), rows[1]]
+    unsure = [replace(rows[0], tuned=ladder.Left(0.0, 0.3)), rows[1]]
     assert [one.group for one in rank_rows(unsure).rows] == ["a", "a"]
 
 

@@ -1,7 +1,10 @@
 """Locks are written before runs, never edited, and compared with claims; forecasts get scores."""
 
 import json
+import os
+import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +12,7 @@ import pytest
 from claim_call import claim
 
 from labkit.experiments import ladder
+from labkit.experiments.card_html import describe_verdict
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.locks import (
     LOCKED,
@@ -19,11 +23,14 @@ from labkit.experiments.locks import (
     LockError,
     add_lock,
     find_lock,
+    find_time,
+    read_commits,
     read_locks,
 )
 from labkit.experiments.store import Store
 from labkit.statistics.pooled import Scatter, compare_samples
 from labkit.statistics.proportions import Proportion
+from labkit.statistics.recorded import find_survivors, judge_weakness, p_value, verdict_of
 from press import cli
 from press.book import forecasts, locking
 from press.book.forecasts import Forecast, score_forecasts
@@ -118,6 +125,7 @@ def test_the_ladder_tells_when_a_search_began_apart_from_what_it_judges():
             seconds=60.0,
             diverged_at=None,
             probes={"test": {"loss": 1.4}, "validation": {"loss": 1.4}},
+            provenance={},
         )
 
     rows = tuple(
@@ -180,6 +188,52 @@ def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_it
     made = make({"S": lead(), "M": lead(since=BEFORE)})
     assert list(made.rungs) == ["S"] and made.verdict == "holds-on-one" and made.word == LOCKED
     assert "waits" not in made.to_dict()["lock"]
+
+
+def test_a_claim_that_waits_has_no_verdict_no_test_and_no_weakness(book):
+    add_lock(book, lock())
+    entry = make({"S": lead(2, since=BEFORE)}).to_dict() | {"chapter": "05"}
+    assert (entry["verdict"], entry["weak"], entry["only"]) == ("waits", False, None)
+    assert verdict_of(entry) == "waits" and not judge_weakness(entry) and p_value(entry) is None
+    assert find_survivors({"05-x": entry}) == set()
+    assert describe_verdict(entry) == "runs incomplete"
+
+
+def test_a_lock_is_as_old_as_the_later_of_its_row_and_its_commit(book):
+    one = lock()
+    add_lock(book, one)
+    commits = book / "data" / "locks" / "committed.csv"
+    given = {"S": lead()}
+    assert find_time(book, one) == AT and make(given).word == LOCKED
+    commits.write_text(f"sum,committed\n{one.compute_sum()},{BEFORE}\n")
+    assert find_time(book, one) == AT, "a commit is no earlier than its row"
+    commits.write_text(f"sum,committed\n{one.compute_sum()},2027-01-01T00:00:00+00:00\n")
+    assert make(given).word == SEEN and find_time(book, lock(at=AFTER)) == AFTER
+
+
+def test_the_times_of_commits_are_read_off_git_once(book):
+    run = partial(subprocess.run, cwd=book, check=True, capture_output=True)
+    add_lock(book, lock())
+    assert locking.write_commits(book, check=False) == [], "no repository"
+    run(["git", "init", "-q"])
+    assert locking.write_commits(book, check=False) == [], "nothing is committed"
+    run(["git", "add", "."])
+    when = {"GIT_COMMITTER_DATE": "2026-05-01T12:00:00+0200"}
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    run(["git", *name, "commit", "-qm", "one"], env={**os.environ, **when})
+    add_lock(book, lock(at=AFTER))
+    assert locking.write_commits(book, check=True) and read_commits(book) == {}
+    assert locking.write_commits(book, check=False) == ["the commits' times of locks"]
+    assert read_commits(book) == {lock().compute_sum(): "2026-05-01T10:00:00+00:00"}
+    assert locking.write_commits(book, check=True) == []
+
+
+def test_every_recorded_lock_has_the_time_of_its_commit():
+    root = Path(__file__).parents[1]
+    times, locks = read_commits(root), read_locks(root)
+    assert times.keys() <= {one.compute_sum() for one in locks}
+    last = max(times.values())
+    assert [one.id for one in locks if one.compute_sum() not in times and one.at < last] == []
 
 
 def test_a_lock_may_name_its_seeds_rung_by_rung(book):
@@ -307,8 +361,16 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
     arms = ["--arm", "pre", "--arm", "qk", "--rungs", "S"]
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--paired"]) == 0
     assert find_lock(book, "08-new").paired and not find_lock(book, "07-new").paired
+    assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms]) == 0
+    assert find_lock(book, "08-new").paired, "on the ladder that is the default"
+    assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--no-paired"]) == 0
+    assert not find_lock(book, "08-new").paired
+    same = ["--said", "They tie.", "--n", "5", *arms, "--criterion"]
+    assert cli.main(["claims", "lock", "08-tie=0.5", *same, "in [-0.02, 0.02]"]) == 2
+    assert "the same within 0.01 nats" in " ".join(capsys.readouterr().err.split())
+    assert cli.main(["claims", "lock", "08-tie=0.5", *same, "in [-0.01, 0.01]"]) == 0
     assert cli.main(["claims", "lock", "07-new=0.2", "--mine"]) == 0
-    assert len(read_locks(book)) == 3 and (book / ".labkit/forecasts.jsonl").is_file()
+    assert len(read_locks(book)) == 6 and (book / ".labkit/forecasts.jsonl").is_file()
 
 
 def test_forecasts_are_scored_by_forecaster_and_sort():

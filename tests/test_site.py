@@ -7,14 +7,16 @@ from pathlib import Path
 
 import fake_book
 import pytest
+from scipy.stats import binomtest
 
-from labkit.experiments.locks import LOCKED
+from labkit.experiments.locks import LOCKED, LOOKED, SEEN
 from labkit.statistics.pooled import Scatter, compare_samples
 from labkit.statistics.recorded import compute_p_values, find_survivors, p_value
 from press.book.chapters import find_chapters
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
-from press.book.forecasts import Forecast
+from press.book.forecasts import HELD, Forecast
+from press.book.ledger import load_recorded
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_strip
 from press.site.coverage import mark_claim
@@ -245,8 +247,8 @@ def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
     claims = {"a-turns": turns, "a-stays": base | compare([0.9, -0.8, 0.1]), "paired": paired}
     page = build_scoreboard({"claims": claims}, {ONE: "One"})
     part = page[page.index("## Paired and unpaired") :]
-    assert "share seeds, 2 are\njudged unpaired and 1 paired." in part
-    assert "the other way, 2 would get another verdict:" in part
+    assert "share seeds, 2 are judged unpaired and 1 paired." in part
+    assert "Judged the\nother way, 2 would get another verdict:" in part
     row = '<a href="#row-a-turns">a-turns</a> | not seen at this scale (unpaired) | +0.1000 [-1.603'
     assert row in part and "| holds here | +0.1000 [+0.0752, +0.1248] |" in part
     assert '#row-paired">paired</a> | holds here (paired) | +0.1000 [+0.0752' in part
@@ -254,7 +256,59 @@ def test_the_scoreboard_lists_the_verdicts_that_pairs_would_change():
     alone = build_scoreboard({"claims": {"a-stays": claims["a-stays"]}}, {ONE: "One"})
     assert "none would get another verdict." in alone
     none = build_scoreboard({"claims": fake_book.CLAIMS}, {ONE: "One"})
-    assert "share seeds, 0 are\njudged unpaired" in none
+    assert "share seeds, 0 are judged unpaired" in none
+
+
+WAITING = {"at": "2026-03-01T00:00:00+00:00", "probability": 0.8, "waits": ["5 of 20 seeds"]}
+
+
+def test_the_scoreboard_leads_with_how_many_claims_held_by_when_they_were_written_down():
+    base = next(iter(fake_book.CLAIMS.values())) | {"sort": "finding", "lock": None}
+    sizes = {LOCKED: (3, 5), LOOKED: (1, 4), SEEN: (9, 11)}
+    claims = {
+        f"{place}-{i}": base | {"word": word, "verdict": "holds" if i < held else "contradicted"}
+        for place, (word, (held, all_)) in enumerate(sizes.items())
+        for i in range(all_)
+    }
+    claims["one"] = base | {"word": SEEN, "verdict": "holds-on-one"}
+    claims["out"] = base | {"word": LOCKED, "verdict": "out-of-range"}
+    claims["wait"] = base | {"word": None, "verdict": "waits", "lock": WAITING}
+    page = build_scoreboard({"claims": claims}, {ONE: "One"})
+    table = page[page.index("## Preregistered or not") : page.index("## All verdicts")]
+    low, high = binomtest(3, 5).proportion_ci(method="exact")
+    for row in (
+        f"| preregistered | 5 | 3 | 60% [{low:.0%}, {high:.0%}] |",
+        "| preregistered after exploratory runs | 4 | 1 | 25%",
+        "| not preregistered | 12 | 10 | 83%",
+    ):
+        assert row in table
+    assert "1 finding more has no verdict until all preregistered" in page
+    assert page.index(table) < page.index("22 findings (")
+    assert "runs incomplete:" not in page
+
+
+def test_the_scoreboard_judges_what_is_the_same_at_one_margin():
+    kept = compare_samples([1.0, 1.001, 1.002], [1.004, 1.006, 1.005], Scatter(0.001, 20)).to_dict()
+    base = next(iter(fake_book.CLAIMS.values())) | {"lock": None}
+    one = base | {"criterion": "in [-0.02, 0.02]", "rungs": {"S": kept}, "samples": kept}
+    page = build_scoreboard({"claims": {"a": one}}, {ONE: "One"})
+    part = page[page.index("## The same, at one margin") :]
+    assert "| in [-0.02, 0.02] | S | +0.0040 [+0.0026, +0.0054] | the same |" in part
+    assert "## The same" not in build_scoreboard({"claims": {"a": base}}, {ONE: "One"})
+
+
+def test_readme_and_cover_say_truly_that_preregistered_claims_hold_less_often():
+    root = Path(__file__).parents[1]
+    claims = load_recorded(root, "book")["claims"].values()
+
+    def count(word):
+        of = [c["verdict"] for c in claims if c.get("word") == word and c["sort"] == "finding"]
+        judged = [verdict for verdict in of if verdict not in ("out-of-range", "waits")]
+        return sum(verdict in HELD for verdict in judged) / len(judged)
+
+    assert count(LOCKED) < count(SEEN)
+    for page in (root / "README.md", root / "chapters" / "index.md"):
+        assert "hold less often than" in page.read_text()
 
 
 def test_what_is_contradicted_is_listed_in_words_and_forecasts_are_compared_with_a_coin():

@@ -339,8 +339,9 @@ LEANS, LEANS_DOWN = Given((0.1,), (-0.1, 0.3)), Given((-0.1,), (-0.3, 0.1))
         ({"S": UP, "M": DOWN}, {}, ("not-seen", None)),
         ({"S": DOWN, "M": LEANS}, {}, ("not-seen", None)),
         # one size contradicted
-        ({"S": DOWN, "M": LEANS_DOWN}, {}, ("contradicted", None)),
-        ({"S": LEANS_DOWN, "M": DOWN}, {"D": UP}, ("contradicted", None)),
+        ({"S": DOWN, "M": LEANS_DOWN}, {}, ("contradicted", "S")),
+        ({"S": DOWN, "M": DOWN}, {}, ("contradicted", None)),
+        ({"S": LEANS_DOWN, "M": DOWN}, {"D": UP}, ("contradicted", "M")),
         # a direction contradicted, or no size holds
         ({"S": UP, "M": UP}, {"D": DOWN}, ("not-seen", None)),
         ({"S": LEANS, "M": LEANS}, {"D": UP, "W": UP}, ("not-seen", None)),
@@ -353,7 +354,7 @@ LEANS, LEANS_DOWN = Given((0.1,), (-0.1, 0.3)), Given((-0.1,), (-0.3, 0.1))
         # no size
         ({}, {"D": UP, "W": LEANS}, ("holds-on-one", "D")),
         ({}, {"D": UP, "W": UP}, ("holds-on-one", "W")),
-        ({}, {"D": DOWN, "W": LEANS_DOWN}, ("contradicted", None)),
+        ({}, {"D": DOWN, "W": LEANS_DOWN}, ("contradicted", "D")),
         ({}, {"D": LEANS}, ("not-seen", None)),
         ({}, {"D": UP, "W": LEANS_DOWN}, ("not-seen", None)),
     ],

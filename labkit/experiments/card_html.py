@@ -28,6 +28,7 @@ VERDICTS = {
     "not-seen": "not seen at this scale",
     "contradicted": "contradicted here",
     "out-of-range": "out of range",
+    "waits": "runs incomplete",
 }
 # A shape, so that verdicts do not depend on colour, and a colour legible on light and dark pages.
 LOOKS = {
@@ -36,6 +37,7 @@ LOOKS = {
     "not-seen": ("○", "#80868b"),
     "contradicted": ("▲", "#cc5a2b"),
     "out-of-range": ("◇", "#80868b"),
+    "waits": ("◌", "#80868b"),
 }
 TRIED = ("second value", "last step", "control")  # robustness checks of a finding
 TICK = "✓"  # an exact claim that holds
@@ -94,7 +96,8 @@ def describe_verdict(claim: Card) -> str:
     only = claim.get("only")
     words = VERDICTS[claim["verdict"]]
     if only:
-        words = f"holds in variant {only}" if only in DIRECTIONS else f"holds at size {only}"
+        where = f"in variant {only}" if only in DIRECTIONS else f"at size {only}"
+        words = f"{'contradicted' if claim['verdict'] == 'contradicted' else 'holds'} {where}"
     return words + (", weak" if claim["weak"] else "")
 
 
@@ -153,21 +156,24 @@ def _name_scatter(one: Difference) -> str:
 def describe_rungs(claim: Card) -> list[str]:
     """Return the result on each rung of the ladder, and the unmet requirements."""
     lines = [
-        f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, n = {n}"
+        f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, {n}"
         for rung, (mean, (low, high), n) in _sum_up_rungs(claim).items()
     ]
     return lines + list(claim.get("lacking") or ())
 
 
 def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], str]]:
-    """Return mean, interval and seeds of each rung."""
+    """Return mean, interval and seeds of each rung, and the devices where arms differ in them."""
     found = {}
     for rung, one in _read_rungs(claim).items():
         seeds = [len(one.values)]
         if isinstance(one, Difference) and not one.paired:
             seeds = [len(one.one), len(one.other)]
-        n = " and ".join(map(str, dict.fromkeys(seeds)))
-        found[rung] = one.mean, one.compute_interval(), n
+        words = "n = " + " and ".join(map(str, dict.fromkeys(seeds)))
+        if isinstance(one, Difference) and one.devices:
+            on = (f"{arm} on {name}" for arm, name in zip(one.arms, one.devices, strict=True))
+            words += f", {', '.join(on)}"
+        found[rung] = one.mean, one.compute_interval(), words
     return found
 
 

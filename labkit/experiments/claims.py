@@ -6,8 +6,8 @@ author has: the tested sentence, its criterion and its source.
 
 A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
 of seeds that its lock names, and seed by seed if its lock requires it. Until these runs exist, the
-card shows a preliminary evaluation and says that the lock waits.  A comparison with unmet
-requirements (labkit.experiments.regime) gets no verdict, and its card lists them.
+card shows a preliminary evaluation, says that the lock waits, and has no verdict. A comparison with
+unmet requirements (labkit.experiments.regime) gets no verdict, and its card lists them.
 """
 
 import math
@@ -28,6 +28,7 @@ from labkit.experiments.locks import (
     choose_word,
     describe_waiting,
     find_lock,
+    find_time,
     refuse_difference,
     refuse_seed_count,
 )
@@ -157,6 +158,8 @@ def make_claim(
     _check_margin(id, rule, criterion, kind, effect, predicted)
     lacking = tuple(evidence.find_lacking(reporting))
     verdict, only, weak = _judge_values(estimate, rungs, rule, lacking, domain)
+    if waits:
+        verdict, only, weak = "waits", None, False
     wording = found or sentence or ""
     judged = Claim(
         id=id,
@@ -297,7 +300,8 @@ def _date_runs(
     evidence: Evidence, lock: Lock | None, rungs: Mapping[str, Estimate], estimate: Estimate
 ) -> str:
     """Return which runs are older than the lock; outside the ladder, refuse other seed counts."""
-    word = choose_word(lock, *_find_starts(evidence, list(rungs.values()) or [estimate]))
+    locked = find_time(project_root(), lock) if lock else ""
+    word = choose_word(locked, *_find_starts(evidence, list(rungs.values()) or [estimate]))
     if lock is not None and not rungs and word != SEEN and (n := _count_seeds(estimate)):
         refuse_seed_count(lock, n)
     return word

@@ -8,7 +8,8 @@
     n, margin               number of evaluation seeds (of each rung, if they differ), and the
                             smallest difference that so many can detect
     rate                    how the learning rate of each method is chosen
-    paired                  whether runs with the same seed are compared in pairs; absent: no
+    paired                  whether runs with the same seed are compared in pairs; absent: no. New
+                            locks of the ladder are paired unless they say otherwise
     sort                    "ranking" (which of two is better) or "law-like" (is there an effect)
     probability             that the verdict will be *holds*, by the authors
     paper                   the probability that the authors enter for the source, if the source
@@ -17,8 +18,10 @@
     sum                     a checksum of all of the above
 
 A row never changes. A second lock of a claim is a new row; the last one counts, and a page shows
-all. A claim has one of three words (WORDS has how a card writes them), by which of the runs that it
-compares, on the rungs that are judged, are older than its lock:
+all. data/locks/committed.csv has the time of the commit that brought each row, by its checksum
+(`labkit book tables` reads it off git): a lock is as old as the later of its two times. A claim has
+one of three words (WORDS has how a card writes them), by which of the runs that it compares, on the
+rungs that are judged, are older than its lock:
 
     locked, then run        none of them, the learning-rate searches included
     looked, then locked     runs of a learning-rate search or of a preliminary evaluation, but none
@@ -30,6 +33,7 @@ had already recorded the quantity that is judged. Until all locked seeds have be
 says so in place of the word, and shows the preliminary evaluation.
 """
 
+import csv
 import hashlib
 import json
 from collections.abc import Mapping
@@ -49,6 +53,8 @@ WORDS = {  # as a card shows them
     SEEN: "not preregistered",
 }
 SORTS = ("ranking", "law-like")
+COMMITS = "committed.csv"
+MARGIN = 0.01  # nats of test loss: on the ladder two methods within it are "the same"
 RATE = "three tuning seeds; the vertex of a parabola in log rate"
 
 
@@ -196,20 +202,36 @@ def _show(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
 
 
-def choose_word(lock: Lock | None, since: str, looked: str | None = None) -> str:
+def read_commits(root: Path) -> dict[str, str]:
+    """Read when each row was committed (UTC), by its checksum."""
+    path = Path(root) / "data" / "locks" / COMMITS
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {row["sum"]: row["committed"] for row in csv.DictReader(lines)}
+
+
+def find_time(root: Path, lock: Lock) -> str:
+    """Return the later of the times at which a lock was written and committed."""
+    committed = read_commits(root).get(lock.compute_sum(), lock.at)
+    return max(lock.at, committed, key=datetime.fromisoformat)
+
+
+def choose_word(locked: str, since: str, looked: str | None = None) -> str:
     """Return the word for a claim's runs that are older than its lock; see the top of the file.
 
-    `since` is when the first run that is judged began (UTC), `looked` when the first of all runs
-    began, searches and preliminary evaluations included; None: there are no others. A run without
-    a time counts as older.
+    `locked` is the time of its lock (`find_time`), empty where it has none, `since` when the first
+    run that is judged began (UTC), and `looked` when the first of all runs began, searches and
+    preliminary evaluations included; None: there are no others. A run without a time counts as
+    older.
     """
-    if lock is None or not since or _is_older(since, lock):
+    if not locked or not since or _is_older(since, locked):
         return SEEN
-    return LOCKED if looked is None or (looked and not _is_older(looked, lock)) else LOOKED
+    return LOCKED if looked is None or (looked and not _is_older(looked, locked)) else LOOKED
 
 
-def _is_older(start: str, lock: Lock) -> bool:
-    return datetime.fromisoformat(start) < datetime.fromisoformat(lock.at)
+def _is_older(start: str, locked: str) -> bool:
+    return datetime.fromisoformat(start) < datetime.fromisoformat(locked)
 
 
 def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:

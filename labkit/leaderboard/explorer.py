@@ -172,7 +172,7 @@ def _describe_arm(found: ladder.Ladder, rung: str, arm: str, read: Read) -> dict
         "seeds": [_round(losses[seed], 5) for seed in sorted(losses)],
         "mean": _round(fmean(losses.values()), 5),
         "interval": [_round(end, 5) for end in t_interval([*losses.values()])],
-        "tuned": _round(ladder.measure_tuning_left(of_arm, rung, arm, sd), 2),
+        "tuned": _round(ladder.measure_tuning_left(of_arm, rung, arm, sd).size, 2),
         "lacks": _list_lacking(found, rung, arm),
         "by block": _measure_blocks([record for _, record in final]),
     }

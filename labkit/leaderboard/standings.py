@@ -37,7 +37,7 @@ class Row:
     values: tuple[float | None, ...]  # test losses, one a seed; None: diverged
     rate: float
     edge: bool  # the rate is the lowest or highest that was tried
-    tuned: float  # what the choice of the rate leaves, in nats
+    tuned: ladder.Left  # what the choice of the rate leaves
     strict: bool  # three seeds tuned the rate, and all evaluation seeds of the rung are complete
     steps: int
     operations: float  # of a step
@@ -191,7 +191,7 @@ def rank_rows(rows: Sequence[Row], scatter: Scatter | None = None) -> Standings:
     def compare(one: str, other: str) -> Difference:
         assert scatter is not None
         alone = (one in scatter.apart, other in scatter.apart)
-        left = math.hypot(by_name[one].tuned, by_name[other].tuned)
+        left = by_name[one].tuned.join(by_name[other].tuned)
         return compare_samples(alive[one], alive[other], scatter, alone=alone, tuned=left)
 
     found = {(a, b): compare(a, b) for a, b in combinations(order, 2)}
@@ -216,7 +216,7 @@ def _format_cells(place: int, row: Row) -> tuple[str, ...]:
     rank = "–" if row.mean is None else str(place + 1)
     edge = " (end of the grid)" if row.edge else ""
     return (
-        rank, row.name, mean, str(len(row.values)), f"{row.tuned:.4f}", behind, row.group,
+        rank, row.name, mean, str(len(row.values)), f"{row.tuned.size:.4f}", behind, row.group,
         f"{row.rate:g}{edge}", str(row.steps), f"{row.norm_share:.1%}",
         f"{row.kept / 2**20:.1f} MiB",
     )  # fmt: skip

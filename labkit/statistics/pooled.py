@@ -52,6 +52,7 @@ class Difference:
     arms: tuple[str, ...] = ()  # the compared arms, if they have names
     pairs: tuple[float, ...] = ()  # `other` minus `one`, for each shared seed
     paired: bool = False  # judged only by these
+    devices: tuple[str, ...] = ()  # on which each arm was trained, if that differs
 
     def to_dict(self) -> dict[str, Any]:
         """Return the samples, the parts of the interval and the dates, in the ledger's format."""
@@ -63,7 +64,8 @@ class Difference:
         }
         if self.pairs:
             kept["pairs"] = _round_all(self.pairs)
-        named = {"arms": list(self.arms), "since": self.since, "looked": self.looked}
+        named = {"arms": list(self.arms), "since": self.since, "looked": self.looked,
+                 "devices": list(self.devices)}  # fmt: skip
         kept |= {name: value for name, value in named.items() if value}
         return kept | ({"paired": True} if self.paired else {})
 
@@ -81,6 +83,7 @@ class Difference:
             arms=tuple(kept.get("arms", ())),
             pairs=tuple(map(float, kept.get("pairs", ()))),
             paired=bool(kept.get("paired")),
+            devices=tuple(kept.get("devices", ())),
         )
 
     def pair(self) -> "Difference":
@@ -238,6 +241,7 @@ def compare_samples(
     looked: str | None = None,
     arms: tuple[str, ...] = (),
     pairs: Sequence[float] = (),
+    devices: tuple[str, ...] = (),
 ) -> Difference:
     """Compare two arms with a pooled standard deviation; an arm marked in `alone` has its own.
 
@@ -251,7 +255,9 @@ def compare_samples(
         return float(np.std(values, ddof=1)), len(values) - 1
 
     pair = choose(one, alone[0]), choose(other, alone[1])
-    return Difference(tuple(one), tuple(other), pair, tuned, since, looked, arms, tuple(pairs))
+    return Difference(
+        tuple(one), tuple(other), pair, tuned, since, looked, arms, tuple(pairs), devices=devices
+    )
 
 
 def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:

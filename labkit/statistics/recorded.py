@@ -53,8 +53,15 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
     return seeds
 
 
+def is_waiting(claim: Mapping[str, Any]) -> bool:
+    """Return whether a claim waits for its preregistered runs: then it has no verdict."""
+    return bool((claim.get("lock") or {}).get("waits"))
+
+
 def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
     """Judge a recorded claim again; `paired` forces or forbids pairing by shared seeds."""
+    if is_waiting(claim):
+        return "waits"
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rule, lacking = read_criterion(claim), claim.get("lacking") or ()
@@ -71,7 +78,11 @@ def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
 
 def judge_weakness(claim: Mapping[str, Any]) -> bool:
     """Return whether leaving out one run changes the verdict of a recorded claim."""
-    if claim.get("lacking") or not (claim.get("domain") or {"inside": True})["inside"]:
+    if (
+        is_waiting(claim)
+        or claim.get("lacking")
+        or not (claim.get("domain") or {"inside": True})["inside"]
+    ):
         return False
     sizes, beside = _rebuild_rungs(claim)
     if sizes or beside:
@@ -90,10 +101,10 @@ def _rebuild_rungs(
 def p_value(claim: Mapping[str, Any]) -> float | None:
     """Return a finding's two-sided p-value for its criterion; two one-sided tests for equivalence.
 
-    None if a test makes no sense: laws, claims out of range, a single value, no spread, or values
-    that are not a sample of seeds.
+    None if a test makes no sense: laws, claims out of range or without their runs, a single value,
+    no spread, or values that are not a sample of seeds.
     """
-    if claim["sort"] == "law" or claim["verdict"] == "out-of-range":
+    if claim["sort"] == "law" or claim["verdict"] in ("out-of-range", "waits"):
         return None
     return rebuild_estimate(claim).p_value(read_criterion(claim)) if claim.get("values") else None
 

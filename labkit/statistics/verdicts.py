@@ -15,8 +15,9 @@ not-seen       a variant is contradicted, or no size holds
 holds          two or more sizes hold
 holds-on-one   one size holds
 
-The first line that applies counts. If no size was run, variants replace the sizes, with
-holds-on-one as the best verdict. A comparison that does not meet a requirement is not-seen.
+The first line that applies counts. If only one rung holds or is contradicted, it is named. If no
+size was run, variants replace the sizes, with holds-on-one as the best verdict. A comparison that
+does not meet a requirement is not-seen.
 """
 
 from collections.abc import Collection, Mapping
@@ -68,15 +69,17 @@ def judge_rungs(
     criterion: Criterion,
     lacking: Collection[str] = (),
 ) -> tuple[str, str | None]:
-    """Judge a comparison on the ladder; if it holds on only one rung, return that rung too."""
+    """Judge a comparison on the ladder; if it is so on only one rung, return that rung too."""
     alike = {criterion.is_met(one.mean) for one in (sizes or directions).values()}
     if lacking or len(alike) > 1:
         return "not-seen", None
     of_size = {rung: judge_estimate(one, criterion) for rung, one in sizes.items()}
     beside = {rung: judge_estimate(one, criterion) for rung, one in directions.items()}
-    holding = [rung for rung, verdict in (of_size or beside).items() if verdict == "holds"]
-    if "contradicted" in of_size.values() or (not sizes and "contradicted" in beside.values()):
-        return "contradicted", None
+    judged = of_size or beside
+    holding = [rung for rung, verdict in judged.items() if verdict == "holds"]
+    against = [rung for rung, verdict in judged.items() if verdict == "contradicted"]
+    if against:
+        return "contradicted", against[0] if len(against) == 1 else None
     if not holding or "contradicted" in beside.values():
         return "not-seen", None
     if len(holding) > 1 and sizes:

@@ -11,13 +11,6 @@ BREAKS = [
         claim="E-table-3-lead-turns",
     ),
     Break(
-        idea="what the choice of a rate leaves open is no part of an interval",
-        path="labkit/statistics/pooled.py",
-        old="variance = sum(part for part, _ in parts) + self.tuned**2",
-        new="variance = sum(part for part, _ in parts)",
-        claim="E-post-above-pre-at-12-blocks",
-    ),
-    Break(
         idea="the norm before the router keeps a part of its input's size",
         path="labkit/norms/rms_norm.py",
         old="torch.rsqrt(mean_square + eps)",

@@ -1,6 +1,9 @@
 """Write and list locks and forecasts, for `labkit claims lock` and `locks`."""
 
+import csv
+import io
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import product
@@ -8,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.locks import (
+    COMMITS,
     LOOKED,
+    MARGIN,
     RATE,
     SEEN,
     WORDS,
     Lock,
     add_lock,
     find_lock,
+    read_commits,
     read_locks,
 )
-from labkit.system.files import hold_lock
+from labkit.statistics.criteria import parse_criterion
+from labkit.system.files import hold_lock, write_whole
 from labkit.system.provenance import collect_provenance
 from press.book.forecasts import (
     Forecast,
@@ -68,6 +75,7 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
             "twice and --rungs, or neither"
         )
     _check_ladder(arms, rungs)
+    _check_margin(arms, str(criterion))
     return Lock(
         id=name,
         said=str(said),
@@ -82,7 +90,7 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
         paper=given.get("paper"),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=collect_provenance()["commit"],
-        paired=bool(given.get("paired")),
+        paired=bool(arms) if given.get("paired") is None else bool(given["paired"]),
     )
 
 
@@ -111,6 +119,16 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
                 raise ValueError(explain_unknown(what, name, known))
     if len(arms) != 2:
         raise ValueError(f"a comparison needs two arms, got {len(arms)}: {', '.join(arms)}")
+
+
+def _check_margin(arms: Sequence[str], criterion: str) -> None:
+    """Refuse "the same" on the ladder at another margin than all others have."""
+    rule = parse_criterion(criterion)
+    if arms and rule.two_sided and (rule.low, rule.high) != (-MARGIN, MARGIN):
+        raise ValueError(
+            f"on the ladder two methods are the same within {MARGIN:g} nats, got {criterion!r}; "
+            f'give --criterion "in [-{MARGIN:g}, {MARGIN:g}]"'
+        )
 
 
 def _warn(root: Path, lock: Lock) -> str:
@@ -156,6 +174,43 @@ def describe_locks(root: Path) -> str:
     lines = [str(one) for one in forecasts]
     lines += [f"not the paper's  {name}: {why}" for name, why in read_withdrawn(root).items()]
     return "\n".join([*lines, *map(str, score_forecasts(forecasts))])
+
+
+def write_commits(root: Path, *, check: bool) -> list[str]:
+    """Add the times at which git got the rows that have none yet; a time never changes."""
+    known = read_commits(root)
+    rows = {lock.compute_sum() for lock in read_locks(root)}
+    found = _read_commit_times(root) if rows - known.keys() else {}
+    added = {name: found[name] for name in sorted(found) if name in rows and name not in known}
+    if added and not check:
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerows([("sum", "committed"), *sorted({**known, **added}.items())])
+        write_whole(root / "data" / "locks" / COMMITS, text.getvalue())
+    return ["the commits' times of locks"] if added else []
+
+
+def _read_commit_times(root: Path) -> dict[str, str]:
+    """Read from git when each committed row of data/locks got there (UTC), by its checksum."""
+    times: dict[str, str] = {}
+    for path in sorted((root / "data" / "locks").glob("*.jsonl")):
+        command = ["git", "blame", "--line-porcelain", path.name]
+        try:
+            told = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
+        except FileNotFoundError:
+            return {}
+        commit, at = "", 0
+        for line in told.stdout.splitlines():
+            if line.startswith("\t"):
+                if commit.strip("0"):  # git names what is not committed yet by zeros
+                    when = datetime.fromtimestamp(at, UTC)
+                    times[json.loads(line)["sum"]] = when.isoformat(timespec="seconds")
+                commit = ""
+            elif not commit:
+                commit = line.split()[0]
+            elif line.startswith("committer-time "):
+                at = int(line.split()[1])
+    return times
 
 
 def parse_asked(words: Sequence[str]) -> list[tuple[str, float]]:

@@ -28,8 +28,9 @@ def lock_claims(
         float | None, Option(help="the smallest difference that so many can detect")
     ] = None,
     paired: Annotated[
-        bool, Option("--paired", help="compare runs with the same seed in pairs")
-    ] = False,
+        bool | None,
+        Option(help="compare runs with the same seed in pairs (default: yes, on the ladder)"),
+    ] = None,
     rate: Annotated[str | None, Option(help="how the learning rate is found")] = None,
     sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="of claim")] = None,
     paper: Annotated[float | None, Option(help="the probability entered for the source")] = None,

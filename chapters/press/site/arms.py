@@ -143,7 +143,7 @@ def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
         read_losses(found, one.rung)[one.arm],
         ladder.measure_scatter(found, one.rung).sd,
     )
-    tuned = ladder.measure_tuning_left(found, one.rung, one.arm, sd)
+    tuned = ladder.measure_tuning_left(found, one.rung, one.arm, sd).size
     lead = {} if one.arm == "pre" else ladder.improvement(found, one.arm)
     gap = ""
     if one.rung in lead:

@@ -15,7 +15,7 @@ from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
-from labkit.experiments.card_html import LOOKS, VERDICTS, draw_card, typeset
+from labkit.experiments.card_html import LOOKS, TICK, VERDICTS, draw_card, typeset
 from labkit.statistics.recorded import read_criterion, rebuild_estimate
 from press.book.chapters import format_number, is_letter, read_number
 from press.book.facts import Json
@@ -84,14 +84,23 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
 
 
 def draw_tally(claims: Iterable[Json]) -> str:
-    """Count the verdicts, each next to its symbol; verdicts that do not occur are left out."""
-    found = [claim["verdict"] for claim in claims]
+    """Count the verdicts, each next to its symbol; verdicts that do not occur are left out.
+
+    Exact claims that hold are counted apart from findings that do.
+    """
+    found = [
+        "exact" if (claim.get("sort"), claim["verdict"]) == ("law", "holds") else claim["verdict"]
+        for claim in claims
+    ]
+    kinds = {"exact": ("holds", TICK, "exact claims that hold")} | {
+        verdict: (verdict, shape, VERDICTS[verdict]) for verdict, (shape, _) in LOOKS.items()
+    }
     return " ".join(
-        f'<span class="labkit-verdict-{verdict}" title="{VERDICTS[verdict]}">'
-        f'<span aria-hidden="true">{shape}</span> {found.count(verdict)} '
-        f'<span class="labkit-hidden">{VERDICTS[verdict]}</span></span>'
-        for verdict, (shape, _) in LOOKS.items()
-        if verdict in found
+        f'<span class="labkit-verdict-{verdict}" title="{words}">'
+        f'<span aria-hidden="true">{shape}</span> {found.count(kind)} '
+        f'<span class="labkit-hidden">{words}</span></span>'
+        for kind, (verdict, shape, words) in kinds.items()
+        if kind in found
     )
 
 

@@ -113,7 +113,7 @@ def link_doubtful(chapter: Outline, book: Book) -> str:
     return ", ".join(
         link_place(Place(chapter.number, "claim", name), book)
         for name, claim in chapter.claims.items()
-        if claim["verdict"] not in HELD
+        if claim["verdict"] not in (*HELD, "waits")
     )
 
 

@@ -8,12 +8,22 @@ from dataclasses import replace
 from statistics import fmean
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, typeset
-from labkit.experiments.locks import LOCKED, WORDS
+from labkit.experiments.locks import LOCKED, MARGIN, WORDS
+from labkit.statistics.criteria import Criterion
 from labkit.statistics.pooled import has_pairs, read_rung
-from labkit.statistics.recorded import LEVEL, compute_p_values, find_survivors, verdict_of
+from labkit.statistics.proportions import proportion
+from labkit.statistics.recorded import (
+    LEVEL,
+    compute_p_values,
+    find_survivors,
+    is_waiting,
+    read_criterion,
+    verdict_of,
+)
+from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table, join_text, output_kind
-from press.book.forecasts import Forecast, score_forecasts
+from press.book.forecasts import HELD, Forecast, score_forecasts
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
 # The chips: the properties by which cards are filtered, their values, and the labels of these.
@@ -57,10 +67,22 @@ were *not preregistered* are listed and not scored.
 you look at the result."""
 PAIRS = """## Paired and unpaired
 
-Losses on the ladder are compared without pairing unless the preregistration asks for it
-(`labkit claims lock … --paired`). If two methods share seeds, [a paired test may detect
-more](claims.md#how-verdicts-are-decided). Of the claims whose methods share seeds, {without} are
-judged unpaired and {by_seed} paired. Judged the other way, {count}"""
+Preregistered losses on the ladder are compared without pairing unless the preregistration asks for
+it, as new ones do. Full evaluations that were not preregistered are compared in pairs. If two
+methods share seeds, [a paired test may detect more](claims.md#how-verdicts-are-decided). Of the
+claims whose methods share seeds, {without} are judged unpaired and {by_seed} paired. Judged the
+other way, {count}"""
+BY_WORD = """## Preregistered or not
+
+A preregistered claim could have failed: it was written down before its runs began. A claim that was
+not preregistered was written down by someone who could know the result, and such claims hold more
+often. Of the findings that have a verdict, these hold, with the exact 95 % interval of their
+share:"""
+ONE_MARGIN = """## The same, at one margin
+
+How close is *the same*? The claims below were written down with different margins. This table
+judges all of them at one, {margin:g} nats of test loss, by their 90 % intervals. New claims of
+this kind are preregistered with it."""
 BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
@@ -70,9 +92,25 @@ def format_count(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
+def format_words(claims: Mapping[str, Json]) -> list[str]:
+    """Count how many findings held by when they were written down; nothing where none was."""
+    findings = [one for one in claims.values() if one["sort"] == "finding" and one.get("word")]
+    judged = [one for one in findings if one["verdict"] not in ("out-of-range", "waits")]
+    rows = []
+    for word, said in WORDS.items():
+        if of_word := [one["verdict"] in HELD for one in judged if one["word"] == word]:
+            share = proportion(of_word)
+            low, high = share.compute_interval()
+            interval = f"{share.mean:.0%} [{low:.0%}, {high:.0%}]"
+            rows.append((said, str(share.n), str(share.k), interval))
+    heads = ("the claims were", "judged", "held", "share")
+    return [BY_WORD, format_table(heads, rows, numbers=True)] if rows else []
+
+
 def summarize_claims(claims: Mapping[str, Json]) -> str:
-    """Count the verdicts of the findings, and those that survive the correction for many tests."""
-    findings = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
+    """Count the verdicts of the findings and what survives the correction for many tests."""
+    every = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
+    findings = {name: claim for name, claim in every.items() if claim["verdict"] != "waits"}
     laws = [claim for claim in claims.values() if claim["sort"] == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
     weak = sum(bool(c.get("weak")) for c in findings.values())
@@ -80,7 +118,10 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
     tested = sum(map(len, by_chapter.values()))
     return (
         f"{format_count(len(findings), 'finding')} ({count_verdicts(findings.values())}) and "
-        f"{format_count(len(laws), 'exact claim')}, of which {kept} hold. {weak} "
+        f"{format_count(len(laws), 'exact claim')}, of which {kept} hold. "
+        f"{format_count(len(every) - len(findings), 'finding')} more "
+        f"{'has' if len(every) - len(findings) == 1 else 'have'} no verdict until all "
+        f"preregistered runs have been made, and no place in these totals. {weak} "
         f"{'is' if weak == 1 else 'are'} weak: leaving out one run changes the verdict. "
         "When many claims are tested at once, some hold by chance. "
         f"{format_count(tested, 'finding')} can be tested, two-sided: values over seeds with "
@@ -95,7 +136,8 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
 def count_verdicts(claims: Iterable[Json]) -> str:
     """Count the verdicts in words."""
     found = [claim["verdict"] for claim in claims]
-    return ", ".join(f"{words}: {found.count(key)}" for key, words in VERDICTS.items())
+    counted = {key: words for key, words in VERDICTS.items() if key != "waits"}
+    return ", ".join(f"{words}: {found.count(key)}" for key, words in counted.items())
 
 
 def draw_filter(titles: Mapping[str, str]) -> str:
@@ -156,6 +198,8 @@ def build_scoreboard(
         "# Scoreboard",
         "Every claim of this book, in one place. A claim that did not reproduce stays in the list. "
         "[What a claim is](claims.md) explains how verdicts are decided.",
+        *format_words(claims),
+        "## All verdicts" if claims else "",
         summarize_claims(claims) if claims else "No chapter has stated a claim yet.",
     ]
     if told := compare_with_a_coin(forecasts):
@@ -164,13 +208,32 @@ def build_scoreboard(
         parts += list_contradicted(claims, titles)
         parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
                   draw_claims(claims, titles)]  # fmt: skip
-    parts += format_pairs(claims)
+    parts += format_margins(claims) + format_pairs(claims)
     parts += format_forecasts(forecasts)
     found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
     for name in {"gpu": 0, **found}:
         if name != size:
             parts += _format_recorded(name, found.get(name), titles)
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def format_margins(claims: Mapping[str, Json]) -> list[str]:
+    """Judge every equivalence on the ladder at one margin, rung by rung."""
+    rows = []
+    for name, claim in claims.items():
+        rungs = claim.get("rungs") or {}
+        if not rungs or not read_criterion(claim).two_sided:
+            continue
+        for rung, kept in sorted(rungs.items()):
+            one = read_rung(kept)
+            low, high = one.compute_interval(0.90)
+            same = judge_estimate(one, Criterion(-MARGIN, MARGIN))
+            said = {"holds": "the same", "contradicted": "different"}.get(same, "not decided")
+            rows.append((f'<a href="#row-{name}">{name}</a>', claim["criterion"], rung,
+                         f"{one.mean:+z.4f} [{low:+z.4f}, {high:+z.4f}]", said))  # fmt: skip
+    heads = ("claim", "its criterion", "rung", "difference", f"within {MARGIN:g} nats")
+    text = ONE_MARGIN.format(margin=MARGIN)
+    return [text, format_table(heads, rows)] if rows else []
 
 
 def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
@@ -247,7 +310,7 @@ def format_pairs(claims: Mapping[str, Json]) -> list[str]:
     for name, claim in claims.items():
         kept = [claim["samples"]] if claim.get("samples") else []
         every = [read_rung(of) for of in (*kept, *(claim.get("rungs") or {}).values())]
-        if not (shared := [one for one in every if has_pairs(one)]):
+        if is_waiting(claim) or not (shared := [one for one in every if has_pairs(one)]):
             continue
         one = shared[0]
         by_seed, without = by_seed + one.paired, without + (not one.paired)

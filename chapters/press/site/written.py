@@ -4,7 +4,7 @@ The tables of norms, recipes and symptoms stand in chapters/tables.md, between `
 `<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
 torch. The data of the block explorer and of the cover, and README's picture, come from the records;
 the picture holds its own alternative text, with the numbers in it, and that text is what is
-compared.
+compared. When git got the rows of data/locks is read off git once.
 chapters/START.ipynb is what a reader opens first.
 """
 
@@ -21,6 +21,7 @@ from labkit.plots.figure import Figure
 from press.book.chapters import KERNEL, LANGUAGE, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
+from press.book.locking import write_commits
 from press.book.saving import ALONE
 from press.site import explorer
 from press.site.outline import Book, read_outlines
@@ -79,7 +80,7 @@ kernel."""
 def write_all(root: Path, *, check: bool) -> list[str]:
     """Update all files; return the names of outdated ones. With `check`, write nothing."""
     stale = [f"the table of {name}" for name in write_tables(root, check=check)]
-    stale += explorer.write_files(root, check=check)
+    stale += explorer.write_files(root, check=check) + write_commits(root, check=check)
     return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
 
 

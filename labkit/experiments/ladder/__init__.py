@@ -33,6 +33,7 @@ from labkit.experiments.ladder.rates import (
     COARSE,
     TUNING_SEED,
     TUNING_SEEDS,
+    Left,
     measure_left,
 )
 from labkit.experiments.ladder.reading import (
@@ -72,6 +73,7 @@ __all__ = [
     "TUNING_SEEDS",
     "Arm",
     "Ladder",
+    "Left",
     "MethodRuns",
     "build_base_run",
     "build_text",

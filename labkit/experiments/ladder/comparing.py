@@ -18,7 +18,7 @@ from labkit.experiments.cards import Claim
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.comparison import Comparison
 from labkit.experiments.ladder.method import list_strict_seeds
-from labkit.experiments.ladder.rates import COARSE, measure_left, read_validation_loss
+from labkit.experiments.ladder.rates import COARSE, Left, measure_left, read_validation_loss
 from labkit.experiments.ladder.reading import (
     APART,
     PARTLESS,
@@ -144,7 +144,7 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
     """Return the other arm's test loss minus this arm's, on a rung where both were evaluated."""
     scatter = measure_scatter(found, rung)
     of = {name: reported(found, name)[rung] for name in (arm, over)}
-    left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
+    left, left_over = (measure_tuning_left(found, rung, name, scatter.sd) for name in (arm, over))
     alone = (_is_apart(arm, scatter), _is_apart(over, scatter))
     runs = found.where(arm=[arm, over], rung=rung)
     return compare_samples(
@@ -152,12 +152,22 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
         [*of[over].values()],
         scatter,
         alone=alone,
-        tuned=left,
+        tuned=left.join(left_over),
         since=runs.where(stage="final").find_start(),
         looked=runs.find_start(),
         arms=(arm, over),
         pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
+        devices=_name_devices(runs, arm, over),
     )
+
+
+def _name_devices(runs: Results, *arms: str) -> tuple[str, ...]:
+    """Name the devices of each arm's report; nothing where they are the same."""
+    found: dict[str, set[str]] = {arm: set() for arm in arms}
+    for labels, record in runs.where(stage="final"):
+        found[labels["arm"]].add(str(record.provenance.get("device", "")))
+    named = tuple(" and ".join(sorted(of)) for of in found.values())
+    return named if len(set(named)) > 1 else ()
 
 
 def compare_measure(
@@ -174,13 +184,15 @@ def _is_apart(arm: str, scatter: Scatter) -> bool:
     return arm in scatter.apart or arm in APART
 
 
-def measure_tuning_left(found: Results, rung: str, arm: str, sd: float) -> float:
+def measure_tuning_left(found: Results, rung: str, arm: str, sd: float) -> Left:
     """Return the uncertainty from tuning an arm's rate on a rung, in nats (see `measure_left`)."""
     tuned: dict[float, list[float]] = {}
     for labels, record in found:
         if (labels["arm"], labels["rung"], labels["stage"]) == (arm, rung, "tuning"):
             tuned.setdefault(labels["lr"], []).append(read_validation_loss(record))
-    return measure_left(tuned, sd, by_vertex=is_strict_report(found, arm, rung)) if tuned else 0.0
+    if not tuned:
+        return Left()
+    return measure_left(tuned, sd, by_vertex=is_strict_report(found, arm, rung))
 
 
 def references(rung: str) -> dict[str, float]:
@@ -246,7 +258,7 @@ def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, A
         final = next(iter(of_arm.where(rung=rung, stage="final")))[0]
         row[f"{rung}: rate"], row[f"{rung}: n"] = final["lr"], len(losses)
         row[f"{rung}: test"] = fmean(losses.values())
-        row[f"{rung}: tuned"] = measure_tuning_left(found, rung, arm, scatter.sd)
+        row[f"{rung}: tuned"] = measure_tuning_left(found, rung, arm, scatter.sd).size
     if lost := measure_lost(of_arm, rung):
         row[f"{rung}: lost"] = fmean(lost.values())
     return row

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from labkit.experiments import regime
 from labkit.experiments.cards import Claim
 from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.experiments.ladder.method import FEWER
 from labkit.experiments.locks import find_lock
 from labkit.statistics.pooled import Difference
 from labkit.statistics.verdicts import split_rungs
@@ -38,6 +39,15 @@ class Comparison(Mapping[str, Difference]):
         """Return only these rungs, as far as both methods were evaluated on them."""
         return replace(self, rungs={name: of for name, of in self.rungs.items() if name in rungs})
 
+    def pair_strict(self) -> "Comparison":
+        """Judge seed by seed where both methods have reported strictly: they share seeds there."""
+        return replace(
+            self,
+            rungs={
+                name: of.pair() if len(of.pairs) >= FEWER else of for name, of in self.rungs.items()
+            },
+        )
+
     def list_lacking(self) -> list[str]:
         """List the requirements that the comparison does not meet on its largest size."""
         if not self.rungs:
@@ -59,11 +69,13 @@ class Comparison(Mapping[str, Difference]):
     ) -> Claim | None:
         """Judge and show a claim on every rung; see labkit.experiments.claims.make_claim.
 
-        A claim that was locked is judged only on the rungs of its lock. If both methods were
-        evaluated on none of the rungs, this prints that the claim waits for its runs.
+        A claim that was locked is judged only on the rungs of its lock, and seed by seed if its
+        lock says so. Without a lock, full evaluations are paired. If both methods were evaluated on
+        none of the rungs, this prints that the claim waits for its runs.
         """
         lock = find_lock(project_root(), id)
         judged = self.only(*lock.rungs) if lock and lock.rungs else self
+        judged = judged if lock else judged.pair_strict()
         if not judged:
             forecast = f" We give it {lock.probability:.0%}." if lock else ""
             print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
