@@ -100,6 +100,8 @@ def test_two_methods_are_compared_as_two_samples_and_each_seed_with_itself():
     assert lead.mean == pytest.approx(fmean(PRE.values()) - fmean(B2T.values()))
     sd = ladder.measure_scatter(FOUND, "S").sd
     assert lead.scatter == ((sd, 47), (sd, 47)) and lead.arms == ("b2t", "pre")
+    left = {arm: ladder.measure_tuning_left(FOUND, "S", arm, sd) for arm in ("pre", "b2t")}
+    assert left["pre"] != left["b2t"] and lead.tuned == left["b2t"].join(left["pre"]) > 0
     error = math.sqrt(sd**2 * (1 / 10 + 1 / 20) + lead.tuned**2)
     assert lead.error == pytest.approx(error)
     pairs = lead.pair()
@@ -315,11 +317,16 @@ def draw_left(tuned, sd, by_vertex, draws):
 
 WIDE = {0.00316: [1.43], 0.00562: [1.409, 1.412, 1.405], 0.01: [1.403, 1.399, 1.4],
         0.0178: [1.41, 1.413, 1.408], 0.0316: [1.436]}  # fmt: skip
+# One seed tried the rate half-way: it counts for the parabola, and is never the best.
+STEP = {0.00562: [1.409, 1.412, 1.405], 0.01: [1.401, 1.399, 1.4], 0.0133: [1.399],
+        0.0178: [1.404, 1.407, 1.402]}  # fmt: skip
 THREE = {0.00562: [1.404, 1.407], 0.01: [1.4, 1.402], 0.0178: [1.409, 1.406]}
 
 
 @pytest.mark.parametrize("by_vertex", [True, False])
-@pytest.mark.parametrize("tuned", [THREE, TUNED["pre"], WIDE], ids=["three", "four", "five"])
+@pytest.mark.parametrize(
+    "tuned", [THREE, TUNED["pre"], WIDE, STEP], ids=["3", "4", "5", "half step"]
+)
 def test_what_tuning_leaves_is_that_of_many_random_draws(tuned, by_vertex):
     lost = draw_left(tuned, 0.004, by_vertex, 200_000)
     left = rates.measure_left(tuned, 0.004, by_vertex=by_vertex)
@@ -381,6 +388,20 @@ def test_orders_count_pairs_told_apart_and_those_that_turn():
     assert seen.told == len(told["S"]) < 10 and seen.kept == len(told["S"] - turned)
     assert set(seen.against) == turned & told["S"] & told["M"] != set()
     assert set(orders.list_told_apart(orders.compare_all(found, "S", [*small]))) == told["S"]
+
+
+def test_welch_s_test_is_counted_as_welch_s():
+    """Ten wide runs against twenty narrow ones: one pooled variance would tell them apart."""
+    narrow, wide = make_losses(1.40, TWENTY, spread=0.001), make_losses(1.4035, TEN, spread=0.008)
+    rows = [row("pre", seed, loss) for seed, loss in narrow.items()]
+    rows += [row("b2t", seed, loss) for seed, loss in wide.items()]
+    tests = [
+        stats.ttest_ind([*narrow.values()], [*wide.values()], equal_var=same).pvalue
+        for same in (True, False)
+    ]
+    assert tests[0] < 0.05 < tests[1]
+    counted = ladder.count_told_apart(Results(tuple(rows)), "S", ["pre", "b2t"])
+    assert counted["Welch"] == 0 and "paired" not in counted
 
 
 def test_seeds_that_tune_never_report_and_a_strict_report_needs_fresh_ones():

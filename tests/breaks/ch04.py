@@ -17,11 +17,4 @@ BREAKS = [
         new="    gamma = torch.where(over, threshold / largest, torch.ones_like(largest)).sqrt()\n",
         claim="04-clip-lands-on-the-threshold",
     ),
-    Break(
-        idea="what the choice of a rate leaves open is no part of an interval",
-        path="labkit/statistics/pooled.py",
-        old="variance = sum(part for part, _ in parts) + self.tuned**2",
-        new="variance = sum(part for part, _ in parts)",
-        claim="04-qk-ahead-with-decay",
-    ),
 ]

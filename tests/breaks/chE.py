@@ -24,4 +24,11 @@ BREAKS = [
         new="math.sqrt(size) / r.norm() * eye",
         claim="E-lemma-a2",
     ),
+    Break(
+        idea="what the choice of a rate leaves open counts twice",
+        path="labkit/statistics/pooled.py",
+        old="variance = sum(part for part, _ in parts) + self.tuned**2",
+        new="variance = sum(part for part, _ in parts) + (2 * self.tuned) ** 2",
+        claim="E-post-above-pre-at-12-blocks",
+    ),
 ]
