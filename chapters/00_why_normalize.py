@@ -131,7 +131,7 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
+Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four main ones: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
 holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
 does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
@@ -260,14 +260,14 @@ vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian is
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
 He et al. had seen 56 plain layers fit their own *training* data worse than 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
 Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
 between them halves it, so a branch outputs twice the variance of its input. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
-small. Divide each branch by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by 2.6.
+small. Divide each branch by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by a factor of $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by a factor of 2.6.
 GPT-2 starts this way ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
@@ -291,7 +291,7 @@ scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that
 
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
-The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, so a step of gradient descent at the same learning rate turns it by $\frac1{c^2}$ of the angle. (With an $\varepsilon$ this is true
+The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, and is itself $c$ times as long. So a step of gradient descent at the same learning rate turns it by about $\frac1{c^2}$ of the angle. (With an $\varepsilon$ this is true
 as long as the variance of $Wx$ is far larger. Make $W$ small enough, and the norm no longer repairs it.)
 """
 
@@ -435,12 +435,12 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be within two powers of ten of 1. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it makes the factor of 530,000 from above.) The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
 Before we train, we look more closely at the merging.
 
 ### Ninety-six ReLU layers
 
-We make the plain network twice as deep, to see where the merging ends, and four times as wide, so that chance plays little part. We take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
+We make the plain network twice as deep, to see how far the images merge, and four times as wide, so that chance plays little part. We take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
 """
 
 
@@ -482,16 +482,18 @@ computed([of[96] for of in cosines]).claim(
 
 # %% [markdown]
 r"""
-So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient changes completely,
+So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient becomes a different one,
 as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
 
 Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The learning rate with the lowest validation loss is the design's *tuned learning rate* (some cards say *its own rate*). The tuning seed is
-not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
+not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate. Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 Skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
+
+Before you look at the results, choose one of the answers below. The column *ours* contains our own prediction.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -637,7 +639,7 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they are a bad
-place to start. At every learning rate of the common grid the first updates throw off the network with its huge logits. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
+place to start. At every learning rate of the common grid, the network's huge logits make its first updates so large that they throw it off course. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
 with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
 hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. Norms and skips
 together lose nothing with depth. But what about the other line at the top, small branches, which has no norm?
@@ -646,8 +648,8 @@ together lose nothing with depth. But what about the other line at the top, smal
 
 Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, in which the units $y'$ are independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
 deviation. A rectified normal variable has second moment $\frac12$, but
-variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the gradient's energy by
-$n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and ReLU lets half of it through:
+variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. A unit that sums $n$ of them with weights of variance $\sigma^2$ has the variance $n\sigma^2\frac{\pi-1}{2\pi}$ over the batch. The norm divides its input by the root of that, and so it divides the gradient's energy by
+$n\sigma^2\frac{\pi-1}{2\pi}$. Then $W^\top$ multiplies this energy by $n\sigma^2$, and ReLU lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.21^2.$$
 
@@ -683,8 +685,8 @@ r"""
 This stack is four times as wide as our network. The interval leaves out the derived factor: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
 
 With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth. It takes its mean over units. The entries of $W$ have mean 0, so over the units of one image there is little to
-subtract, whereas images that point in similar directions give a unit a large mean over the batch. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that ReLU removes, and the factor is 1. We did not train LayerNorm alone.
+ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth, because it takes its mean over the units of one image, and BatchNorm over the images of a batch. The entries of $W$ have mean 0, so the units of one image have a mean near 0, and there is little to
+subtract. But images that point in similar directions give a unit similar values, and so a large mean over the batch. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that ReLU removes, and the factor is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
@@ -891,10 +893,10 @@ plots.table(
 # %% [markdown]
 r"""
 The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. With plain BatchNorm training is faster than with
-either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that choice is post hoc. By the table's means the noise costs about as much as the norm had gained. But the noise itself has a cost, so this does not prove that BatchNorm helps by keeping inputs still.
+either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that would mean choosing the learning rate after seeing the result. By the table's means the noise costs about as much as the norm had gained. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so it is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble, and a
-violent shift at every step does not bring that trouble back. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still. So shifting *inputs* alone do not cause the trouble at high learning
+violent shift at every step does not bring that trouble back. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still. Shifting *inputs* alone therefore do not cause the trouble at high learning
 rates. At the low learning rate there is no trouble to explain, and the noise only costs speed.
 
 Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that it changes no less with
@@ -973,7 +975,7 @@ further.claim(
 
 # %% [markdown]
 r"""
-A gradient that stays nearly the same over a longer walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and noise on its outputs does not change it. The figure cannot show
+A gradient that changes less along a walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and the noise does not spoil this advantage. The figure cannot show
 whether it is the cause.
 
 ## Where it goes wrong
@@ -1015,7 +1017,7 @@ plots.table(
 r"""
 ### Three diagnostics for a network that does not train
 
-Before you blame data or optimizer, take the three numbers of `check_up`. They cost one batch.
+Before you blame the data or the optimizer, look at the three numbers that `check_up` returns. They cost one batch.
 
 *Diagnose.* For three networks of 48 layers you measure a size factor, a cosine and a ratio of gradients: A $(1, \tfrac13, 10^4)$, B $(\tfrac1{\sqrt2}, 1, 1)$, C $(2^{1/4}, 0.95, 1)$. Which architecture and initialization does each have, and what would you change?
 

@@ -317,7 +317,7 @@ Dividing a vector by its own length is not linear. So a stack of linear maps and
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
 $(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on. We call $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have bend 0.
-An output that solves XOR by a threshold must have a nonzero bend.
+An output that solves XOR by a threshold must have a nonzero bend: $y_{00}$ and $y_{11}$ lie on one side of the threshold, $y_{01}$ and $y_{10}$ on the other.
 """
 
 # %%
@@ -428,13 +428,13 @@ show(layer_norm)
 
 # %% [markdown]
 r"""
-Statistics are taken in float32 or better, and squares *after* centring.
+The statistics are computed in float32 or better, and the mean is subtracted *before* the squares are taken. Chapter 03 shows why.
 
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
-the same number of images, about four times the training set, in batches of 128 down to 2. For each norm and batch size we choose with one seed among seven learning rates over three decades, scaled in
-proportion to the batch size, and evaluate with five other seeds.
+the same number of images, about four times the training set, in batches of 128 down to 2. So small batches mean more steps. For each norm and batch size we choose with one seed among seven learning rates over three decades, and evaluate with five other seeds. The learning rates
+are proportional to the batch size.
 """
 
 # %%
@@ -548,7 +548,7 @@ we test the same networks both ways.
 
 # %% [markdown]
 r"""
-Evaluation is the *better* mode, also at two images per step, because running statistics average over many batches. So evaluation mode is ruled out.
+Evaluation mode is the *better* mode, even at two images per step, because running statistics average over many batches. So evaluation mode is ruled out.
 
 **No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass the norm. Look at each channel's gradient in the first layer of networks at initialization.
 If this were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
@@ -616,8 +616,7 @@ $a^2$, so BatchNorm computes
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two BatchNorm's output shows which image has more of a feature, never how
-much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra promised. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
+**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, never how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra promised. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
 $1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
 An explanation should predict something new. If the step of the sign function is too steep, we can widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
@@ -644,7 +643,7 @@ For a channel of $8\times8$ positions BatchNorm pools $m = 2\cdot64 = 128$ value
 
 | question | choices | ours |
 | --- | --- | --- |
-| At two images per step, how does BatchNorm's test accuracy in the CNN compare with GroupNorm's? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | far lower, as in the perceptron; <!-- -0.1 --> within a tenth of it; <!-- 0.1 --> far higher | <details><summary>show</summary>In a CNN each mean is taken over 128 values even with two images per step, and BatchNorm's accuracy is higher than GroupNorm's.</details> |
+| At two images per step, how does BatchNorm's test accuracy in the CNN compare with GroupNorm's? <!-- 01-bn-wins-in-a-cnn-at-batch-2 --> | far lower, as in the perceptron; <!-- -0.1 --> within 0.1 of it; <!-- 0.1 --> far higher | <details><summary>show</summary>In a CNN each mean is taken over 128 values even with two images per step, and BatchNorm's accuracy is higher than GroupNorm's.</details> |
 """
 
 # %%
@@ -671,7 +670,7 @@ compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
 
 # %% [markdown]
 r"""
-The failure is gone, though a CNN changes more than $m$. "BatchNorm fails at small batches" is not precise enough: in our networks it fails when **few values share a mean**. But the ResNet-50 of
+The card does not settle which of the two norms is better, but BatchNorm no longer fails. (A CNN differs from a perceptron in more than $m$, so this alone does not prove that $m$ is the cause.) "BatchNorm fails at small batches" is not precise enough: in our networks it fails when **few values share a mean**. But the ResNet-50 of
 [Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ values per mean in its last stage, and still suffers. If the positions of an image resemble each other, those 98 values may
 count as few. The section on fluctuations measures this in our CNN.
 
@@ -1019,7 +1018,7 @@ assert check.layer_norm(lambda x, eps=1e-5: Solved.apply(x, eps)).ok
 # %% [markdown]
 r"""
 **4 (a proof, 10 minutes).** Tokens pass LayerNorm (gain 1, shift 0, $\varepsilon = 0$) and are keys, all different. Show that for each key some query
-scores it strictly above all others. First name the query in code.
+scores it strictly above all others. First write code that returns this query.
 """
 
 
@@ -1062,7 +1061,7 @@ the equal lengths were used: RMSNorm has the property too.
   images, which averages over positions, too, to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
   widens the step, and most of the lost accuracy came back. In a CNN each mean is taken over more values, and the CNN did not fail here, but it differs in more than that
-  number. At the CNN's last norm its 128 values count as fewer. These runs do not show whether that explains a ResNet-50. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  number. At the CNN's last norm its 128 values count as fewer. These runs do not show whether that explains why the ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
@@ -1071,8 +1070,8 @@ the equal lengths were used: RMSNorm has the property too.
 ## To carry away
 
 - **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), LayerNorm those of a token over its channels.
-- **Related norms.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN and PowerNorm are BatchNorm with other statistics.
-- **Use.** Use BatchNorm if many different values share a mean, as in large batches of images. Use LayerNorm if only few values would share a mean, if examples must not depend on each other, or if the order of tokens matters.
+- **Related norms.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN is BatchNorm with a skip around it. PowerNorm divides by a running root mean square and subtracts no mean.
+- **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if only few values would share a mean, if examples must not depend on each other, or if a token must not depend on later ones.
 - **Cost.** BatchNorm has two modes and a memory, and depends on the other examples. LayerNorm gives up the size of a token.
 
 | you see | cause | try |

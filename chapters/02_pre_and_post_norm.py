@@ -11,7 +11,7 @@ r"""
 # Pre-Norm and Post-Norm
 
 **Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
-Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that its final loss is *lower*.
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that its final result is *better*.
 How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -20,7 +20,7 @@ How can the place of one norm decide whether a transformer survives its first hu
 - Pre-Norm adds this constant to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
   little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
-- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher, at twelve by a margin so small that one run decides it.
+- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher, at twelve with a weak verdict, which leaving out one run changes.
   Pre-Norm tolerates learning rates above its best one.
 
 </details>
@@ -298,8 +298,8 @@ Each row shows sixteen random tokens after that many blocks with random weights.
 
 ### Two Jacobians
 
-How does a gradient come back through a block? Let $r$ be the denominator of LayerNorm, the root of variance plus $\epsilon$,
-and $\hat x$ its output. Then
+How does a gradient come back through a block? The *Jacobian* $J_f$ of a function $f$ is the matrix that turns a small change of its input into the change of its output, and a gradient passes through its transpose.
+Let $r$ be the denominator of LayerNorm, the root of variance plus $\epsilon$, and $\hat x$ its output. Then the Jacobians of the norm and of the two blocks are
 
 $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x^\top\Big), \qquad
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
@@ -308,7 +308,7 @@ J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. (A fraction $\epsilon/r^2$ of that part remains.) In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
-$2^S$ paths. Along the path that skips them all, the **identity path**, twelve sublayers leave $2^{-6}$ of the gradient, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
+$2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
 why Post-Norm is hard to train, and it considers only this one path: $I + J_f$ may grow as much as $J_N$ shrinks.
 
 Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix computes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
@@ -316,7 +316,7 @@ Then $J_f$ also turns a typical small change $\delta$ into a change of about the
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
 They do *not* cancel when the write of $f$ is long and hardly depends on small changes of its input. The simplest such write is a constant:
-it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes: its activation is saturated, for example.
+it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes.
 We meet this case again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
 
 ### A constant write, twelve times
@@ -664,7 +664,7 @@ plots.explore(
 r"""
 **What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, also under Pre-Norm. With warm-up the share becomes that small only at step 12.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
-every block divides the tokens as well. A share that shrinks by a similar factor in every block appears as a line that keeps falling on a logarithmic axis. The
+every block divides the tokens as well. A share that shrinks by a similar factor in every block, as the halved angles do, appears as a line that keeps falling on a logarithmic axis. In Post-Norm without warm-up, the
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
@@ -732,7 +732,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. The norms of these runs have divided, too: little is left on the identity path. Yet their first block gets about as much
+**The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. In these runs, too, the norms have divided by large numbers: little is left on the identity path. Yet their first block gets about as much
 gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
@@ -788,7 +788,7 @@ r"""
 **The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs (ten from the measurements at step 20, twenty new ones), some get stuck, too. The table lists them:
+But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones), some get stuck, too. The table lists these short runs:
 """
 
 # %%
@@ -987,7 +987,7 @@ show_explorer(
 
 # %% [markdown]
 r"""
-**What came out.** At learning rates that are too high for it, Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
+**What came out.** At the second highest learning rate Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
 Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate did in 3,200 steps, and none of the longer runs without the frequencies did in 600 steps.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
@@ -1018,7 +1018,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference of the losses is within the margin, in models that have learned to use their attention. At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
+**What came out.** So far, the difference of the losses is within the margin. (These models use their attention: without it the loss is far higher.) At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1103,7 +1103,7 @@ r"""
 
 ### Seven answers
 
-Many recipes aim at both, a highway and late blocks that matter. Seven of them move or add a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
+Many recipes aim at both, a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven move, add or weight a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1118,7 +1118,7 @@ Many recipes aim at both, a highway and late blocks that matter. Seven of them m
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Each fold gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would show it to be *wrong*.
+Each of the lines below opens and gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would show it to be *wrong*.
 
 <details><summary>What the folds compare: the share of the embedding in the final vector</summary>
 
@@ -1143,7 +1143,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Sandwich: every input and every write has a fixed size</summary>
 
-*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the branch's is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
+*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the gradient of the branch is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
 
 </details>
 <details><summary>Peri: the embedding has a fixed size, too</summary>
@@ -1171,8 +1171,8 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
 
-*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and in the product of these factors each $\omega$ cancels with the next, which leaves Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
-*Wrong if* it failed wherever Post-Norm does. Ours learns in part at a rate too high for Post-Norm, in one seed.
+*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and in the product of these factors each denominator cancels with the next numerator, which leaves Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
+*Wrong if* it failed wherever Post-Norm does. At a learning rate too high for Post-Norm, our Admin model learns something (one seed).
 
 </details>
 <details><summary>LNS: late writes begin small</summary>
@@ -1191,12 +1191,12 @@ $\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step
 </details>
 <details><summary>A lower learning rate: all steps are small</summary>
 
-*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low learning rate that we tried none did.
+*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. We tried only one low learning rate, and no run got stuck at it.
 
 </details>
 <details><summary>Smaller initial weights: writes begin small</summary>
 
-Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* it prevented nothing once writes have grown. That is so here: our models start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
+Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* it prevented nothing once writes have grown. Our models fit that: they start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
 
 </details>
 <details><summary>Giving the frequencies: there is no constant to write</summary>
@@ -1394,7 +1394,7 @@ The next table gives the rank correlations of the same measures with the final l
 
 <details><summary>What the table shows</summary>
 
-In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share predicts better, and at step 140 the path does. At the other steps the token share's correlation is weak or has the other sign.
+In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share is the better predictor, and at step 140 the identity path is. At the other steps the token share's correlation is weak or has the other sign.
 The two other settings have ten seeds each.
 
 </details>
@@ -1423,7 +1423,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero; otherwise it contains zero. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero. If not, it does so only barely, and the verdict is weak. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
@@ -1521,7 +1521,7 @@ assert check_pull_back(solved_pull_back).ok
 
 # %% [markdown]
 r"""
-**4 (open).** The intervention leaves a hole: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
+**4 (open).** The intervention does not explain everything: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
 closes it? Write down a prediction, and which result would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
 frequencies and a third of the learning rate, and (c) no frequencies, but the whole gradient clipped to norm 1.
 """

@@ -16,7 +16,7 @@ variance in bfloat16 all but stops training. What does subtracting the mean do, 
 
 <details><summary>In short (contains spoilers)</summary>
 
-- The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
+- In a token of $d$ channels the mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
 - Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms reach the same loss, within our margin. Where tokens consist mostly of
   their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
@@ -292,7 +292,7 @@ So one question is answered for Pre-Norm: without the subtraction no function is
 does RMSNorm save?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
-is memory traffic: it reads a row and writes a row. A fused kernel keeps the row on the chip in between, whichever of the
+is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip in between, whichever of the
 two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
 """
@@ -337,7 +337,7 @@ r"""
 
 The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. Size S, the smallest, has six blocks of width 32, which read 20
 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
-We did not separate the two differences.
+We did not separate the effects of these two differences.
 We call two norms equal if their losses differ by less than 0.009 nats. A learning rate that is off by a factor of $\sqrt{10}$ costs more than four times as much.
 """
 
@@ -391,8 +391,7 @@ r"""
 
 RMSNorm's loss may be a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
 $\mu^2/\mathrm{RMS}^2$, is the token's squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
-for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short a
-training to rank losses.
+for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but the training is too short to rank losses.
 """
 
 # %%
@@ -688,7 +687,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-*Transformer Anatomy*, part 7, blames the subtraction $x_i - \mu$. But two passes perform this subtraction, too, and get the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+*Transformer Anatomy*, part 7, blames the subtraction $x_i - \mu$. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
@@ -769,7 +768,7 @@ computed(
 
 # %% [markdown]
 r"""
-Two passes make a different error: they subtract a *rounded* mean. If that mean is off by $\delta$, the computed variance is
+The two-pass formula makes a different error: it subtracts a *rounded* mean. If that mean is off by $\delta$, the computed variance is
 $\sigma^2 + \delta^2$. If the mean is 30, which the format can represent, $\delta$ is small. If it is $30\tfrac1{16}$, half-way between two
 representable numbers, $\delta$ is as large as it can be.
 """
@@ -986,7 +985,7 @@ and everything for a token near zero.
 
 **The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16 PyTorch and Gemma multiply by the gain
 before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
-entries by a unit in the last place (*ulp*), raises no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
+entries by a unit in the last place (*ulp*), raises no error, and can change which of two nearly equal logits is the larger one. With a gain of exactly 1 all agree in every
 bit: **test ports with random gains**.
 
 **How the gain is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
@@ -1249,8 +1248,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## What you now know
 
-- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant only to the
-  length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
+- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant only to a change of the token's length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm no function is lost: the weights can do the subtraction beforehand.
   Training did not miss it, either, as far as we looked: ordinary tokens have hardly any mean, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
@@ -1259,7 +1257,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
   learning rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
-  RMSNorm's mean square has no cliff. It has only a range, which float16 leaves at 256. Ordinary
+  RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16 its squares overflow from 256 on. Ordinary
   tokens have too little mean for the two cliffs, but a stream can leave the range of float16 where the learning rate is high.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any

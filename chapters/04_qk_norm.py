@@ -118,7 +118,7 @@ plots.table(
 # %% [markdown]
 r"""
 Without a norm the logit is proportional to the length of the query. Under either norm the length cancels, and only the *direction* matters.
-Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. The cosine is $16/24$, and L2 normalization gives half of that.
+Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. Both squared lengths are 24, so the cosine is $16/24$. L2 normalization gives this cosine times $1/\sqrt{d_k} = \tfrac12$, that is $\tfrac13$.
 In each head QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
 
 The *entropy* is given as a share of the largest possible, $\log 3$: 1 for equal weights, 0 for *one-hot* ones, with all weight on one key.
@@ -136,7 +136,7 @@ mean 0 and variance 1. Training does not preserve this.
 
 Adam moves each weight by up to about the learning rate $\eta$ per step, whatever its gradient. If steps point the
 same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
-gain is trained too and enters twice: up to four powers of $\eta t$. A feed-forward layer also multiplies two matrices, but its
+gain is trained too and enters twice, so the logit can grow like $(\eta t)^4$. A feed-forward layer also multiplies two matrices, but its
 output is added to a stream and normalized again. Attention puts its product into an exponent.
 
 ## What saturation costs
@@ -147,7 +147,7 @@ $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
-The Jacobian is positive semidefinite, so its largest eigenvalue is at most its trace. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
+The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most their sum, the trace. The Jacobian therefore multiplies a gradient by at most the slope. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
 thousandth. For the long query it is $4e^{-160}$. The bound holds for random rows:
 """
 
@@ -186,7 +186,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line ends at zero at every gain?
+slider: which line ends near zero at every gain?
 """
 
 
@@ -250,11 +250,11 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 So the statement that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation confuses two methods. Unit vectors without gains eliminate
-saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends at zero at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends near zero at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
-A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a larger number. Three methods differ in that multiplier:
+A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a large enough number. Three methods differ in that multiplier:
 
 | where | the multiplier | at the start |
 | --- | --- | --- |
@@ -269,7 +269,7 @@ a gain moves by about $\eta$ per step.
 ## The gradient of a matrix whose scale does not matter
 
 If a norm follows $W_q$, the matrix may be multiplied by any $c > 0$ and no logit changes. Differentiate
-$\mathcal L(cW_q) = \mathcal L(W_q)$ by $c$ at 1, and by $W_q$:
+$\mathcal L(cW_q) = \mathcal L(W_q)$ by $c$ at $c = 1$ (this gives the first equation), and by $W_q$ (the second):
 
 $$\langle W_q, \nabla_{W_q}\mathcal L\rangle = 0, \qquad\qquad \nabla\mathcal L(c\,W_q) = \tfrac1c\,\nabla\mathcal L(W_q).$$
 
@@ -316,7 +316,7 @@ $\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a s
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
 
-Momentum $\beta_1$ multiplies this angle by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither gradient nor initialization appears in it
+Momentum $\beta_1$ multiplies this angle by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither the gradient nor the initialization appears in the formula
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
 To test this we train a matrix on noise:
 """
@@ -469,8 +469,8 @@ exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-
 
 # %% [markdown]
 r"""
-The two norms take about $8d$ operations per token and layer, and the four projections $8d^2$, so the norms add a share of $1/d$. Their memory traffic
-costs more; chapter 09 measures it.
+The two norms take about $8d$ operations per token and layer, and the four projections $8d^2$, so the norms add only a fraction $1/d$ to the operations of the projections. Their memory traffic
+costs more; chapter 09 counts the traffic of norms.
 """
 
 # %% [markdown]
@@ -481,7 +481,9 @@ The runs belong to the book's *ladder*, the grid of runs that all chapters share
 10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
-the best learning rate is the same for both models. The next figures are at ten times that rate, 0.1. With three tuning seeds QK-Norm's best learning rate is a little higher. The section *Each at its own rate* uses three tuning seeds wherever those runs are complete. It adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
+the best learning rate, 0.01, is the same for both models. The next figures are at ten times that rate, 0.1.
+
+The section *Each at its own rate* uses three tuning seeds wherever those runs are complete. With three, QK-Norm's best learning rate is a little higher. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
 
 ### One rate, three models
 
@@ -648,12 +650,12 @@ growth("QK-Norm").claim(
 
 # %% [markdown]
 r"""
-One half of the second explanation is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
+The second cause said two things: no gradient passes a one-hot row, and queries and keys no longer change. The last is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
 gradient into full steps. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
 
 ### Soft-capping only the logits
 
-The third explanation can be tested by itself. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
+The third cause, logits that are too large, can be tested by itself. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
 gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
 
 | question | choices | ours |

@@ -124,7 +124,7 @@ Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, 
 the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
 $\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed, since for the norm a heavier skip and a lighter branch are the same.
 They are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
-small, but the training is not the same: compared with a smaller weight, a step of Adam is larger.
+small, but the training is not the same: a step of Adam is as long as before, so it is larger in proportion to a smaller weight.
 """
 
 # %%
@@ -154,7 +154,7 @@ We follow one model through the chapter, a decoder of 32 blocks. Its constants a
 $\beta = 256^{-1/4} = \frac14$. Which of the two constants is responsible for the effects of DeepNorm?
 
 First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
-keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$; $2N$ sublayers keep
+keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$. $2N$ sublayers keep the $2N$-th power of that,
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
@@ -221,7 +221,7 @@ feed-forward matrices, and not those of queries and keys.**
 ### Step 2: the norm divides by α
 
 The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers amplify that change? A later sublayer
-multiplies it by $\alpha I + J_f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ changes a vector by about $s$ times its length, in a direction that has nothing to do with
+multiplies it by $\alpha I + J_f$, with $J_f$ the Jacobian of $f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ changes a vector by about $s$ times its length, in a direction that has nothing to do with
 the vector's own, the two factors are equal, and the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
 So sublayer $i$ moves the output by
 
@@ -229,9 +229,8 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 ### Step 3: the same factor once more
 
-By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears
-squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, with $J_i$ the derivative of the output by $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
-In addition, each $J_iJ_i^\top$ is positive semidefinite: no sublayer moves the output uphill, so the shares do not cancel, and we take the bound as an estimate. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
+By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
+We also take this bound as an estimate, because the shares do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -251,7 +250,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 ### Encoder and decoder
 
-The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers, and *four* constants. The number $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
+The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The number $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
 
 | stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
@@ -450,7 +449,7 @@ plots.explore(
 
 # %% [markdown]
 r"""
-The rules above give these powers of depth:
+The rules above give these powers of depth. The exponents $(a, b)$ are in brackets:
 
 | step | Post-Norm (0, 0) | α alone (¼, 0) | β alone (0, ¼) | DeepNorm (¼, ¼) |
 | --- | --- | --- | --- | --- |
@@ -605,8 +604,7 @@ CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branche
 ### Thirty-two blocks in training
 
 Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps of eight windows
-of 32 characters. We add three models: Post-Norm with its classical remedy, a warm-up over the first third of the steps, Pre-Norm with its usual weights, and Post-Norm with
-these same weights and neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
+of 32 characters. We add three models: Post-Norm with its classical remedy (a warm-up over the first third of the steps), Pre-Norm with its usual weights, and Post-Norm with these same weights but neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
 this last model must learn, too.
 
 We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
@@ -748,7 +746,7 @@ So small branches are enough for a start, and DeepNorm's two constants are one o
 them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
 These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. That needs no attention. We
-also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers, but no verdict.
+also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers, but no verdict. Where such a card is marked *not seen at this scale*, this says that the runs are too short to rank the models, and not that the difference is small.
 """
 
 # %%
@@ -936,9 +934,9 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, and it is far from $2^{-S/2}$, which the identity path alone would leave
-after $S$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
-does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU more
+In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, and it is far from $2^{-m/2}$, which the identity path alone would leave
+after $m$ sublayers, if each norm divides by about $\sqrt2$. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
+does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU (a score for translations, higher is better) more
 than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
@@ -1009,7 +1007,7 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
 # %% [markdown]
 r"""
 With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the model with α on the branch has no higher loss than the right
-model. At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is lower than that of letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
+model. At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
 model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
 
 ## Exercises

@@ -129,7 +129,7 @@ plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 # %% [markdown]
 r"""
 Now let the token and both outputs be ten times smaller, as they are before training from small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$,
-and every later output counts in it as much as before. HybridNorm rescales the sum of the token and the first output to RMS 1. Compared with $N(y)$ the output
+and every later output counts in it as much as before. HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$ the output
 $f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** It cannot undo the effect of the first output,
 which was added before the norm.
 
@@ -247,7 +247,7 @@ $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \fr
 
 In HybridNorm only *one* output competes with the embedding. Then the first norm on the stream rescales token and output together to
 RMS 1, and from there on outputs are small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
-attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding is drowned by it. The next figure shows the cosine in models that have not been trained. Move the slider:
+attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding drowns in the outputs. The next figure shows the cosine in models that have not been trained. Move the slider:
 """
 
 # %%
@@ -410,7 +410,7 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 
 # %% [markdown]
 r"""
-At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. So the norm on the stream seems to make it sensitive, as it does in Post-Norm.
+At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. So the norm on the stream seems to make it as sensitive as Post-Norm tends to be.
 The same was found in a larger model: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
 for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one.
 
@@ -527,8 +527,8 @@ wide: no single step is known well, and with small embeddings we trained only si
 
 One difference from the paper may matter more than it seems to: the size of the embeddings. The authors draw them with RMS 0.014
 ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
-rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter the stream with RMS 1. We
-trained four recipes with embeddings of RMS 1, a ninth and 0.014. Ours are multiplied by a fixed number to reach these values.
+rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth. Ours are drawn at $1/\sqrt d$. Multiplied by $\sqrt d$, they enter the stream with RMS 1. We
+trained four recipes with embeddings of RMS 1, a ninth and 0.014. For the two small values a second fixed number multiplies the embeddings throughout training.
 """
 
 # %%
@@ -550,7 +550,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Three cards compare these losses at size S. The first says how much small embeddings raise Pre-Norm's loss, the second whether they enlarge HybridNorm's improvement over Pre-Norm:
+Three cards compare these losses at size S. A card marked *runs incomplete* is a preliminary evaluation: some of its planned runs do not exist yet, so it gives no verdict. The first says how much small embeddings raise Pre-Norm's loss, the second whether they enlarge HybridNorm's improvement over Pre-Norm:
 """
 
 # %%
@@ -650,7 +650,7 @@ Small embeddings cost most in the two recipes without a norm on the stream. The 
 HybridNorm, and yet we did not find its loss to be higher. So where the improvement is larger, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
 Does the same explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and the norm on the stream brought nothing. One difference is that
-the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with embeddings that are drawn small, are multiplied by $\sqrt d$ alone, as our embeddings of RMS 1 are, and can grow. At step 0 this is the network whose embeddings are multiplied by the fixed number.
+the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn small, and the only multiplier is $\sqrt d$, as for our embeddings of RMS 1. At step 0 the network is the same as the one with the small fixed multiplier. Only its training differs.
 """
 
 
@@ -716,7 +716,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so the fixed multiplier is not the reason. And the parts of the improvement differ even more from the published ones:
+The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier. But the parts of the improvement differ even more from the published ones:
 in the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas here, judging by the means, it accounts for the whole improvement. So the fixed factor does not explain why our table and the paper's disagree. Other differences
 remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
@@ -735,7 +735,7 @@ r"""
 ### Other initializations
 
 The paper's Table 3 has two recipes and three initializations, with one run each. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and Megatron's initialization
-shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of the paper's Normal one, which draws all matrices with one standard deviation. The next figure compares our runs with that table.
+shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of the paper's Normal one. (The Normal one draws all matrices with one standard deviation.) The next figure compares our runs with that table.
 """
 
 # %%
@@ -780,15 +780,15 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 
 # %% [markdown]
 r"""
-From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In Table 3, too, the sign changes: from Normal weights Pre-Norm is *better*, 20.29 against 20.44.
-From Megatron's weights Pre-Norm has 20.44, and in Table 4 it has 20.30. Section 4.4 explains this difference: each
+From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In Table 3, too, the sign changes. From Normal weights Pre-Norm is *better*: it has 20.29, and HybridNorm 20.44. From Megatron's weights HybridNorm is better: it has 20.00, and Pre-Norm 20.44.
+But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 explains this difference: for Table 4 each
 of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's. The initialization of the other rows is not stated. So the
-first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms. For HybridNorm alone the change to Megatron's weights brings more than
-its whole improvement over Pre-Norm, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
+first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms. For HybridNorm alone the change from Normal to Megatron's weights, from 20.44 to 20.00, brings more than
+its whole improvement over Pre-Norm in Table 4, from 20.30 to 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
-Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has 19.67 and HybridNorm\* 19.52, against Pre-Norm's 19.88
+Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has a perplexity of 19.67 and HybridNorm\* one of 19.52, Pre-Norm one of 19.88
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' initialization. Is the recipe the reason why deep models train, or is it the
 initialization? We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs cannot rank the recipes, but they show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies, as Post-Norm's did in chapter 02.
 Only a longer run can distinguish a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
@@ -796,7 +796,7 @@ Only a longer run can distinguish a stuck model from a late one, so we also trai
 | question | choices | ours |
 | --- | --- | --- |
 | Twelve blocks, a hundred steps from Xavier's weights: are more runs of HybridNorm stuck than of QKV-Pre? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | fewer; <!-- -0.2 --> as many; <!-- 0.2 --> more | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps they still predict letter frequencies, as Post-Norm does; QKV-Pre does not.</details> |
-| And after four hundred steps: are the runs of HybridNorm that were stuck after a hundred still stuck? <!-- 06-deep-hybrid-is-late-not-stuck --> | most of them are; <!-- 0.2 --> many of them are not | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
+| And in runs of four hundred steps: how many runs of HybridNorm are stuck at the end? <!-- 06-deep-hybrid-is-late-not-stuck --> | about as many as after a hundred; <!-- 0.2 --> clearly fewer | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
 """
 
 # %%
@@ -986,7 +986,7 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 # %% [markdown]
 r"""
 **The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate. **HybridNorm\*** is an
-override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm, and a block that forgets its number treats every block as the
+override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm, and code that does not pass a block its index builds every block like the
 first block. **The norms inside attention** may be taken over the full width, come after the rotation, or leave out the values. We tell the book's checker which recipe each of eight wrong blocks is meant to be:
 """
 

@@ -18,7 +18,7 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 - The S comes from the tokens. Each token has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
 - A curve that is the same for all tokens does half of a norm's work: its output is bounded. It does not do the other half: its output depends on the scale of its input.
-- On text, at the one small size that we trained, DyT's loss is higher than that of a norm, and even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms fails.
+- On text, at the one small size that we trained, DyT's loss is higher than that of a norm, and, in a preliminary evaluation, even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms fails.
 
 </details>
 """
@@ -116,9 +116,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Layer norm is invariant to the factor of ten. DyT is not: for the small token it roughly preserves the ratios of the entries (3 to 1 becomes 2 to 1), and for the large token little more than the
-signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, so one entry $y$ leaves the others squares that sum to at least $y^2/(d-1)$,
-and all squares together sum to $d$.) DyT's authors say that the essential part is the squashing of extreme values. The last rows of the table, Derf and BHyT, are explained below.
+Layer norm is invariant to the factor of ten. DyT is not: for the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), and for the large token little more than the
+signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. The last rows of the table, Derf and BHyT, are explained below.
 
 ## Where the S comes from
 
@@ -234,7 +233,7 @@ neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none 
 
 <details><summary>Answer</summary>
 
-$\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. RMSNorm has $r = \sqrt{65/8} \approx 2.85$ and passes $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
+$\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. For RMSNorm the share is $\tfrac1r\big(1 - \tfrac{x_i^2}{d\,r^2}\big)$, with $r$ the RMS. Here $r = \sqrt{(\frac14 + 16)/2} = \sqrt{65/8} \approx 2.85$, and the small entry gets $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
 leaves the small entry about a third of the gradient that it would get in a token of RMS 1.
 
 </details>
@@ -305,8 +304,7 @@ r"""
 learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh that is a fifth steeper, and its tails saturate sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
-$\kappa = 10$. From the inside out, it *is* an RMSNorm, followed by a tanh at arguments of about a tenth, where tanh is a line, if
-$\lambda = 1$. (Its authors start $\lambda$ at 1 to 5.) So BHyT still needs statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
+$\kappa = 10$. Inside it *is* an RMSNorm, and a tanh follows. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.) So BHyT still needs statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
 
 A third method takes statistics in training only and folds them away afterwards: **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)), [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
@@ -563,12 +561,11 @@ ladder.improvement(climbed, "dyt", "none").claim(
 
 # %% [markdown]
 r"""
-At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
+At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our prediction. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
 
 A paper about doing without norms needs one control above all: *no norm*, and nothing in its place.
 Six blocks train well without any norm, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can be in the way. The paper's parity is that of far deeper stacks, trained on billions of tokens, with
-$\alpha_0$ chosen by a sweep, and our result says nothing about them. The public evidence closest to our size is the log of
+to protect, and can be in the way. The paper reports parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
 Now look at the right half of the figure, where most points are one run. At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
@@ -578,10 +575,11 @@ still train, presumably because the curve is bounded: however large the stream g
 
 We have three hypotheses, and can test each of them to some extent. None of the tests identifies the reason. We did not test a fourth hypothesis, that branches start smaller under DyT.
 
-**1. $\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do so, $\alpha$
-would have to track $1/\mathrm{RMS}$ of the input, norm by norm. **2. Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
-ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient. **3. The activation function.**
-[Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
+1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do so, $\alpha$
+   would have to track $1/\mathrm{RMS}$ of the input, norm by norm.
+2. **Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
+   ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient.
+3. **The activation function.** [Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
 
 We first look at the maps of the ladder's DyT model after training, and at its values of $\alpha$:
 
@@ -657,7 +655,7 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So it does not adapt, as suspected. We have not shown that this raises the loss.
+About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So $\alpha$ does not adapt, as the first hypothesis says. (Our own answer to the question above was that it follows the size of the input. These runs do not show that.) We have not shown that the lack of adaptation raises the loss.
 
 The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
@@ -728,7 +726,7 @@ r"""
 If $\alpha$ starts at a quarter, $\alpha$ and the stream compensate: little is left of the factor of four, and the share of saturated entries is about the same as from 1. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
 the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for 1, both other initial values give a higher loss, and with the large one it is far higher.
 
-So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and there we saw no more saturated entries, so saturation does not seem to be the whole reason. The last column of the table
+So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and with it the share of saturated entries was not higher, so saturation does not seem to be the whole reason. The last column of the table
 speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms are real in the formulas, but we have not shown that either is the reason.
 [Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries saturated in models of 64 million parameters, and *more* on little text, where DyT's loss is lower than the baseline's. On much text, where it is higher, a
 larger $\alpha$ reduces the difference. Our fourfold initial $\alpha$ increased it.
@@ -794,7 +792,7 @@ gaps["GELU"].claim(
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict depends on one seed. In the last row of the table, one run of the model without norms has a far higher loss than the others, so both intervals are wide. So the second card cannot
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: it changes if a single run is left out. In the last row of the table, one run of the model without norms has a far higher loss than the others. It makes both intervals wide, so the second card cannot
 say how much of the difference is due to SwiGLU. Both models kept the learning rate that was chosen for them with SwiGLU. Without norms GELU may need a lower one, which we did not try.
 
 | hypothesis | test | result | open |
@@ -849,12 +847,12 @@ plots.table(
 # %% [markdown]
 r"""
 At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Is the bound the reason? The blocks without norms start from Xavier's rule, and
-with small branches they tolerate higher rates (chapter 00). An initial $\alpha$ of ½ makes branches smaller as well, and no model here has small branches and no bound. One caution: the model *no norm* still has the ViT's last layer norm, as all three have.
+with small branches they tolerate higher rates (chapter 00). An initial $\alpha$ of ½ makes branches smaller as well, and we did not train a model with small branches but without a bound. One caution: the model *no norm* still has the ViT's last layer norm, as all three have.
 
 ### Very little text
 
 [Verma (2026)](https://arxiv.org/abs/2604.23434) finds that DyT *helps* a model of 64 million parameters trained on one million tokens (its validation loss is 27.3 % lower)
-and hurts it on 118 million tokens (18.8 % higher). A map that fits less also overfits less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
+and hurts it on 118 million tokens (18.8 % higher). A model that fits its training text less closely also overfits it less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
 characters of the corpus, each read forty-five times.
 """
 
@@ -912,7 +910,7 @@ lowers its loss about as much as DyT does. With tuned rates the interval contain
 ## Where it goes wrong
 
 We invented three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
-same function on paper, but near zero it cancels, and small activations lose their digits. **The shift inside** is $\tanh(\alpha x + \beta)$.
+same function on paper, but near zero it subtracts two nearly equal numbers, and small activations lose their digits. **The shift inside** is $\tanh(\alpha x + \beta)$.
 None of them crashes, but the check of exercise 1 notices all three:
 """
 
@@ -1082,7 +1080,7 @@ r"""
 ## To carry away
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry, with one learned $\alpha$ per layer.
-- **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 measures how much time it saves.
+- **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 counts the memory traffic, and asks how much time that saves.
 - **Cost.** Invariance to scale is given up, saturated entries pass no gradient, and the best learning rate is a different one.
 - **Related methods.** Derf (erf in place of tanh), BHyT, PRepBN (statistics in training only).
 

@@ -18,7 +18,7 @@ and how much of its advantage over a well-tuned GPT remains?
 
 - If every length is 1, a model has directions only. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
-- In models of our size a tuned GPT has a lower final loss than nGPT, and a GPT with QK-Norm has a still lower one.
+- In models of our size a tuned GPT has a lower final loss than nGPT, and a GPT with QK-Norm, in a preliminary evaluation, has a still lower one.
 
 </details>
 """
@@ -188,8 +188,8 @@ On the sphere that phase is skipped: the length is given, so the learning rate s
 
 Cosines lie in $[-1, 1]$. This range is too small in three places.
 
-**Logits.** The best output has cosine 1 with the right token's row and −1 with all others. Then all other rows are the same vector, so with three different rows no output can have these cosines. With a scale $s_z$ on the cosines, the loss
-of that case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
+**Logits.** Imagine the best possible cosines: 1 with the right token's row and −1 with all others. No output has them if there are three different rows or more, so every real loss is higher than theirs. With a scale $s_z$ on the cosines, the loss
+of this ideal case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
 """
 
 # %%
@@ -221,7 +221,7 @@ matter: the output is linear in $u$ and divided by its length.)
 
 $$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
 
-In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
+For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
 """
 
 # %%
@@ -425,7 +425,7 @@ which padding needs.
 ## Measure
 
 The runs belong to the *ladder*, the experiment grid that the book's chapters share, with 20 characters of text per parameter. Size S has six blocks of width 32 and 3,200 steps. Size M has width 64 and 6,000 steps. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
-and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as published. We chose its initial values: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
+and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as published. We chose its initial values: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has weight decay.
 
 ### Early training
@@ -528,7 +528,7 @@ end = sphere.measure("test.loss")
 
 # %% [markdown]
 r"""
-The second explanation is right for these runs, and they do not test the first. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
+For these runs the second explanation is right: nGPT starts fast because it has no warm-up. They do not test the first, that its lengths are right from the first step on. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
 the GPT, although all its lengths are still 1. So the sphere does not make this start fast.
 """
 
@@ -612,7 +612,7 @@ plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-In this table *lead* is the loss of the GPT (`pre`) minus the method's loss. *Lost* is the method's loss averaged over two decades of learning rates, minus its best loss. *n* is the number of evaluation seeds. *Tuned* is the uncertainty, in nats, from the choice of the learning rate. W is size S with weight decay, where we trained no nGPT. nGPT's *tuned* is less than a tenth of its loss difference to the GPT, so a better learning rate would not have closed the gap.
+In this table *lead* is the loss of the GPT (`pre`) minus the method's loss. *Lost* is the method's loss averaged over two decades of learning rates, minus its best loss. *n* is the number of evaluation seeds. *Tuned* is the uncertainty, in nats, from the choice of the learning rate. W is size S with weight decay; there we did not train nGPT. nGPT's *tuned* is less than a tenth of the difference between its loss and the GPT's, so a better learning rate would not have closed the gap.
 
 At the end of training the order is reversed: nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. At the larger size both differences are smaller: compare
 the two columns *lead*. Two sizes are not a trend. With the published initial values nGPT's loss is a little higher still. We tested this at size S only, and one seed decides whether the interval excludes zero. The share and $s_z$ both differ there, and
@@ -665,7 +665,7 @@ plots.table(
 r"""
 The published factor in steps grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
 time should be memory traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
-separates the two. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
+measures how much each of these causes costs. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
 
 ### What it learns
 
@@ -673,7 +673,7 @@ Is the trained model really on the sphere? And how far does its stream move per 
 
 | question | choices | ours |
 | --- | --- | --- |
-| A block goes a learned share of the way to its target. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The learned shares of the feed-forward grow from the first block to the last.</details> |
+| Each sublayer moves the stream a learned share of the way to the sublayer's output. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The learned shares of the feed-forward grow from the first block to the last.</details> |
 """
 
 # %%
@@ -907,9 +907,9 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- **How can less freedom learn faster?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
+- **How can a model learn faster on a sphere?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
-- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and a GPT with QK-Norm, in a preliminary evaluation, a still lower one. The published
+- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
 - A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Without scale, weight decay has no effect. <!-- 08-constants-are-forgotten -->

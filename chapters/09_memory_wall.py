@@ -11,7 +11,7 @@ r"""
 # Norms at the memory wall
 
 **Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled a layer of BERT in training: softmax and
-layer norm did 0.17 % of the arithmetic in 25.5 % of the time. Part 7 of *Transformer Anatomy* ([errata](errata.md)) puts norms at 0.6
+layer norm did 0.17 % of the arithmetic in 25.5 % of the time. An article, part 7 of *Transformer Anatomy* ([errata](errata.md)), puts norms at 0.6
 per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and why?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -138,7 +138,7 @@ plots.roof(
 # %% [markdown]
 r"""
 There are **four suspects** for the cost of a norm: its arithmetic, its passes over the row (LayerNorm makes
-two), its trips to memory, and the start of a kernel. The roof has cleared the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$, but nobody waits for them. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
+two), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$, but nobody waits for them. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
 
 ### One formula, eight kernels
 
@@ -336,7 +336,7 @@ $6d$ bytes for each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cen
 ## Implementation: a kernel, line by line
 
 The kernels are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)). A GPU has
-*multiprocessors* with registers, on which threads run in *warps* of 32. A Triton
+*multiprocessors*, on which threads run in *warps* of 32. Each thread keeps the numbers it works on in *registers*, the fastest memory of the chip. If they do not fit there, the kernel *spills*: it stores the rest in slower memory. A Triton
 *program* handles a few rows with a few warps. This is RMSNorm, forward. `mask` marks the entries that exist. `_gained` multiplies by the gain plus `OFFSET`, and with `ROUND` it rounds first, as Llama does.
 """
 
@@ -376,7 +376,7 @@ r"""
 
 ### Bytes, in an interpreter
 
-Triton can interpret a kernel with NumPy, where each load and store is counted. The table has activations only: numbers read and written
+Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The table has activations only: numbers read and written
 for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice: 5 numbers are moved in place of 3. At 16,384 our LayerNorm also reads half of the row twice forward, by choice: a whole centred row would leave no room for a second program on the same multiprocessor, and on an H200 two programs were faster.
 
 | question | choices | ours |
@@ -643,7 +643,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its norm. PyTorch's operators, the formula fused by PyTorch's
+On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its length. PyTorch's operators, the formula fused by PyTorch's
 compiler (`torch.compile`), the formula in steps, and Liger-Kernel's Triton kernels ran in the same process.
 
 If bytes decide, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit. The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
@@ -769,10 +769,10 @@ take_ratio(min(rivals.values())).claim(
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. The formula timed here casts its input twice, once for the square and once for the product. It therefore moves more than the nine times of Llama's formula, which casts once. The intervals come from two runs on one GPU and show only how its replays vary.
+In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. The formula timed here casts its input twice, once for the square and once for the product. It therefore moves more than the nine times of Llama's formula, which casts once. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
 QuACK, rows above 8,192 values, float32 and small tensors were not timed.
 
-Without a CUDA graph the GPU waits wherever the host takes longer:
+Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits:
 """
 
 # %%
@@ -841,8 +841,8 @@ show(kernel_time, Assumptions)
 
 # %% [markdown]
 r"""
-The shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
-and $5\,\mu\mathrm s$ where Python starts it, which is low compared with the table of host times. And $0.9$ of the bandwidth is a little more than the kernel that flips bits reached.
+We assume that the shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
+and $5\,\mu\mathrm s$ where Python starts it. All times in the table of host times are longer. We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the kernel that flips bits reached.
 
 For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65 norms. In steps, each norm is eight operations, with a sum before it. Together they take
 $65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
@@ -851,7 +851,7 @@ $65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In
 
 <details><summary>Answer</summary>
 
-$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, which is $0.42\,\mu\mathrm s$ for each of 65 norms. No kernel is that short: its start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has the same number of kernels, so the share comes near 0.6 per cent: see the next table.
+$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, which is $0.42\,\mu\mathrm s$ for each of 65 norms. No kernel is that short: its start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has the same number of kernels, so the share comes nearer to 0.6 per cent: see the next table.
 
 </details>
 """
@@ -908,13 +908,13 @@ If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, t
 
 <details><summary>Answer</summary>
 
-Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller:
+Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller (see the first of the next tables).
 
 </details>
 
 | question | choices | ours |
 | --- | --- | --- |
-| Which training step is faster: the fastest with a library's norms and no compiler, or that of the compiled model with its norms as shipped? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | the one with a library's norms; <!-- 0.95 --> both take about as long; <!-- 1.05 --> the compiled one | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
+| Which training step is faster: the fastest one with a library's norms and no compiler, or the step of the compiled model with its norms as shipped? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | the one with a library's norms; <!-- 0.95 --> both take about as long; <!-- 1.05 --> the compiled one | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
 """
 
 # %%
@@ -945,7 +945,7 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are, or put in by `fuse`, with sums and rotations as well. *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant took six turns, in random order, of four timed steps. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are, or put in by `fuse`, which also fuses the sums and the rotations of rotary positions. *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant took six turns, in random order, of four timed steps. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -1047,9 +1047,9 @@ r"""
 - **At width 1,024 the host sets the pace.** Llama's eager step takes far longer than the GPU needs by the estimate, which leaves out loss and optimizer. We infer that the GPU waits while Python starts kernels one by one. There a short call is worth more than a fast kernel: in the models of `transformers`, PyTorch's `nn.RMSNorm`, the slower kernel, gives the shortest eager step or nearly so.
 - **Where the GPU sets the pace, kernels pay.** At width 4,096, and in labkit's Gemma 2, every fused norm gives much the same step. Ours by `fuse`, with the sums and rotations, gives a shorter one: what pays is to fuse more than the norm.
 - **Compiling saves more than all norms cost.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
-- **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. With `fuse` a compiled model is therefore the plain one.
+- **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out: the compiled model is then the plain one.
 
-So compile first. Where you cannot compile, exchange the norms and time the step, not the norm. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. Where the table has a dash, the third loss, 0.007, differed from the original's by more than 2 per cent of itself: the benchmark was too strict there, and it times nothing that it refuses. We did not time generation.
+So compile first. Where you cannot compile, exchange the norms and time the step, not the norm. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: in its check of the first losses, the third loss, 0.007, differed from the original's by more than 2 per cent of itself. For so small a loss this check was too strict. We did not time generation.
 
 ## What the sources say, and what we measured
 
@@ -1314,12 +1314,12 @@ exact(odd[1]).claim(
 r"""
 ## What you now know
 
-- **What does a norm cost?** A large norm takes at least the time of moving its bytes, which we measured on one H100. A small norm takes the time of starting a kernel, which we measured only on the CPU. Its arithmetic is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
+- **What does a norm cost?** A large norm takes at least the time of moving its bytes, which we measured on one H100. A small norm takes the time of starting a kernel, which we measured only on the CPU. The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
 - **A quarter, or half a per cent?** By the estimate, norms take more than a quarter of decoding one sequence in steps that are started one by one, and a few per cent in one kernel. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size a preliminary evaluation detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb). <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size a preliminary evaluation detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. (Post-Norm is stuck there: [chapter 02](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 

@@ -247,8 +247,8 @@ $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2
 A recipe whose runs vary more than the others', such as DyT, uses its own $s^2/n$. The uncertainty $u$ comes from tuning the learning rate with a few noisy runs.
 It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
 
-How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. In pairs, the share of $\sigma^2$ that the seed
-explains cancels. For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more runs.
+How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the share of $\sigma^2$ that the seed
+explains cancels. For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more runs. It gives that share twice: over five seeds we could not show that the seed explains anything, and over twenty it explains a part.
 """
 
 # %%
@@ -441,7 +441,7 @@ r"""
 Read the letters before the ranks. A recipe whose runs vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
-How many pairs differ depends on the test. The next table compares four tests. The first is paired, on the five seeds that all recipes share. The second uses each recipe's own standard deviation (Welch), and the third uses one pooled standard deviation. The fourth is the board's test, which adds the uncertainty from tuning. The paired test finds the fewest differences because it has the fewest runs.
+How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs, on the five seeds that all recipes share. It finds the fewest differences because it has the fewest runs.
 """
 
 # %%
@@ -652,7 +652,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four recipes of the ladder have a counterpart that differs only in the norms inside attention. QK-Norm adds them to Pre-Norm, and OLMo 2 adds them to an output norm. QKV-Pre has them in place of the norm on attention's input. It gives two pairs: one with embeddings of the size that follows from the rule $1/\sqrt{2.5\,d}$, and one with embeddings of size $0.014$.
+Four recipes of the ladder have a counterpart with norms inside attention. In two pairs nothing else differs: QK-Norm adds them to Pre-Norm, and OLMo 2 adds them to an output norm. In the other two, QKV-Pre has them *in place of* the norm on attention's input. These two pairs are one with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and one with embeddings of RMS $0.014$.
 How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
 
 | question | choices | ours |
@@ -843,15 +843,15 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Learning rates a quarter of a decade apart allow no verdict. Where a parabola was fitted, the board's learning rate is between two of them. A wide range helps anyway:
+Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, too coarse a grid to say. If a parabola was fitted, the learning rate in the leaderboard lies between two of those that we tried. A wide range helps anyway:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table that the ledger writes
 
-Each row is advice for a situation that the author chose. Its strength depends on laws, reports and our own runs, so a row lists evidence of three
+The *ledger* is the book's record of all claims and their verdicts. Each row is advice for a situation that the author chose. Its strength depends on laws, reports and our own runs, so a row lists evidence of three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
 correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
-survive supports no advice, and as a limit it is marked *not settled*. Cards of *this* chapter are left out.
+survive supports no advice. Where it would limit the advice, the row begins with *But* and is marked *not settled*. Cards of *this* chapter are left out.
 """
 
 # %%
@@ -871,14 +871,14 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
   float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
-- **Tune** the learning rate on a narrow, shallow model, for we can name none. Scale it with the width by the rule above, and divide branches by the depth. Watch the largest attention logit and the
+- **Tune** the learning rate on a narrow, shallow model: we cannot tell you its value. Scale it with the width by the rule above, and divide branches by the depth. Watch the largest attention logit and the
   size of the stream.
 - **Leave out** the norm on values, the second norm after each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a tuned learning rate.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
-But agreement among many models is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
+But agreement among many models is adoption, not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
 
 Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 

@@ -260,7 +260,7 @@ exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).c
 # %% [markdown]
 r"""
 *What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps, and only the bounds differ. LayerNorm's slope comes close to its bound
-for an almost constant token, and RMSNorm's comes close to it for a token near zero (RMSNorm's $\epsilon$ is smaller here).
+for an almost constant token, and RMSNorm's slope comes close to its own bound for a token near zero (RMSNorm's $\epsilon$ is smaller here).
 
 ## BatchNorm v LayerNorm, line by line
 
@@ -596,7 +596,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. It is wider than with all 128 images, but only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, and do not exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
+*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. It is wider than with all 128 images, but only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
 
 *What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and mismatch together. We did not try larger networks or dropout.
 
@@ -1091,7 +1091,7 @@ r"""
 ## Linear layers and LayerNorm
 
 LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them are a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only the division, the projection to a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them to the circle, and read off $y$.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only the division, that is, the projection onto a circle. It takes four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
 """
 
 # %%

@@ -495,7 +495,7 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 r"""
 Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream. In the preliminary evaluations, with both recipes at the same rate, we do not see this (the card's control). Sandwich differs from Pre-Norm only in the norms after its sublayers, and both use the same rate. These norms about halve the growth, though Sandwich's stream starts from a larger embedding and becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
 
-A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms has a lower rate.
+A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms has a lower learning rate than Pre-Norm.
 
 ## Gemma's two answers to large logits
 
@@ -791,7 +791,7 @@ top = warm.values(MEASURES["largest logit"])
 r"""
 In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
 
-In the second case the logits are not held at 50 either, and the criterion requires only that ten times the rate cost something. That is no evidence for the article's row.
+In the second case the logits are not held at 50 either, and the criterion requires only that a learning rate ten times higher raise the loss somewhat. That is no evidence for the article's row.
 
 ## Against idle late blocks
 
@@ -893,7 +893,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm from these weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm trained from LNS' weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
 
 **Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, removing the first costs little and removing the second costs much. At tuned rates its gradients are more even, as its paper says. If both recipes have the same rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers speak of twelve blocks and more.
 
@@ -1001,7 +1001,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, DeepNorm's by less (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. From Xavier's rule Post-Norm's loss is higher than DeepNorm's (printed). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's largest logit grows as well, and that of output norms grows most, without any sum.
+We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, DeepNorm's by less (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. If Post-Norm, too, starts from Xavier's rule, its loss is higher than DeepNorm's (the difference is printed above). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's largest logit grows as well, and that of output norms grows most, without any sum.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
@@ -1445,7 +1445,7 @@ Six blocks make $S = 2\cdot 6 = 12$ writes, so the RMS is $\sqrt{1 + 12} \approx
 </details>
 
 **2 (in code).** The identity path of a stack leaves only the factors on the skip. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$, and the sum of skip and branch is
-divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Leave KEEL's first block as if it were like the others.)
+divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Treat KEEL's first block as if it were like the others.)
 """
 
 

@@ -23,7 +23,7 @@ inference?
 | tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
-| which gradient overflows first | with too large a scale, that of the output matrix; the gradients of the norms' gains are compared with the others | [And the norms?](D_numbers.ipynb#and-the-norms) |
+| which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; some families later than Llama have LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
 | the price at inference | for one token, by an estimate, one kernel launch; reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
 | training with norms in bfloat16, which the series charts | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
@@ -632,8 +632,7 @@ not even limit what the model computes: only the product of gain and next matrix
 gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. A gain stored as $1 + w$ is pulled to 1, that is, to the plain
 norm.
 
-**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 that is stored as itself rounds away every rise of up to $2^{-8}$ and every fall of up to
-$2^{-9}$: it can shrink but not grow. Around 0 the numbers are close enough. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain near 1 is stored directly (and not as its difference from 1), every rise of up to $2^{-8}$ and every fall of up to $2^{-9}$ is rounded away: it can shrink but not grow. Around 0 the numbers are close enough. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
 step nearly twice as large, and at ½ it removes all of them. Without a float32 copy of the weights, a gain stored as $1 + w$
 learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
 """

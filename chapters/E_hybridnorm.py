@@ -759,7 +759,7 @@ if size != "smoke":  # there one seed tunes, at other rates
 
 # %% [markdown]
 r"""
-So much of both gaps comes from the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
+So much of both gaps appears only at the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
 
 Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU; the other runs with 24 blocks are from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
@@ -1017,7 +1017,7 @@ At step 1 we find:
 
 - **Pre-Norm**: gradients grow towards the first blocks. How far they grow depends on the weights and on the size of the embeddings; with Megatron's weights and embeddings of RMS 1 they are nearly equal (table).
 - **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. A hundred steps later they shrink on the way down, as published. With ReLU they shrink at step 1 already, which the formula does not predict.
-- **HybridNorm**: with small embeddings all blocks have even gradients except the first, which divides by the embeddings' size. With embeddings of RMS 1 all blocks are even, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
+- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all blocks are even, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
 - **HybridNorm\***: the first block still has a large gradient, and so has the second.
 """
 
@@ -1553,7 +1553,7 @@ exact(len(odd)).claim(
 
 # %% [markdown]
 r"""
-If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Training runs add an error, for which the tables give no spread.
+If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
 
 For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two differences are more than two errors of counting, COPA's difference is less than one, and none of the three of Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
