@@ -45,7 +45,8 @@ async function assemble(pages) {
 // What only a screen can use.
 function strip(article) {
   const screen = "script, .headerlink, .toctree-wrapper, .copybtn, form, .labkit-slider p, "
-    + ".labkit-narrow, .labkit-foot > a, details.toggle-details > summary button";
+    + ".labkit-narrow, .labkit-foot > a, details.toggle-details > summary button, "
+    + ".labkit-voices > .step, .labkit-voices :is(label, button)";
   article.querySelectorAll(screen).forEach(element => element.remove());
   article.querySelectorAll("a.reference.download").forEach(link => link.closest("p")?.childNodes
     .forEach(node => { if (node === link || node.contains?.(link)) node.remove(); }));
