@@ -159,7 +159,7 @@ def test_without_attention_a_model_learns_what_one_symbol_tells():
     with torch.no_grad():
         loss = loss_of(model.eval(), tokens[:, :-1], tokens[:, 1:])
     assert loss.item() == pytest.approx(least.item(), abs=0.02)
-    assert "not all" in estimate_need(Run(config, Text(), TrainConfig())).reason, (
+    assert "must all be trainable" in estimate_need(Run(config, Text(), TrainConfig())).reason, (
         "with weights that are not trained it trains alone"
     )
 

@@ -61,7 +61,7 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
 @each(
     misfit=[
         (LayerNorm(8), "bf16", "unknown arithmetic 'bf16'; did you mean 'bfloat16'"),
-        (RMSNorm(8), "bfloat16 one-pass", "has no one-pass form.*; take 'bfloat16'"),
+        (RMSNorm(8), "bfloat16 one-pass", "has no one-pass form.*; use 'bfloat16'"),
         (
             nn.Identity(),
             "bfloat16",

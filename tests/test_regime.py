@@ -145,5 +145,5 @@ def test_parameters_are_those_that_are_trained():
 
 
 def test_images_have_no_trigrams():
-    with pytest.raises(ValueError, match="Digits has none"):
+    with pytest.raises(ValueError, match="needs data of type Text, got Digits"):
         ask(replace(RUN, data=Digits()))
