@@ -48,6 +48,12 @@ def tree() -> list[str]:
     return paths
 
 
+def test_the_top_level_is_the_fixed_layout():
+    fixed = "LICENSE Makefile README.md chapters data kernels labkit pyproject.toml tests"
+    there = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    assert sorted(name for name in there if name[0] != ".") == fixed.split()
+
+
 def test_what_the_readme_lists_exists_and_it_lists_every_part_of_labkit():
     assert not [path for path in tree() if not (ROOT / path).exists()]
     assert all((ROOT / path).is_dir() == path.endswith("/") for path in tree())

@@ -23,15 +23,15 @@ def text(name: str) -> str:
 
 
 def test_every_place_that_names_the_version_names_the_same():
-    version, cited = PROJECT["version"], yaml.safe_load(text("CITATION.cff"))
-    newest = re.search(r"(?m)^## ([\d.]+) \((.*)\)$", text("CHANGELOG.md"))
+    version, cited = PROJECT["version"], yaml.safe_load(text(".github/CITATION.cff"))
+    newest = re.search(r"(?m)^## ([\d.]+) \((.*)\)$", text(".github/CHANGELOG.md"))
     assert newest and newest[1] == str(cited["version"]) == version
     assert newest[2] == str(cited["date-released"])
     assert re.findall(r"Version ([\d.]+\d)", text("README.md")) == [version]
 
 
 def test_the_citation_has_what_its_format_requires():
-    cited = yaml.safe_load(text("CITATION.cff"))
+    cited = yaml.safe_load(text(".github/CITATION.cff"))
     assert {"cff-version", "message", "title", "authors"} <= set(cited)
     assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
     assert [set(author) for author in cited["authors"]] == [{"name"}]
@@ -39,10 +39,10 @@ def test_the_citation_has_what_its_format_requires():
 
 
 def test_what_a_reader_of_the_release_reads_first_fits_on_one_screen():
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in (".github/CHANGELOG.md", ".github/CONTRIBUTING.md"):
         assert len(text(name).splitlines()) <= 45, name
         links = re.findall(r"\]\(([^)#:]+)\)", text(name))
-        assert not [link for link in links if not (ROOT / link).exists()]
+        assert not [link for link in links if not (ROOT / ".github" / link).exists()]
 
 
 def test_both_licences_are_named_where_a_reader_looks():
@@ -50,7 +50,7 @@ def test_both_licences_are_named_where_a_reader_looks():
     assert text("LICENSE").startswith("MIT License")
     assert "CC BY 4.0" in text("chapters/LICENSE")
     pdf = "chapters/press/site/pdf.py"
-    for page in ("README.md", "chapters/conf.py", pdf, "CONTRIBUTING.md"):
+    for page in ("README.md", "chapters/conf.py", pdf, ".github/CONTRIBUTING.md"):
         assert "MIT" in text(page) and "CC BY 4.0" in text(page), page
 
 
