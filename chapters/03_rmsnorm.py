@@ -741,7 +741,7 @@ plots.explore(
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096, computed in bfloat16. As the mean grows, one-pass variances fall on a coarser and coarser grid. From a mean "
     "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
-    "digit of the mean. The two-pass variance and RMSNorm's mean square stay near 1.",
+    "digit of the mean. The two-pass variance, and RMSNorm's mean square over the true one, stay near 1.",
 )
 
 # %%

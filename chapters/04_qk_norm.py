@@ -365,7 +365,7 @@ exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
     "in [0.097, 0.103]",
     "Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
-    found="In the last 500 steps of AdamW with weight decay, a step turns a matrix that was long at first by {long:.4f} radians, and one that was short at first by {mean:.4f} radians. We predicted 0.1.",
+    found="In the last 500 steps of AdamW without momentum and with weight decay, a step turns a matrix that was long at first by {long:.4f} radians, and one that was short at first by {mean:.4f} radians. We predicted 0.1.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
     beside={"long": np.mean(turned["decay, long at first"][-500:])},
     predicted=0.1,

@@ -268,8 +268,8 @@ for n in (6, 12, 24, 50, 100, 500, 1000):
 exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
     "< 1e-12",
-    "With DeepNorm's constants the bound on the first step is exactly one at every depth.",
-    found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, DeepNorm's bound on the first step differs from 1 by at most {mean:.0e}.",
+    "With DeepNorm's constants the sum in the bound on an SGD step is exactly one at every depth.",
+    found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, the sum in DeepNorm's bound on an SGD step differs from 1 by at most {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
 )
 # %% [markdown]

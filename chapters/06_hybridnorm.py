@@ -665,7 +665,7 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, the RMS of the embeddings is {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, embeddings enter the stream with RMS {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
     source="this book, a forecast; seen before by a referee, on one seed",
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),

@@ -624,7 +624,7 @@ inside.measure(average_flat).claim(
     "07-trained-dyt-is-saturated",
     "> 0.5",
     "Most entries of a trained DyT are saturated.",
-    found="In a trained model with DyT, {mean:.0%} of the entries of all layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is {lower:.0%}, and with 0.99 it is {higher:.0%}.",
+    found="In a trained model with DyT, {mean:.0%} of the entries of all DyT layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is {lower:.0%}, and with 0.99 it is {higher:.0%}.",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
     published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
     beside={
@@ -785,7 +785,7 @@ gaps["GELU"].claim(
     "07-swiglu-makes-half-of-the-gap",
     "> 0.045",
     "GELU in place of SwiGLU takes away half of DyT's distance to no norm at all, or more.",
-    found="DyT's test loss minus that of the model without norms, with SwiGLU minus with GELU, is {mean:+.3f} nats.",
+    found="Let the gap be DyT's test loss minus that of the model without norms. The gap with SwiGLU minus the gap with GELU is {mean:+.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, on SwiGLU",
     beside=tested,
 )
@@ -834,8 +834,8 @@ plots.table(
 (burnt["DyT"] - burnt["no norm"]).claim(
     "07-dyt-survives-a-high-rate",
     "> 0.2",
-    "At a high learning rate a vision transformer with DyT trains, and one without norms does not.",
-    found=f"At learning rate {high:g}, the accuracy of a vision transformer on digits is {{mean:.2f}} higher with DyT than without norms.",
+    "At a high learning rate a vision transformer with DyT in its blocks trains, and one without norms in its blocks does not.",
+    found=f"At learning rate {high:g}, the accuracy of a vision transformer on digits is {{mean:.2f}} higher with DyT in its blocks than without norms in them.",
     source="DyT is bounded; this chapter's expectation",
     beside={
         "second value": "at the next rate both fail (table)",

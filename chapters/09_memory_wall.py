@@ -1304,7 +1304,7 @@ odd, even = lose_by_joining(41), lose_by_joining(64)
 exact(odd[1]).claim(
     "09-the-mean-that-is-kept-must-be-the-one-subtracted",
     "> 1e-5",
-    "If the mean is subtracted before it is rounded but stored after it, the gain's gradient becomes less exact and the output does not.",
+    "If the mean is subtracted before it is rounded and stored after it is rounded, the gain's gradient becomes less exact and the output does not.",
     found="At width 41 the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64 both errors are at most {even:.0e}.",
     source="a model of our LayerNorm kernel in float64 on a CPU, after a law that failed on an H100 (data/bench/hours)",
     beside={"forward": odd[0], "even": max(even)},

@@ -1057,7 +1057,7 @@ measure(runs["pre"], "first/last").tuned().claim(
     "C-pre-gradients-lean-to-the-first",
     "> 1",
     "At step 100 the gradient of Pre-Norm's first block is larger than that of its last block.",
-    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At step 1 it is {start:.2f} times as large, and at step 20 it is {later:.2f} times as large.",
+    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At step 1 the factor is {start:.2f}, and at step 20 it is {later:.2f}.",
     source=shleifer,
     beside={
         "start": average_ratio("pre", 0),
@@ -1375,7 +1375,7 @@ measure(runs["post"], "first/last").tuned().claim(
     "C-post-gradients-lean-to-the-last",
     "< 1",
     "At step 100 the gradient of Post-Norm's first block is smaller than that of its last block.",
-    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block, and with {blocks} blocks it is {deep:.2f} times as large. At step 1 it is {start:.2f} times as large, and at step 20 it is {later:.2f} times as large.",
+    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block. With {blocks} blocks the factor is {deep:.2f}. In the smaller model the factor is {start:.2f} at step 1 and {later:.2f} at step 20.",
     source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
     beside={
         "blocks": blocks,
@@ -1404,7 +1404,7 @@ exact(far[torch.optim.Adam], tolerance=0.001).claim(
     "C-adam-does-not-see-vanishing",
     "< 1.01",
     "Adam moves a weight equally far if all its gradients are a thousand times smaller.",
-    found="Compared with gradients a thousand times smaller, SGD moves a weight {sgd:.0f} times as far, and Adam moves it {mean:.4f} times as far.",
+    found="If all gradients are a thousand times larger, SGD moves a weight {sgd:.0f} times as far, and Adam moves it {mean:.4f} times as far.",
     source="Adam divides each gradient by its own size, as long as that is far above its ε",
     beside={"sgd": far[torch.optim.SGD]},
 )
