@@ -15,6 +15,7 @@ from each import each
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.context import Context
 from labkit.corpora import Digits, FewDigits, Text
+from labkit.corpora.text import VOCABULARY, decode_tokens, encode_text
 from labkit.model.bare import BareMLPConfig
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import MLPConfig
@@ -31,6 +32,7 @@ from labkit.probes.trained import (
     residual_rms,
 )
 from labkit.probes.updates import final_stream, step_response
+from labkit.probes.voice import BEGINNING, CHARACTERS, continue_text
 from labkit.probes.weights import compute_condition, lengths, measure_weights, sphere_scales
 from labkit.training import loss_of
 
@@ -376,6 +378,44 @@ def test_tokens_are_looked_at_before_the_chosen_steps():
     for step in (0, 1, 11):
         probe.after_backward(step, silent("post"))
     assert [*probe.seen] == ["0", "1"], "it does not look at step 11"
+
+
+# --- voice ---
+
+
+class Says(torch.nn.Module):
+    """A model that is sure of one text, whatever it read."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.config, self.text = replace(CONFIG, context=4), encode_text(text)
+        self.weight, self.read = torch.nn.Parameter(torch.zeros(1)), []
+
+    def forward(self, tokens):
+        self.read.append(decode_tokens(tokens[0]))
+        logits = torch.zeros(*tokens.shape, len(VOCABULARY))
+        if len(self.read) > len(self.text):
+            return logits * math.nan
+        logits[0, -1, self.text[len(self.read) - 1]] = 100.0
+        return logits
+
+
+def test_a_voice_continues_the_beginning_and_stops_where_a_logit_is_no_number():
+    model = Says("strong")
+    assert continue_text(model, "It is ", 4) == "stro"
+    assert model.read == [" is ", "is s", "s st", " str"]
+    assert continue_text(Says("strong"), "It is ", 9) == "strong"
+
+
+def test_a_voice_is_heard_before_the_chosen_steps_and_at_the_end_and_does_not_vary():
+    heard = []
+    for _ in range(2):
+        *_, record = train_watched("rms", "text", make_probe("voice", CORPUS))
+        heard.append(record.probes["voice"])
+    assert heard[0] == heard[1] and [*heard[0]] == ["0", "last"]
+    assert {len(text) for text in heard[0].values()} == {CHARACTERS}
+    assert heard[0]["0"] != heard[0]["last"]
+    assert len(encode_text(BEGINNING)) == len(BEGINNING)
 
 
 # --- trained weights ---

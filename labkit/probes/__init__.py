@@ -12,6 +12,7 @@ updates.py      how far steps of training move what a model computes
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
 tokens.py       how different tokens still are, by layer and step
 early.py        answers read off the stream before its end
+voice.py        what a model of text writes while it trains
 timing.py       what a step costs beside another recipe's; what folding norms away saves
 diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
 
@@ -61,6 +62,7 @@ PROBES: dict[str, str] = {
     "sphere-scales": "weights",
     "norm-maps": "norm_maps",
     "early-judged": "early",
+    "voice": "voice",
     "folding": "timing",
     "pace": "timing",
 }
