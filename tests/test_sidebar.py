@@ -15,6 +15,7 @@ def test_the_open_page_has_its_sections_and_no_other_has():
     listed = '<ul class="labkit-sections"><li><a href="#why">Why <i>d</i> grows</a></li></ul>'
     assert f'<a class="current" href="#">4 · <i>QK</i></a>{listed}</li>' in page
     assert page.replace(listed, "") == f"{NAV}{OTHER}{HEADING}"
+    assert list_sections(page) == page  # the next build finishes the page again
 
 
 def test_a_page_without_sections_or_outside_the_list_stays_as_it_is():
