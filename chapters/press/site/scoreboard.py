@@ -233,7 +233,7 @@ def format_margins(claims: Mapping[str, Json]) -> list[str]:
                          f"{one.mean:+z.4f} [{low:+z.4f}, {high:+z.4f}]", said))  # fmt: skip
     heads = ("claim", "its criterion", "rung", "difference", f"within {MARGIN:g} nats")
     text = ONE_MARGIN.format(margin=MARGIN)
-    return [text, format_table(heads, rows)] if rows else []
+    return [text, format_table(heads, rows) if rows else "No claim of this build is of this kind."]
 
 
 def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
