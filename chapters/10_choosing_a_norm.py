@@ -606,7 +606,7 @@ on matrices, **C** reads program code instead of speeches. We preregistered our 
 """
 
 # %%
-for lock in read_locks(project_root()):
+for lock in {lock.id: lock for lock in read_locks(project_root())}.values():
     of_chapter = lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}
     if of_chapter and ladder.improvement(climbed, *lock.arms).only(*lock.rungs):
         ladder.claim_locked(climbed, lock.id, f"this book, a forecast (p = {lock.probability:g})")

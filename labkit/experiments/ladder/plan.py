@@ -18,7 +18,7 @@ BOARD = (
 DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", "ngpt", "none")
 DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
 DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
-CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
+CODED = ("pre", "qk", "post", "hybrid", "lns", "qkv-pre", "ngpt", "none", "dyt")
 # Arms ranked by the appendices: their own, and chapters' arms that only they discuss.
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))

@@ -48,7 +48,7 @@ RUNGS = {
     "D24": Rung(dim=32, depth=24, time=32, steps=3_200, below="S", changes="24 blocks"),
     "W": Rung(dim=32, depth=6, time=32, steps=3_200, weight_decay=0.1, below="S", seeds=20,
               changes="weight decay 0.1 on matrices"),
-    "C": Rung(dim=32, depth=6, time=32, steps=3_200, source="code", below="S", seeds=20,
+    "C": Rung(dim=32, depth=6, time=32, steps=3_200, source="code", below="S",
               changes="program code for text"),
 }  # fmt: skip
 SIZES = ("S", "M", "L")
