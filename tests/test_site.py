@@ -18,7 +18,6 @@ from press.book.files import Red
 from press.book.forecasts import HELD, Forecast
 from press.book.ledger import load_recorded
 from press.site import sphinx as site_module
-from press.site.claim_cards import draw_strip
 from press.site.coverage import mark_claim
 from press.site.figures import list_names, list_tables
 from press.site.outline import read_outline
@@ -26,6 +25,7 @@ from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
 from press.site.sphinx_sources import api_pages, public_modules, staged_files
+from press.site.strips import draw_strip
 
 ONE, TWO = fake_book.ONE, fake_book.TWO
 
@@ -379,9 +379,12 @@ def test_a_family_is_a_chapter_s_findings():
     assert {name: len(p) for name, p in compute_p_values(claims).items()} == {ONE: 31, TWO: 1}
 
 
-def test_a_strip_draws_each_value_and_the_threshold():
+def test_a_strip_draws_each_value_zero_the_threshold_and_both_ends():
     strip = draw_strip(fake_book.CLAIMS["02-post-needs-warm-up"])
-    assert strip.count("<circle") == 5 and strip.count('class="tick"') == 1
+    assert strip.count("<circle") == 5 and strip.count('class="tick"') == 2
+    assert re.findall(r">([^<]+)</text>", strip) == ["0", "0.896", "0.992"]
+    far = fake_book.claim("x", ONE, "holds", [9.9, 10.0, 10.1], criterion="> 9")
+    assert re.findall(r">([^<]+)</text>", draw_strip(far)) == ["9", "9.75", "10.25"]
     assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
 
 

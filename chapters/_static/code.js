@@ -21,7 +21,7 @@ function keepChoice(choice) {
 
 function showCode(choice) {
   document.documentElement.dataset.code = choice;
-  const folds = "div.cell > details.hide, .labkit-claim:has(.highlight)"; // a claim's code is in its card
+  const folds = "div.cell > details.hide, .labkit-claim:has(.highlight), .labkit-more details"; // a card's code
   for (const fold of document.querySelectorAll(folds)) fold.open = choice === "all";
 }
 

@@ -7,7 +7,7 @@ styles too; the rest must be readable. The site adds its own styles, and the val
 import html
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -214,33 +214,20 @@ def describe_source(claim: Card) -> str:
 
 
 # -- the card ---------------------------------------------------------------------------------
-def draw_card(
-    claim: Card,
-    estimate: Estimate,
-    *,
-    strip: str = "",
-    marks: str = "",
-    below: Sequence[str] = (),
-    attributes: str = "",
-) -> str:
-    """Draw a card: mark, sentence and interval in one line, and the rest below when it is open.
-
-    A page adds its own `marks` after the verdict's words, lines `below` (HTML), a `strip` of the
-    values, and attributes.
-    """
+def draw_card(claim: Card, estimate: Estimate) -> str:
+    """Draw a card: mark, sentence and interval in one line, and the rest below when it is open."""
     verdict, sort = claim["verdict"], claim["sort"]
     shape, colour = LOOKS[verdict]
     shape = TICK if (sort, verdict) == ("law", "holds") else shape
     said, found = claim.get("said"), typeset(claim["statement"])
     words = describe_verdict(claim)
     lines = [
-        f"<b>{words[:1].upper()}{words[1:]}</b>{html.escape(marks)}"
+        f"<b>{words[:1].upper()}{words[1:]}</b>"
         f"{describe_word(claim)} · criterion: {typeset(claim['criterion'])}"
         f" · {KINDS[claim['kind']]}",
         typeset(describe_evidence(claim, estimate)),
         typeset(describe_trials(claim)),
         typeset(describe_source(claim)),
-        *below,
     ]
     if said and verdict == "contradicted":  # no mark without its sentence
         found = f"<b>Claim:</b> {typeset(said)}<br><b>Result:</b> {found}"
@@ -249,10 +236,10 @@ def draw_card(
     body = "".join(f"<div>{line}</div>" for line in lines if line)
     return (
         f'<details class="labkit-claim labkit-{sort} labkit-verdict-{verdict}" '
-        f'style="border-left:3px solid {colour};padding-left:.6em"{attributes}>'
+        f'style="border-left:3px solid {colour};padding-left:.6em">'
         f'<summary><span class="labkit-shape" role="img" title="{words}" style="color:{colour}">'
         f'{shape}</span> <span class="labkit-statement">{found}</span> '
-        f'<span class="labkit-values">{format_values(claim, estimate)}{strip}</span></summary>'
+        f'<span class="labkit-values">{format_values(claim, estimate)}</span></summary>'
         f'<div class="labkit-more">{body}</div></details>'
     )
 

@@ -15,33 +15,28 @@ from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
-from labkit.experiments.card_html import LOOKS, TICK, VERDICTS, draw_card, typeset
-from labkit.statistics.recorded import read_criterion, rebuild_estimate
+from labkit.experiments.card_html import (
+    KINDS,
+    LOOKS,
+    TICK,
+    VERDICTS,
+    describe_evidence,
+    describe_source,
+    describe_trials,
+    describe_verdict,
+    describe_word,
+    typeset,
+)
+from labkit.experiments.card_html import format_number as format_mean
+from labkit.statistics.recorded import rebuild_estimate
 from press.book.chapters import format_number, is_letter, read_number
 from press.book.facts import Json
+from press.book.forecasts import HELD
 from press.site.links import claim_address
 from press.site.outline import Book, Outline
+from press.site.strips import draw_strip
 
 HOLM = ", survives Holm’s correction"
-
-
-def draw_strip(claim: Json) -> str:
-    """Draw every value as a dot, the interval as a bar and each threshold as a tick."""
-    values, ticks = list(map(float, claim["values"])), read_criterion(claim).bounds
-    start, end = map(float, claim["interval"])
-    low, high = min([*values, *ticks, start]), max([*values, *ticks, end])
-    if claim["sort"] == "law" or not end > start:
-        return ""
-
-    def scale_value(value: float) -> str:
-        return f"{5 + 110 * (value - low) / (high - low):.1f}"
-
-    dots = "".join(f'<circle cx="{scale_value(v)}" cy="8" r="2.4"/>' for v in values)
-    tick = "".join(f'<path class="tick" d="M{scale_value(t)} 1V15"/>' for t in ticks)
-    bar = f'<path class="bar" d="M{scale_value(start)} 8H{scale_value(end)}"/>'
-    return (
-        f'<svg class="labkit-strip" viewBox="0 0 120 16" aria-hidden="true">{tick}{bar}{dots}</svg>'
-    )
 
 
 def draw_in_chapter(claim: Json, code: str = "") -> str:
@@ -49,7 +44,8 @@ def draw_in_chapter(claim: Json, code: str = "") -> str:
     name = html.escape(claim["id"])
     below = [f'<a href="scoreboard.html#row-{name}">{name}</a> in the scoreboard']
     if code:
-        below.append(highlight(code, PythonLexer(), HtmlFormatter()))
+        shown = highlight(code, PythonLexer(), HtmlFormatter())
+        below.append(f"<details><summary>Code</summary>{shown}</details>")
     return draw(claim, f' id="claim-{name}"', below)
 
 
@@ -72,15 +68,45 @@ def draw_in_scoreboard(
 
 
 def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") -> str:
-    """Draw a card with its strip."""
-    return draw_card(
-        claim,
-        rebuild_estimate(claim),
-        strip=draw_strip(claim),
-        marks=marks,
-        below=below,
-        attributes=attributes,
+    """Draw a card: sentence and strip in one line; when open, what was asked and how it was judged.
+
+    A sentence that the runs do not bear out stands above the result.
+    """
+    verdict, estimate = claim["verdict"], rebuild_estimate(claim)
+    words, said = describe_verdict(claim), claim.get("said")
+    exact = (claim["sort"], verdict) == ("law", "holds")
+    found = typeset(claim["statement"])
+    if said and verdict not in HELD:
+        found = f"<b>Claim:</b> {typeset(said)}<br><b>Result:</b> {found}"
+    asked = [f"Criterion: {typeset(claim['criterion'])}", KINDS[claim["kind"]]]
+    asked += filter(None, [typeset(describe_source(claim))])
+    judged = [f"{words[:1].upper()}{words[1:]}{html.escape(marks)}{describe_word(claim)}"]
+    judged += filter(
+        None, map(typeset, (describe_evidence(claim, estimate), describe_trials(claim)))
     )
+    more = [
+        f"<b>What was asked.</b> {f'{typeset(said)}<br>' if said else ''}{'; '.join(asked)}",
+        f"<b>How it was judged.</b> {'<br>'.join(judged)}",
+        *below,
+    ]
+    return (
+        f'<details class="labkit-claim labkit-{claim["sort"]} labkit-verdict-{verdict}"'
+        f'{attributes}><summary><span class="labkit-shape" role="img" title="{words}">'
+        f"{TICK if exact else LOOKS[verdict][0]}</span> "
+        f'<span class="labkit-statement">{found}</span> '
+        f'<span class="labkit-values">{describe_value(claim)}{draw_strip(claim)}</span></summary>'
+        f'<div class="labkit-more">{"".join(f"<div>{one}</div>" for one in more)}</div></details>'
+    )
+
+
+def describe_value(claim: Json) -> str:
+    """Return the mean if the sentence does not have it, or what lies right of zero."""
+    if "{side}" in claim["wording"]:
+        return "improvement →"
+    if re.search(r"\{(mean|k)\b", claim["wording"]):
+        return ""
+    low, high = map(float, claim["interval"])
+    return f"<b>{typeset(format_mean(rebuild_estimate(claim).mean, high - low))}</b>"
 
 
 def draw_tally(claims: Iterable[Json]) -> str:
