@@ -36,6 +36,7 @@ from press.book import forecasts, locking
 from press.book.forecasts import Forecast, score_forecasts
 from press.book.locking import describe_locks
 from press.site.all_predictions import format_scores
+from press.site.scoreboard import build_scoreboard
 
 AT, BEFORE, AFTER = (f"2026-0{month}-01T00:00:00+00:00" for month in (3, 2, 4))
 
@@ -163,6 +164,30 @@ def test_a_chapter_that_asks_something_else_than_its_lock_is_refused(book, chang
     given = {"values": {"S": lead()}} | changed
     with pytest.raises(LockError, match=said):
         make(**given)
+
+
+def test_a_card_shows_a_clearer_sentence_first_and_that_of_its_lock_when_opened(book):
+    add_lock(book, lock())
+    values, clear = {"S": lead()}, "A reaches a lower loss than B."
+    before = make(values)
+    assert "Written down" not in before.to_html()
+    (book / "data" / "locks" / "wordings.csv").write_text(
+        f"sum,sentence\n{lock().compute_sum()},{clear}\n"
+    )
+    made, original = make(values), "Written down on 2026-03-01 as: A is better."
+    assert made.to_dict() == before.to_dict(), "the ledger has the sentence of the lock"
+    _, _, opened = made.to_html().partition("</summary>")
+    assert f"<b>Claim:</b> {clear}" in opened and original in opened
+    assert f"claim: {clear}\n{original}" in str(made)
+    page = build_scoreboard(
+        {"claims": {"05-x": made.to_dict() | {"chapter": "05", "verdict": "contradicted"}}},
+        {"05": "Five"},
+    )
+    assert f"<li>{clear}<br>" in page, "in the list of contradicted claims"
+    assert f"<b>Claim:</b> {clear}<br><b>Result:</b>" in page and original in page
+    for changed in ({"said": clear}, {"criterion": "> -0.1"}):
+        with pytest.raises(LockError, match="was locked on 2026-03-01 with"):
+            make(values, **changed)
 
 
 @pytest.mark.parametrize("values", [[1.0, 1.1], [1.0, 1.1, 0.9, 1.2], Proportion(2, 4)])

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from labkit.experiments.locks import WORDS
+from labkit.experiments.locks import WORDS, read_wordings
 from labkit.statistics.criteria import Estimate, parse_criterion
 from labkit.statistics.pooled import Difference, read_rung
 from labkit.statistics.verdicts import DIRECTIONS, judge_estimate
+from labkit.system.root import project_root
 
 KINDS = {
     "exact": "algebra or a count",
@@ -91,6 +92,12 @@ def format_interval(low: float, high: float) -> str:
 
 
 # -- the contents of a card -------------------------------------------------------------------
+def find_sentence(claim: Card) -> str:
+    """Return the tested sentence: the clearer wording of its lock, or else the chapter's own."""
+    lock = claim.get("lock") or {}
+    return read_wordings(project_root()).get(lock.get("sum", ""), claim.get("said") or "")
+
+
 def describe_verdict(claim: Card) -> str:
     """Return the verdict in words."""
     only = claim.get("only")
@@ -219,12 +226,13 @@ def draw_card(claim: Card, estimate: Estimate) -> str:
     verdict, sort = claim["verdict"], claim["sort"]
     shape, colour = LOOKS[verdict]
     shape = TICK if (sort, verdict) == ("law", "holds") else shape
-    said, found = claim.get("said"), typeset(claim["statement"])
+    said, found = find_sentence(claim), typeset(claim["statement"])
     words = describe_verdict(claim)
     lines = [
         f"<b>{words[:1].upper()}{words[1:]}</b>"
         f"{describe_word(claim)} · criterion: {typeset(claim['criterion'])}"
         f" · {KINDS[claim['kind']]}",
+        typeset(describe_original(claim)),
         typeset(describe_evidence(claim, estimate)),
         typeset(describe_trials(claim)),
         typeset(describe_source(claim)),
@@ -254,6 +262,13 @@ def describe_word(claim: Card) -> str:
         runs = f"preregistered runs incomplete ({forecast})"
         return f" · preliminary evaluation; {runs}: {'; '.join(waits)}"
     return f" · {WORDS[word]} ({forecast})" if word else ""
+
+
+def describe_original(claim: Card) -> str:
+    """Return the sentence of a claim's lock, word for word, if the card shows a clearer one."""
+    if find_sentence(claim) == (claim.get("said") or ""):
+        return ""
+    return f"Written down on {claim['lock']['at'][:10]} as: {claim['said']}"
 
 
 def format_values(claim: Card, estimate: Estimate) -> str:

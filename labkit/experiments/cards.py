@@ -8,9 +8,11 @@ from typing import Any
 from labkit.experiments.card_html import (
     KINDS,
     describe_evidence,
+    describe_original,
     describe_source,
     describe_verdict,
     draw_card,
+    find_sentence,
     format_number,
 )
 from labkit.statistics.criteria import Estimate, Interval
@@ -122,7 +124,8 @@ class Claim:
         low, high = self.interval
         lines = [
             f"[{SORTS[self.sort]}: {describe_verdict(claim)}] {self.statement}",
-            f"claim: {self.said}" if self.said else "",
+            f"claim: {find_sentence(claim)}" if self.said else "",
+            describe_original(claim),
             "; ".join(
                 filter(None, [f"measured: {format_number(self.mean, high - low)}", evidence, asked])
             ),

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.experiments import ladder, regime
+from labkit.experiments.card_html import find_sentence
 from labkit.experiments.papers import published
 from labkit.statistics.recorded import Claims, find_survivors
 from labkit.system.root import project_root
@@ -149,7 +150,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
         settled = law or named in survivors
         if not limits and (refuted or not settled):
             return None
-        said = str(claim["said"])
+        said = find_sentence(claim)
         if not settled:
             said = f"not settled: {said}"
         elif refuted:

@@ -19,9 +19,13 @@
 
 A row never changes. A second lock of a claim is a new row; the last one counts, and a page shows
 all. data/locks/committed.csv has the time of the commit that brought each row, by its checksum
-(`labkit book tables` reads it off git): a lock is as old as the later of its two times. A claim has
-one of three words (WORDS has how a card writes them), by which of the runs that it compares, on the
-rungs that are judged, are older than its lock:
+(`labkit book tables` reads it off git): a lock is as old as the later of its two times.
+
+data/locks/wordings.csv has clearer sentences that mean the same, by the checksum of the lock. Cards
+show them first, and the lock's own when opened. A chapter still states the lock's own sentence.
+
+A claim has one of three words (WORDS has how a card writes them), by which of the runs that it
+compares, on the rungs that are judged, are older than its lock:
 
     locked, then run        none of them, the learning-rate searches included
     looked, then locked     runs of a learning-rate search or of a preliminary evaluation, but none
@@ -53,7 +57,7 @@ WORDS = {  # as a card shows them
     SEEN: "not preregistered",
 }
 SORTS = ("ranking", "law-like")
-COMMITS = "committed.csv"
+COMMITS, WORDINGS = "committed.csv", "wordings.csv"
 MARGIN = 0.01  # nats of test loss: on the ladder two methods within it are "the same"
 RATE = "three tuning seeds; the vertex of a parabola in log rate"
 
@@ -204,11 +208,20 @@ def _show(value: Any) -> str:
 
 def read_commits(root: Path) -> dict[str, str]:
     """Read when each row was committed (UTC), by its checksum."""
-    path = Path(root) / "data" / "locks" / COMMITS
+    return _read_column(root, COMMITS, "committed")
+
+
+def read_wordings(root: Path) -> dict[str, str]:
+    """Read the clearer sentences, which mean the same as their locks', by checksum."""
+    return _read_column(root, WORDINGS, "sentence")
+
+
+def _read_column(root: Path, name: str, column: str) -> dict[str, str]:
+    path = Path(root) / "data" / "locks" / name
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8", newline="") as lines:
-        return {row["sum"]: row["committed"] for row in csv.DictReader(lines)}
+        return {row["sum"]: row[column] for row in csv.DictReader(lines)}
 
 
 def find_time(root: Path, lock: Lock) -> str:

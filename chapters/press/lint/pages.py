@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from labkit.experiments.locks import WORDINGS, read_wordings
 from press.book.chapters import NUMBER, is_letter
 from press.book.citations import find_links, read_works
 from press.book.files import read_rows
@@ -173,6 +174,17 @@ def hold_the_bibliography(around: Around) -> Iterator[str]:
         yield "references.bib: entries are sorted, each once"
 
 
+def match_the_locks(around: Around) -> Iterator[str]:
+    """Check that each clearer sentence belongs to the lock of a claim."""
+    claims = [claim for one in around.book.values() for claim in one.claims.values()]
+    sums = {claim["lock"]["sum"] for claim in claims if claim.get("lock")}
+    for sum in sorted({*read_wordings(around.root)} - sums):
+        yield (
+            f"data/locks/{WORDINGS}: a clearer sentence needs the checksum of a claim's lock, but "
+            f"no claim has {sum!r}; correct it, or remove the row"
+        )
+
+
 PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
     know_sizes,
     follow_references,
@@ -184,4 +196,5 @@ PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
     look_up_errata,
     cover_the_sources,
     hold_the_bibliography,
+    match_the_locks,
 )

@@ -8,7 +8,7 @@ import html
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from labkit.experiments.card_html import LOOKS, TICK, describe_verdict
+from labkit.experiments.card_html import LOOKS, TICK, describe_verdict, find_sentence
 from press.book.facts import format_table
 from press.book.files import read_rows
 from press.site.links import Place, link_place
@@ -34,7 +34,7 @@ def mark_claim(name: str, book: Book) -> str:
     number, verdict = name.partition("-")[0], ""
     if number in book and name in book[number].claims:
         claim = book[number].claims[name]
-        said, verdict = html.escape(str(claim["said"])), claim["verdict"]
+        said, verdict = html.escape(find_sentence(claim)), claim["verdict"]
         mark = TICK if (claim["sort"], verdict) == ("law", "holds") else LOOKS[verdict][0]
         shown = link_place(Place(number, "claim", name), book, mark)
         title = f"{said} ({describe_verdict(claim)})"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from labkit.experiments.card_html import LOOKS, VERDICTS, typeset
+from labkit.experiments.card_html import LOOKS, VERDICTS, find_sentence, typeset
 from labkit.experiments.locks import LOCKED, MARGIN, WORDS
 from labkit.statistics.criteria import Criterion
 from labkit.statistics.pooled import has_pairs, read_rung
@@ -261,7 +261,7 @@ def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
 def list_contradicted(claims: Mapping[str, Json], titles: Mapping[str, str]) -> list[str]:
     """List in words the sentences that the runs contradict, each with the result."""
     found = [
-        f"<li>{typeset(claim['said'])}<br>{typeset(claim['statement'])} "
+        f"<li>{typeset(find_sentence(claim))}<br>{typeset(claim['statement'])} "
         f'<a href="#row-{html.escape(name)}">card</a></li>'
         for name, claim in sorted(claims.items())
         if claim["verdict"] == "contradicted" and claim.get("said") and claim["chapter"] in titles

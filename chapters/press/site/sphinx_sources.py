@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from labkit.experiments.card_html import find_sentence
 from labkit.system.files import code_hash
 from press.book import ledger, replays
 from press.book.chapters import find_chapters, read_number
@@ -150,7 +151,7 @@ def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
     """List by page and anchor the question of each claim, or its statement if it has none."""
     pages: dict[str, dict[str, str]] = {}
     for name, claim in sorted(claims.items()):
-        said = claim.get("said") or claim["statement"]
+        said = find_sentence(claim) or claim["statement"]
         pages.setdefault(claim["chapter"], {})[f"claim-{name}"] = said
     return pages
 
