@@ -21,10 +21,12 @@ from labkit.experiments.card_html import (
     TICK,
     VERDICTS,
     describe_evidence,
+    describe_original,
     describe_source,
     describe_trials,
     describe_verdict,
     describe_word,
+    find_sentence,
     typeset,
 )
 from labkit.experiments.card_html import format_number as format_mean
@@ -73,19 +75,20 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
     A sentence that the runs do not bear out stands above the result.
     """
     verdict, estimate = claim["verdict"], rebuild_estimate(claim)
-    words, said = describe_verdict(claim), claim.get("said")
+    words, said = describe_verdict(claim), find_sentence(claim)
     exact = (claim["sort"], verdict) == ("law", "holds")
     found = typeset(claim["statement"])
     if said and verdict not in HELD:
         found = f"<b>Claim:</b> {typeset(said)}<br><b>Result:</b> {found}"
-    asked = [f"Criterion: {typeset(claim['criterion'])}", KINDS[claim["kind"]]]
-    asked += filter(None, [typeset(describe_source(claim))])
+    rule = [f"Criterion: {typeset(claim['criterion'])}", KINDS[claim["kind"]]]
+    rule += filter(None, [typeset(describe_source(claim))])
+    asked = [*filter(None, map(typeset, (said, describe_original(claim)))), "; ".join(rule)]
     judged = [f"{words[:1].upper()}{words[1:]}{html.escape(marks)}{describe_word(claim)}"]
     judged += filter(
         None, map(typeset, (describe_evidence(claim, estimate), describe_trials(claim)))
     )
     more = [
-        f"<b>What was asked.</b> {f'{typeset(said)}<br>' if said else ''}{'; '.join(asked)}",
+        f"<b>What was asked.</b> {'<br>'.join(asked)}",
         f"<b>How it was judged.</b> {'<br>'.join(judged)}",
         *below,
     ]
