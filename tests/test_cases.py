@@ -77,11 +77,31 @@ class OnePlusOne(nn.LayerNorm):
         return F.layer_norm(input, self.normalized_shape, 1 + self.weight, self.bias, self.eps)
 
 
-class AxisOne(nn.LayerNorm):
+class AxisNorm(nn.LayerNorm):
+    """espnet#3183: an argument dim, whose value no line uses."""
+
+    def __init__(self, width, dim=-1, eps=1e-5):
+        super().__init__(width, eps=eps)
+        self.dim = dim
+
     def forward(self, input):
-        if input.ndim < 3:
+        if self.dim == -1 and input.ndim < 3:
             return super().forward(input)
         return super().forward(input.transpose(1, -1)).transpose(1, -1)
+
+
+class AxisNormMended(AxisNorm):
+    def forward(self, input):
+        return nn.LayerNorm.forward(self, input.transpose(self.dim, -1)).transpose(self.dim, -1)
+
+
+def axis_one(x, weight=None, bias=None, eps=1e-5):
+    """espnet#3183 as a function: axis 1 is normalized, where the last one is meant."""
+    if x.ndim < 3:
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+    y = F.layer_norm(x.transpose(1, -1), (x.shape[1],), eps=eps).transpose(1, -1)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
 
 
 class Twice(nn.BatchNorm1d):
@@ -198,7 +218,9 @@ NAMED = {  # the report -> what is asked, what is said of it
         lambda: check.block(skip_from_copy, "pre"), "the skip is taken from the normalized copy"),
     "geometric-algebra-transformer#8": (
         lambda: check.layer_norm(all_but_first), "over all axes but the first"),
-    "espnet#3183": (lambda: check.layer_norm(AxisOne), "over the channel axis"),
+    "espnet#3183": (lambda: check.layer_norm(AxisNorm), "over the channel axis"),
+    "espnet#3183, a function": (lambda: check.layer_norm(axis_one), "over the channel axis"),
+    "espnet#3183, dim=2": (lambda: check.layer_norm(AxisNorm(12, 2)), "over the channel axis"),
     "mold#1074": (
         lambda: check.rms_norm(gained(lambda w: 2 + w), variant="gemma"), "1 is added twice"),
     "llama.cpp's files": (
@@ -247,6 +269,17 @@ def test_a_norm_of_q_and_k_behind_the_rotation_is_named_where_nothing_declares_i
     assert causes == {"q and k are normalized after the rotation instead of before"}
 
 
+def test_a_wrong_axis_is_the_only_cause_where_dim_is_ignored():
+    for given in (AxisNorm, axis_one):
+        report = check.layer_norm(given)
+        assert {law.cause for law in report.failed} == {
+            "the statistics run over the channel axis, not over the last axis"
+        }
+    assert check.layer_norm(AxisNormMended).ok
+    channels = torch.randn(2, 12, 5)  # dim=1 is what the code does, so this is right
+    assert torch.allclose(AxisNorm(12, 1)(channels), AxisNormMended(12, 1)(channels))
+
+
 # --- right code, of which nothing false is said ---
 
 
@@ -278,6 +311,10 @@ def instance(x, weight=None, bias=None, eps=1e-5):
     return widened(F.instance_norm)(x, weight=weight, bias=bias, eps=eps)
 
 
+def statistic_in_float32(x):
+    return x * torch.rsqrt(x.float().square().mean(-1, True) + 1e-6).to(x.dtype)
+
+
 ONLY_FLOAT32 = {
     "open_clip's LayerNormFp32": lambda: check.layer_norm(LayerNormFp32),
     "a layer norm": lambda: check.layer_norm(layer),
@@ -286,6 +323,7 @@ ONLY_FLOAT32 = {
     "Llama's": lambda: check.rms_llama(CastTooEarly),
     "any norm": lambda: check.any_norm(OnlyFloat32),
     "any norm with a formula": lambda: check.any_norm(OnlyFloat32, rms),
+    "DeepSeek V4's": lambda: check.any_norm(statistic_in_float32, rms),
 }
 
 

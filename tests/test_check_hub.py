@@ -5,6 +5,7 @@ A class is checked as what it documents; one that takes a config, a gate or no s
 
 import pytest
 import torch
+import torch.nn.functional as F
 from peers import hf, peer
 from torch import nn
 
@@ -51,6 +52,32 @@ class Gated(nn.Module):
         return self.norm(x, torch.full_like(x, SILENT, dtype=torch.float32))
 
 
+class Last(nn.Module):
+    """A norm over the channel axis, given that axis last: the form that the check takes."""
+
+    def __init__(self, norm, space):
+        super().__init__()
+        self.norm, self.space = norm, space
+        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
+
+    def forward(self, x):
+        rows = x.reshape(1, -1, *[1] * (self.space - 1), x.shape[-1])
+        return self.norm(rows.movedim(-1, 1)).movedim(1, -1).reshape(x.shape)
+
+
+def fill(norm, value):
+    nn.init.constant_(norm.weight, value)
+    return norm
+
+
+def rms(x):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+
+def layer(x):
+    return F.layer_norm(x, x.shape[-1:])
+
+
 INSTANCES = {  # what the class refuses, as a model makes it
     "llama4 Llama4TextL2Norm": (check.rms_norm, lambda kind: kind(1e-6)),
     "nanochat NanoChatRMSNorm": (check.rms_norm, lambda kind: kind()),
@@ -61,8 +88,19 @@ INSTANCES = {  # what the class refuses, as a model makes it
     "poolformer PoolFormerGroupNorm": (check.group_norm, lambda kind: kind(12)),
     "emu3 Emu3VQVAEGroupNorm": (
         check.group_norm, lambda kind: kind(num_groups=3, num_channels=12)),
+    "squeezebert SqueezeBertLayerNorm": (check.layer_norm, lambda kind: Last(kind(12), 1)),
+    "eomt EomtLayerNorm2d": (check.layer_norm, lambda kind: Last(kind(12), 2)),
+    # What is no variant of a norm here, against its own formula.
+    "nemotron NemotronLayerNorm1P": (
+        lambda make: check.any_norm(make, layer), lambda kind: lambda dim: fill(kind(dim), 0.0)),
+    "muse_spark MuseSparkTextInputScaledRMSNorm": (
+        lambda make: check.any_norm(make, rms), lambda kind: kind),
+    "muse_spark MuseSparkTextCenteredRMSNorm": (
+        lambda make: check.any_norm(make, rms), lambda kind: kind),
+    "deepseek_v4 DeepseekV4UnweightedRMSNorm": (
+        lambda norm: check.any_norm(norm, rms), lambda kind: lambda x: kind()(x)),
 }  # fmt: skip
-# Working code that is not what the check is asked for, or has a fault in half precision.
+# Asked for as what they are not, or with a fault in half precision.
 CAUSES = {
     "llama LlamaRMSNorm": ("rms_norm", {"variant='llama' or 't5' accepts it"}),
     "deberta DebertaLayerNorm": ("layer_norm", {"the float32 gain promotes the result"}),
@@ -74,6 +112,12 @@ CAUSES = {
         "rms_gemma", {"the gain multiplies x before x is normalized", "rounding order"}),
     "muse_spark MuseSparkTextCenteredRMSNorm": ("rms_gemma", {"1 + gain is rounded"}),
 }  # fmt: skip
+# Faults in half precision, whatever is asked; a test measures them without the check.
+FAULTS = {
+    "deberta DebertaLayerNorm": (check.layer_norm, lambda kind: kind(12)),
+    "imagegpt ImageGPTLayerNorm": (check.rms_norm, lambda kind: fill(kind(12), 1.0)),
+    "vitdet VitDetLayerNorm": (check.layer_norm, lambda kind: Last(kind(12), 2)),
+}
 
 
 def find(row):
@@ -101,6 +145,21 @@ def test_what_is_red_has_true_causes_only(row):
     causes = {law.cause for law in report.failed if law.cause}
     assert causes, report
     assert all(any(one in cause for one in said) for cause in causes), report
+
+
+@pytest.mark.parametrize("row", FAULTS)
+def test_a_red_class_has_the_fault_that_is_named(row):
+    ask, make = FAULTS[row]
+    norm = make(find(row))
+    causes = {law.name: law.cause for law in ask(norm).failed}
+    assert causes.keys() <= {"dtype kept", "half precision"}
+    assert "the float32 gain promotes the result" in causes["dtype kept"]
+    x = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
+    assert norm(x.bfloat16()).dtype == torch.float32
+    # A square of 1,200 is more than float16 holds.
+    large = (1200 * x).half()
+    lost = (norm.half()(large).double() - norm.double()(large.double())).abs().max().item()
+    assert ("half precision" in causes) == (not lost < 0.1), (causes, lost)
 
 
 def test_what_divides_and_is_rounded_is_not_called_a_statistic_in_half_precision():

@@ -263,9 +263,11 @@ def _count_reach(function: Formula, x: Tensor) -> int:
 
 
 def _loses_float64(make: Make) -> bool:
-    """Return whether float64 inputs give the same results as inputs rounded to float32."""
+    """Return whether float64 loses digits. Large rows differ by rounding only, not by eps."""
+    norm = make(DIM).double()
     x = _draw_rows(torch.Generator().manual_seed(2), 5, DIM, dtype=torch.float64)
-    return torch.equal(make(DIM).double()(x), make(DIM)(x.float()).double())
+    rounding = (norm(3e3 * x) - norm(1e3 * x)).abs().max().item()
+    return torch.equal(norm(x), make(DIM)(x.float()).double()) or 1e-9 < rounding < 1e-6
 
 
 LAWS: dict[str, Callable[[Make, Generator], None]] = {

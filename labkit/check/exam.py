@@ -95,9 +95,7 @@ class Exam:
         mask.view(-1)[:3] = torch.tensor([True, False, True])
         return case.but(mask=mask)
 
-    def find_eps_size(
-        self, dtype: torch.dtype = torch.float32, asked: float | None = None
-    ) -> float:
+    def find_eps_size(self, dtype=torch.float32, asked: float | None = None) -> float:
         """Return the input size at which an eps has a visible effect."""
         if "eps" not in self.norm.settings:
             return 1.0

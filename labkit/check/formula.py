@@ -27,7 +27,7 @@ POOLS = {
     "all but the first": lambda n: tuple(range(1, n)),
     "all but the last": lambda n: tuple(range(n - 1)),
     "all but the channel": lambda n: (0, *range(2, n)),
-    "channel": lambda n: (1,),
+    "channel": lambda n: (min(1, n - 1),),
     "space": lambda n: tuple(range(2, n)),
     "last of space": lambda n: (n - 1,) if n > 2 else (1,),
 }
