@@ -27,13 +27,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from labkit.experiments.card_html import (
-    LOOKS,
-    describe_verdict,
-    format_values,
-    typeset,
-)
-from labkit.experiments.locks import LOCKED, WORDS
+from labkit.experiments.card_html import LOOKS, describe_verdict, typeset
+from labkit.experiments.locks import LOCKED
 from labkit.statistics.criteria import Criterion
 from labkit.statistics.recorded import rebuild_estimate
 from press.book.facts import Json
@@ -112,7 +107,7 @@ def draw_row(number: int, row: Question, claims: Mapping[str, Json]) -> str:
     """Write one question; ours, what is published and what was measured stand in a fold."""
     told = [name for name in row.claims if name in claims]
     head = name_forecast(row, claims)
-    parts = [f"**{head}:** {row.ours} {draw_forecast(row, claims)}".strip()]
+    parts = [f"**{head}:** {row.ours}".strip()]
     if told and (published := claims[told[0]].get("published")):
         source = claims[told[0]]["source"]
         parts.append(f"<p><b>Published:</b> {typeset(f'{published} ({source})')}</p>")
@@ -154,24 +149,12 @@ def name_forecast(row: Question, claims: Mapping[str, Json]) -> str:
     return "We left open" if lock["probability"] == 0.5 else "We thought unlikely"
 
 
-def draw_forecast(row: Question, claims: Mapping[str, Json]) -> str:
-    """Write in brackets the criterion of our prediction, its probability, and the card's word."""
-    claim = claims.get(row.claims[0]) if row.claims else None
-    if claim is None:
-        return ""
-    words = f"criterion: {html.escape(claim['criterion'])}"
-    if lock := claim.get("lock"):
-        word = WORDS.get(claim["word"], "its preregistered runs are incomplete")
-        words += f"; p = {lock['probability']:g}, {word}"
-    return f"({words})"
-
-
 def show_answer(name: str, claim: Json) -> str:
     """Write what was found: the mark of the verdict, the sentence, and a link to the card."""
     verdict = claim["verdict"]
     looks = f'class="labkit-verdict-{verdict}" title="{describe_verdict(claim)}"'
     return (
         f"<p><b>Measured:</b> <span {looks}>{LOOKS[verdict][0]}</span> "
-        f"{typeset(claim['statement'])} {format_values(claim, rebuild_estimate(claim))} "
+        f"{typeset(claim['statement'])} "
         f'<a href="#claim-{html.escape(name)}">card</a></p>'
     )
