@@ -64,6 +64,13 @@ def test_a_figure_carries_its_words_its_caption_and_its_provenance():
     assert "10 runs" in figures[0] and "No training run" in figures[2]
 
 
+def test_the_seeds_of_a_figure_stand_in_its_fold():
+    told = "Points: 5 seeds; lines: their mean."
+    out = shown([("plots.curves()", [], fake_book.figure("A line.", f"It falls. {told}"))])
+    caption, _, fold = out.partition("<details")
+    assert "It falls." in caption and told not in caption and told in fold
+
+
 def test_a_drawing_is_shown_before_a_png():
     (picture, caption) = fake_book.figure("A line.", "Flat.")
     drawn = {**picture, "data": {**picture["data"], "text/html": "<svg>drawn</svg>"}}

@@ -24,6 +24,8 @@ from press.site.predictions import draw_questions
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
+# What every point and line of a figure is made of, at the end of its caption.
+DRAWN_FROM = re.compile(r"\s(?=(?:Thin lines|Points): [^;]*seeds?[;:])(?!.*grey: )")
 UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
 MIME_TYPES = (
@@ -200,11 +202,12 @@ def draw_figure(output: Json, build: Mapping[str, Any], place: Place) -> str:
         alt = html.escape(" ".join(join_text(data["text/plain"]).split()))
         coded = "".join(join_text(data["image/png"]).split())
         picture = f'<img alt="{alt}" src="data:image/png;base64,{coded}">'
-    facts = html.escape(provenance_line(about.get("provenance"), build))
+    caption, *drawn = DRAWN_FROM.split(about["caption"].strip(), maxsplit=1)
+    facts = html.escape(" ".join([*drawn, provenance_line(about.get("provenance"), build)]))
     address = about.get("explorer")
     explorer = f' data-explorer="{html.escape(address)}"' if address else ""
     links = (LINK + DATA if place.table else LINK).format(**place._asdict())
     return DRAWN.format(
-        **place._asdict(), explorer=explorer, picture=picture, caption=about["caption"].strip(),
+        **place._asdict(), explorer=explorer, picture=picture, caption=caption,
         links=links, facts=facts,
     )  # fmt: skip
