@@ -40,7 +40,7 @@ def apply_norm(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
         return norm(x)
     if isinstance(norm, InstanceNorm):
         raise ValueError(
-            "instance norm pools over the sequence and takes no mask, so padding would change real "
-            "tokens; cut the batch to equal lengths, or choose another norm"
+            "instance norm averages over the sequence and has no mask, so padding would change "
+            "real tokens; use sequences of equal length, or choose another norm"
         )
     return norm(x, mask=context.padding) if getattr(norm, "takes_mask", False) else norm(x)

@@ -81,7 +81,7 @@ class TrainConfig:
         if not (0 < self.lr < math.inf):
             raise ValueError(f"lr must be positive and finite, got {self.lr}")
         if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be above 0 (or None), got {self.clip}")
+            raise ValueError(f"clip must be positive, or None for no clipping; got {self.clip}")
 
     def lr_at(self, step: int) -> float:
         """Return the learning rate of step `step` (from 0)."""
@@ -165,8 +165,8 @@ def check_device(config: TrainConfig, model: nn.Module) -> None:
         device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
     ):
         raise ValueError(
-            f"precision 'tf32' needs a CUDA device of capability 8.0 or more, got {device.type}; "
-            "use float32 or bf16"
+            "precision 'tf32' needs a CUDA device of compute capability 8.0 or higher, got "
+            f"{device.type}; use float32 or bf16"
         )
 
 
@@ -322,13 +322,13 @@ def train(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"train needs a model, an nn.Module, got {type(model).__name__}; a config makes one: "
-            "train(config.build(), …)"
+            f"train needs an nn.Module as its model, got {type(model).__name__}; build one from a "
+            "config: train(config.build(), …)"
         )
     if not isinstance(batches, Iterable):
         raise TypeError(
-            f"train needs batches, pairs (inputs, targets), got {type(batches).__name__}; a "
-            "corpus gives them: corpus.train(seed)"
+            f"train needs an iterable of batches (inputs, targets), got {type(batches).__name__}; "
+            "a corpus provides one: corpus.train(seed)"
         )
     check_device(config, model)
     gains = name_weights(model)
@@ -418,8 +418,11 @@ def _check_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
         if any(part is not None and part.numel() == 0 for part in (*given, targets)):
             shapes = ", ".join(str(tuple(part.shape)) for part in given if part is not None)
             raise ValueError(
-                f"batch {step} is empty: inputs {shapes}, "
-                f"targets {tuple(targets.shape)}; leave such batches out"
+                f"no batch may be empty, but batch {step} has inputs of shape {shapes} and "
+                f"targets of shape {tuple(targets.shape)}; leave it out"
             )
         yield inputs, targets
-    raise ValueError(f"the batches ended after {step + 1} steps; give a stream that is long enough")
+    raise ValueError(
+        f"training needs a batch for every step, but the batches ended after {step + 1}; pass a "
+        "longer iterable"
+    )

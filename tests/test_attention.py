@@ -261,7 +261,7 @@ def test_attention_refuses_nonsense(refusal):
 
 @each(
     refusal=[
-        (Context(), {"cross": True}, "cross-attention needs context.memory"),
+        (Context(), {"cross": True}, "context.memory is None"),
         (Context(padding=PADDING[:, :4]), {}, r"bool of shape \(2, 5\).*got torch.bool of shape"),
         (Context(padding=PADDING.double()), {}, "padding must be bool"),
         (Context(scores={"a": torch.zeros(2, 4, 3, 3)}), {"chain": "a"}, "use a different chain"),

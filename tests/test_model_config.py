@@ -57,7 +57,7 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
         ({"kind": "encoder", "encoder_depth": 2}, "a single stack has only depth"),
         ({"experts": 1}, r"experts_per_token \(2\) must be at most experts \(1\)"),
         ({"qk_norm": ""}, "the norms must be a nonempty string"),
-        ({"qk_norm": "qk batch"}, "attention cannot normalize by 'batch'"),
+        ({"qk_norm": "qk batch"}, "each vector separately, got 'batch'"),
         ({"qk_norm": "kq rms"}, "'kq' is not a setting of attention's norms"),
         ({"qk_norm": "qk rms own no-gain"}, "leave out no-gain"),
         ({"recipe": "hybrid", "qk_norm": "qk rms"}, "has norms inside attention already"),
@@ -89,7 +89,7 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
         ({"alpha": (1.0, 1.0)}, "alpha"),  # no norm here has one
         ({"experts": 4, "balance": -1.0}, "balance"),
         ({"experts": 4, "router_z": math.nan}, "router_z"),
-        ({"norm": "batch", "recipe": "sub-ln"}, "attention cannot normalize by 'batch'"),
+        ({"norm": "batch", "recipe": "sub-ln"}, "each vector separately, got 'batch'"),
     ]
 )
 def test_a_description_refuses_nonsense(refusal):

@@ -60,10 +60,10 @@ def test_training_is_the_loop_one_would_write_by_hand(optimizer):
 def test_what_is_no_model_or_no_batches_is_refused_with_the_way_out():
     config, once = ModelConfig(dim=8, depth=1, heads=1, vocab=4, context=4), TrainConfig(steps=1)
     with pytest.raises(
-        TypeError, match=r"got ModelConfig; a config makes one: train\(config.build"
+        TypeError, match=r"got ModelConfig; build one from a config: train\(config.build"
     ):
         train(config, [], once)
-    with pytest.raises(TypeError, match=r"got int; a corpus gives them: corpus.train"):
+    with pytest.raises(TypeError, match=r"got int; a corpus provides one: corpus.train"):
         train(config.build(), 3, once)
     with pytest.raises(ValueError, match="tokens must be 0 to 3, got 1 to 9"):
         config.build()(torch.tensor([[1, 9]]))
@@ -137,7 +137,7 @@ def test_a_record_says_where_it_was_made_and_what_it_took():
         ({"lr": "1e-3"}, "lr must be a number, got '1e-3'"),
         ({"lr": 0.0}, "lr must be positive and finite"),
         ({"lr": float("nan")}, "lr must be positive and finite"),
-        ({"clip": 0.0}, "clip must be above 0"),
+        ({"clip": 0.0}, "clip must be positive"),
         ({"warmup": -1}, "warmup must be at least 0"),
     ],
 )
@@ -149,9 +149,9 @@ def test_a_train_config_refuses_nonsense(change, message):
 def test_empty_batches_and_short_streams_are_refused():
     model, batches = model_and_batches()
     x, y = next(batches)
-    with pytest.raises(ValueError, match=r"batch 1 is empty"):
+    with pytest.raises(ValueError, match=r"no batch may be empty, but batch 1 has"):
         train(model, [(x, y), (x[:0], y[:0])], TrainConfig(steps=2))
-    with pytest.raises(ValueError, match="the batches ended after 1 steps"):
+    with pytest.raises(ValueError, match="the batches ended after 1; pass a longer"):
         train(model, [(x, y)], TrainConfig(steps=2))
 
 
@@ -213,7 +213,9 @@ def test_bf16_multiplies_in_half_and_keeps_weights_and_optimizer_in_float32():
     torch.cuda.is_available(), reason="where there is a GPU it has tf32, or says so"
 )
 def test_tf32_is_refused_where_no_device_has_it():
-    with pytest.raises(ValueError, match=r"needs a CUDA device of capability 8.0 or more, got cpu"):
+    with pytest.raises(
+        ValueError, match=r"needs a CUDA device of compute capability 8.0 or higher, got cpu"
+    ):
         wide(precision="tf32")
 
 

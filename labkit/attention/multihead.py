@@ -126,7 +126,8 @@ class Attention(nn.Module):
         if self.cross:
             if context.memory is None:
                 raise ValueError(
-                    "cross-attention needs context.memory, the tokens that it attends to"
+                    "cross-attention needs the tokens to attend to, but context.memory is None; "
+                    "pass Context(memory=…)"
                 )
             source = context.memory
         q, k, v = (
@@ -180,8 +181,9 @@ class Attention(nn.Module):
             earlier = context.scores.get(self.chain)
             if earlier is not None and earlier.shape != logits.shape:
                 raise ValueError(
-                    f"chain {self.chain!r} adds logits of shape {tuple(logits.shape)} to earlier "
-                    f"ones of shape {tuple(earlier.shape)}; use a different chain for each shape"
+                    f"all logits of a chain must have the same shape, but chain {self.chain!r} "
+                    f"adds {tuple(logits.shape)} to {tuple(earlier.shape)}; use a different chain "
+                    "for each shape"
                 )
             logits = logits if earlier is None else logits + earlier
             # Before cap and mask: the next layer adds to the logits as they were computed.
@@ -198,8 +200,8 @@ class Attention(nn.Module):
             raise ValueError(f"clip_logits needs a positive threshold, got {threshold}")
         if self.largest_logit is None:
             raise ValueError(
-                "clip_logits needs the logits of a forward pass: make Attention with clip=True "
-                "and call it first"
+                "clip_logits needs the logits of a forward pass, but none were recorded; make "
+                "Attention with clip=True and call it first"
             )
         query, key = clip_factors(self.largest_logit, threshold, self.kv_heads)
         for layer, factor in ((self.q, query), (self.k, key)):
@@ -233,9 +235,11 @@ def _refuse_nonsense(
             f"multiple of kv_heads ({kv_heads})"
         )
     if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
-        raise ValueError(f"softcap must be positive (Gemma 2: 50), got {softcap}; None: no cap")
+        raise ValueError(
+            f"softcap must be positive (Gemma 2 uses 50), or None for no cap; got {softcap}"
+        )
     if clip and norms is not None and set(norms.tensors) & set("qk"):
         raise ValueError(
-            "QK-Clip scales W_q and W_k, and a norm of q or k cancels that scale; use only one "
+            "QK-Clip scales W_q and W_k, but a norm of q or k cancels that scale; use only one "
             "of the two"
         )

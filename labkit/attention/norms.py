@@ -47,13 +47,13 @@ class AttentionNorms:
     def __post_init__(self) -> None:
         if not self.tensors or not re.fullmatch("q?k?v?c?", self.tensors):
             raise ValueError(
-                f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
+                f"tensors must be one or more of q, k, v and c, in this order; got {self.tensors!r}"
             )
         if self.norm not in NORMS or facts(self.norm).scope != "token":
             fits = [name for name in NORMS if facts(name).scope == "token"]
             raise ValueError(
-                f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
-                f"one of {', '.join(fits)}"
+                f"attention needs a norm that acts on each vector separately, got {self.norm!r}; "
+                f"choose one of {', '.join(fits)}"
             )
         if self.share not in SHARES:
             raise ValueError(explain_unknown("share", self.share, SHARES))
@@ -64,13 +64,16 @@ class AttentionNorms:
             )
         if self.share == "own" and (self.shift or not self.gain):
             raise ValueError(
-                "share 'own' means one gain per head and no shift; leave out "
+                "share 'own' gives each head its own gain and allows no shift; leave out "
                 f"{'shift' if self.gain else 'no-gain'}"
             )
         if not (math.isfinite(self.times) and self.times > 0):
             raise ValueError(f"times must be a positive number, got {self.times}")
         if self.length is not None and self.length < 2:
-            raise ValueError(f"length must be at least 2, got {self.length}: log2(L² − L) is it")
+            raise ValueError(
+                "length must be at least 2, because the temperature starts at log2(L² − L); got "
+                f"{self.length}"
+            )
         for what, asked in (
             ("after-rope", self.after_rope),
             ("a temperature", self.temperature is not None),
@@ -78,7 +81,8 @@ class AttentionNorms:
         ):
             if asked and not self.tensors.startswith("qk"):
                 raise ValueError(
-                    f"{what} applies to q and k, but tensors has only {self.tensors!r}"
+                    f"{what} applies only if both q and k are normalized, but tensors is "
+                    f"{self.tensors!r}; add q and k, or leave it out"
                 )
         if self.after_rope and self.share == "width":
             raise ValueError(
@@ -155,14 +159,20 @@ def attention_norms(text: str | None, length: int | None = None) -> AttentionNor
         return None
     words, norms = text.split(), AttentionNorms()
     if not words:
-        raise ValueError(f"the norms must be a nonempty string, got an empty one; {_ways_out()}")
+        raise ValueError(
+            "the norms must be a nonempty string, or None for no norms; got an empty one; "
+            f"{_ways_out()}"
+        )
     if words[0] in QK_NORMS:
         norms = QK_NORMS[words.pop(0)].norms
     changes: dict[str, Any] = {}
     for word in words:
         field, value = _read_word(word)
         if field in changes:
-            raise ValueError(f"{' '.join(words)!r} names its {field} twice; leave one out")
+            raise ValueError(
+                f"each setting may be given only once, but {' '.join(words)!r} gives {field} "
+                "twice; leave one out"
+            )
         changes[field] = value
     norms = replace(norms, **changes)
     if norms.temperature == "module" and norms.length is None:
