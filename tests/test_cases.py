@@ -439,7 +439,7 @@ def test_a_constant_gain_is_no_fault():
 
 def test_a_block_of_functions_with_one_norm_too_few_is_told_what_it_takes():
     (law,) = check.block(lambda x, attention, feed_forward, norm: x, "pre").failed
-    assert "takes x, attention, feed_forward and 2 norms, in the block's order" in law.message
+    assert "must take x, attention, feed_forward and 2 norms, in the block's order" in law.message
 
 
 class Gated(Gain):
@@ -451,9 +451,9 @@ REFUSED = {
     "no size": (lambda: check.rms_norm(NoSize), "takes no size: pass an instance"),
     "no size, any norm": (lambda: check.any_norm(NoSize), "pass a function of x"),
     "two sizes": (lambda: check.rms_norm(TwoSizes), "pass an instance"),
-    "a gate": (lambda: check.rms_norm(Gated), "takes more than x (gate)"),
+    "a gate": (lambda: check.rms_norm(Gated), "it takes gate as well"),
     "a gate, an instance": (lambda: check.rms_norm(Gated(8)), "a class of your own"),
-    "an instance for any norm": (lambda: check.any_norm(NoSize()), "passed as a function"),
+    "an instance for any norm": (lambda: check.any_norm(NoSize()), "as a function, lambda x"),
 }
 
 

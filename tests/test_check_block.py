@@ -193,9 +193,9 @@ def test_a_module_without_its_config_is_asked_for_it():
 
 def test_what_cannot_be_checked_is_said():
     assert "experts" in str(block(Block, "pre", config("pre", experts=4)))
-    assert "must normalize single vectors" in str(block(Block, "pre", config("pre", norm="batch")))
+    assert "acts on each vector separately" in str(block(Block, "pre", config("pre", norm="batch")))
     report = block(lambda x, f, norm, warmth: x, "pre")
-    assert "your step asks for 'warmth'" in str(report) and "norm_out" in str(report)
+    assert "yours takes 'warmth'" in str(report) and "norm_out" in str(report)
 
 
 HOSTILE = {
@@ -232,9 +232,9 @@ def test_what_the_caller_gets_wrong_raises():
 
     with pytest.raises(ValueError, match="unknown recipe"):
         block(step, "pree")
-    with pytest.raises(ValueError, match="part must be attention or feed-forward"):
+    with pytest.raises(ValueError, match="part must be 'attention' or 'feed-forward'"):
         block(step, "pre", part="middle")
-    with pytest.raises(ValueError, match="name one with part="):
+    with pytest.raises(ValueError, match="part= is needed where a recipe's two sublayers differ"):
         block(step, "hybrid")
     with pytest.raises(ValueError, match="index must be from 0 to 5"):
         block(step, "pre", index=6)
@@ -242,7 +242,7 @@ def test_what_the_caller_gets_wrong_raises():
         block(step, "pre", {"dim": 32})
     with pytest.raises(ValueError, match="a single stack"):
         block(step, "pre", config("pre", kind="encoder-decoder"))
-    with pytest.raises(ValueError, match="config is for 'post'"):
+    with pytest.raises(ValueError, match="must be for the same recipe, got 'post' and 'pre'"):
         block(step, "pre", config("post"))
 
 

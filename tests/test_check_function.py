@@ -37,7 +37,10 @@ WRONG = {
     "nothing": (lambda x, k: None, "not answered yet"),
     "dots for one": (lambda x, k: x if k == 1 else ..., "not answered yet: thrice"),
     "a word": (lambda x, k: "x", "not right yet: once, thrice"),
-    "ragged": (lambda x, k: [[1.0], [1.0, 2.0]], "cannot be compared (ValueError: its rows"),
+    "ragged": (
+        lambda x, k: [[1.0], [1.0, 2.0]],
+        "cannot be compared (ValueError: all its rows must",
+    ),
     "an error": (lambda x, k: x @ k, "raised TypeError"),
     "too few": (lambda x: x, "it raised TypeError"),
     "no function": (7, "a function is wanted, got int"),

@@ -77,8 +77,8 @@ def _read_maker(given: AnyNorm) -> Make:
         return partial(make_norm, given)
     if isinstance(given, nn.Module) or not callable(given):
         raise Broken(
-            "pass a norm's class or a key of NORMS, so that it can be made for different dims; "
-            f"got {type(given).__name__}: a module that takes any dim can be passed as a function, "
+            "a norm must be a class or a key of NORMS, so that it can be made for different "
+            f"dims; got {type(given).__name__}: pass a module that takes any dim as a function, "
             "lambda x: module(x)"
         )
     try:
@@ -87,7 +87,10 @@ def _read_maker(given: AnyNorm) -> Make:
         factory = False
     if isinstance(given, type) and is_module(given) and not takes_size(given):
         name = given.__name__
-        raise Broken(f"{name} takes no size: pass a function of x, lambda x: {name}()(x)")
+        raise Broken(
+            f"a norm's class must take dim, the size of the last axis, but {name} takes no size: "
+            f"pass a function of x, lambda x: {name}()(x)"
+        )
     if factory:
         return given
     if (came := given(torch.ones(2, DIM))) is None or came is ...:
@@ -99,7 +102,8 @@ def _load_module(path: Path) -> Make:
     """Run a file and return the only module class that it defines."""
     if not path.is_file():
         raise Broken(
-            f"there is no file {path}; `labkit leaderboard --starter my_norm.py` writes a template"
+            f"a norm's file must exist, but there is no {path}; `labkit leaderboard --starter "
+            "my_norm.py` writes a template"
         )
     names = runpy.run_path(str(path))
     kinds = [
@@ -129,7 +133,10 @@ def _keep_shapes(make: Make, generator: Generator) -> None:
             x = _draw_rows(generator, *shape)
             y = norm(x)
             if y.shape != x.shape or y.dtype != x.dtype:
-                raise Broken(f"{tuple(shape)} float32 became {tuple(y.shape)} {y.dtype}")
+                raise Broken(
+                    "a norm must keep shape and dtype, but a float32 input of shape "
+                    f"{tuple(shape)} gave {y.dtype} of shape {tuple(y.shape)}"
+                )
 
 
 def _input_kept(make: Make, generator: Generator) -> None:
@@ -137,13 +144,18 @@ def _input_kept(make: Make, generator: Generator) -> None:
     before = x.clone()
     make(DIM)(x)
     if not torch.equal(x, before):
-        raise Broken("the input was changed", "an operation in place")
+        raise Broken(
+            "a norm must not change its input, but x was overwritten", "an operation in place"
+        )
 
 
 def _repeat_calls(make: Make, generator: Generator) -> None:
     norm, x = make(DIM), _draw_rows(generator, 5, DIM)
     if not torch.equal(norm(x), norm(x)):
-        raise Broken("it differs", "a state or a random number")
+        raise Broken(
+            "two calls with the same input must give the same result, but they differ",
+            "a state or a random number",
+        )
 
 
 def _compare_tokens(make: Make, generator: Generator) -> None:
@@ -156,8 +168,8 @@ def _compare_tokens(make: Make, generator: Generator) -> None:
     if moved.max() > 1e-5:
         where = "another example" if moved[1:].max() > 1e-5 else "another position"
         raise Broken(
-            f"one token changed, and one of {where} moved by {moved.max().item():.2g}: in a "
-            "language model it would see the future",
+            "a token's result must not depend on other tokens, but after one token changed, one "
+            f"of {where} moved by {moved.max().item():.2g}: a language model would see the future",
             "statistics over more than the last axis",
         )
 
@@ -167,7 +179,7 @@ def _check_gradients(make: Make, generator: Generator) -> None:
     norm = make(DIM).double()
     x = _draw_rows(generator, 3, DIM, dtype=torch.float64).requires_grad_()
     if (kind := norm(x).dtype) != torch.float64:
-        raise Broken(f"float64 became {kind}")
+        raise Broken(f"a norm must return the input's dtype, but returned {kind} for float64")
     weights = [p for p in norm.parameters() if p.requires_grad]
     for p in weights:
         p.data += 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
@@ -177,7 +189,7 @@ def _check_gradients(make: Make, generator: Generator) -> None:
     except Exception as error:
         text = " ".join(str(error).split())[:160]
         raise Broken(
-            f"autograd and finite differences disagree: {text}",
+            f"autograd and finite differences must agree, but they do not: {text}",
             "a part is cut off (detach, no_grad, .item())",
         ) from error
 
@@ -209,10 +221,18 @@ def _compare_half_precision(make: Make, generator: Generator) -> None:
         x = (scale * rows).bfloat16()
         y, wide = norm(x), norm(x.float())
         if y.dtype != x.dtype:
-            raise Broken(f"bfloat16 became {y.dtype}: return y.to(x.dtype)", PROMOTES)
+            raise Broken(
+                f"a norm must return the input's dtype, but returned {y.dtype} for bfloat16; "
+                "return y.to(x.dtype)",
+                PROMOTES,
+            )
         off = ((y.float() - wide).abs() / wide.abs().amax(dim=-1, keepdim=True)).max().item()
         if not off < 2**-6:
-            raise Broken(f"off by {off:.2g} of the largest value, on rows times {scale:g}", cause)
+            raise Broken(
+                "the bfloat16 result must be close to the float32 result, but on rows multiplied "
+                f"by {scale:g} it is off by {off:.2g} of the largest value",
+                cause,
+            )
 
 
 def _learn_something(make: Make, generator: Generator) -> None:
@@ -222,7 +242,7 @@ def _learn_something(make: Make, generator: Generator) -> None:
     (norm(x) - target).square().mean().backward()
     idle = [n for n, p in norm.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     if idle:
-        raise Broken(f"no gradient reaches {', '.join(idle)}")
+        raise Broken(f"every parameter must receive a gradient, but none reaches {', '.join(idle)}")
 
 
 def _restore_state(make: Make, generator: Generator) -> None:
@@ -232,14 +252,18 @@ def _restore_state(make: Make, generator: Generator) -> None:
     again.load_state_dict(norm.state_dict())
     if not torch.equal(norm(x), again(x)):
         raise Broken(
-            "saving and loading changes the norm", "a tensor that is no parameter and no buffer"
+            "a norm must give the same result after saving and loading, but the results differ",
+            "a tensor that is neither a parameter nor a buffer",
         )
 
 
 def _take_views(make: Make, generator: Generator) -> None:
     norm, x = make(DIM), _draw_rows(generator, DIM, 5).T
     if not torch.allclose(norm(x), norm(x.contiguous())):
-        raise Broken("a transposed input gives a different result")
+        raise Broken(
+            "a transposed input must give the same result as its contiguous copy, but the "
+            "results differ"
+        )
 
 
 def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
@@ -250,7 +274,7 @@ def _match_formula(formula: Formula, make: Make, generator: Generator) -> None:
         own, wanted = (_count_reach(f, x) for f in (make(DIM).double(), formula))
         said = f"the statistics run over {own} features of a row; the formula's run over {wanted}"
         raise Broken(
-            f"the result differs from the formula by {off:.2g} of its largest value",
+            f"the result must match the formula, but differs by {off:.2g} of its largest value",
             said if own != wanted else "",
         )
 

@@ -83,13 +83,14 @@ def block(
     if index is not None and not 0 <= index < depth:
         raise ValueError(f"index must be from 0 to {depth - 1}, got {index}")
     if part not in (None, *SIDES):
-        raise ValueError(f"part must be attention or feed-forward, got {part!r}")
+        raise ValueError(f"part must be 'attention' or 'feed-forward', got {part!r}")
     if form == "step" and part is None:
         placed = row.placement(depth - 1 if index is None else index, depth)
         if placed.attention is not placed.feed_forward:
             raise ValueError(
-                f"the sublayers of {recipe!r} differ: attention is {placed.attention.equation}, "
-                f"feed-forward {placed.feed_forward.equation}; name one with part="
+                f"part= is needed where a recipe's two sublayers differ, as in {recipe!r}: "
+                f"attention is {placed.attention.equation}, feed-forward "
+                f"{placed.feed_forward.equation}"
             )
     title = f"check.block {recipe}"
     if refused := refuse_nothing(given, "a step, a block of functions or a module"):
@@ -110,12 +111,13 @@ def _refuse_config(config: ModelConfig | None, recipe: str) -> None:
         raise TypeError(f"config must be a labkit.ModelConfig, got {type(config).__name__}")
     if config.kind == "encoder-decoder":
         raise ValueError(
-            "only a block of a single stack can be checked; use a config of kind decoder or encoder"
+            "only a block of a single stack can be checked, got a config of kind "
+            "'encoder-decoder'; use kind 'decoder' or 'encoder'"
         )
     if ALIASES.get(config.recipe, config.recipe) != recipe:
         raise ValueError(
-            f"the config is for {config.recipe!r}, but the block is checked as {recipe!r}; make "
-            "them equal"
+            f"the config and the check must be for the same recipe, got {config.recipe!r} and "
+            f"{recipe!r}; change one of them"
         )
 
 
@@ -163,7 +165,7 @@ class Asked:
             raise Broken("a block with experts cannot be checked; leave config.experts out")
         if facts(config.norm_name).scope != "token":
             raise Broken(
-                "the norm of a block to check must normalize single vectors, got "
+                "a block to check must have a norm that acts on each vector separately, got "
                 f"{config.norm_name!r}; check that norm on its own, with the check named after it "
                 "or with check.any_norm"
             )
@@ -183,9 +185,11 @@ class Asked:
         try:
             made = self.given(config, place) if numbered else self.given(config)
         except Exception as error:
-            raise Broken(f"making the block raised {told(error)}") from error
+            raise Broken(
+                f"your code must make the block without an error, but raised {told(error)}"
+            ) from error
         if not isinstance(made, nn.Module):
-            raise Broken(f"it must make an nn.Module, but made a {type(made).__name__}")
+            raise Broken(f"your code must make an nn.Module, but made a {type(made).__name__}")
         return made
 
     def _takes(self, *names: str) -> bool:
@@ -325,7 +329,7 @@ def hold_gradient(trial: Trial) -> None:
         parts = run(leaves.map(lambda _, t: t * 1)).values()
         total = torch.stack([(part * weight).sum() for part in parts]).sum()
         if not total.requires_grad:
-            raise Broken(f"on {case} the new stream has no gradient", CUT)
+            raise Broken(f"the new stream must have a gradient, but on {case} it has none", CUT)
         places = leaves.tensors()
         grads = torch.autograd.grad(total, [*places.values()], materialize_grads=True)
         return dict(zip(places, grads, strict=True))
@@ -344,7 +348,7 @@ def hold_inputs_kept(trial: Trial) -> None:
         trial.subject.run(replace(case, x=x))
     if not torch.equal(x, case.x):
         cause = "an in-place operation (+=, add_, mul_) on the stream or a view of it"
-        raise Broken(f"on {case} x was overwritten", cause)
+        raise Broken(f"a block must not change x, but on {case} x was overwritten", cause)
 
 
 def hold_constants(trial: Trial) -> None:

@@ -122,7 +122,10 @@ class Subject:
             )
         if result.shape != case.x.shape:
             shape = tuple(result.shape)
-            raise Broken(f"on {case} the new stream has shape {shape}; a block keeps the shape")
+            raise Broken(
+                f"on {case} the new stream must keep the shape {tuple(case.x.shape)}, but has "
+                f"{shape}"
+            )
         return self._collect(result, context)
 
     def _collect(self, stream: Tensor, context: Context) -> Parts:
@@ -178,8 +181,9 @@ class FunctionSubject(Subject):
                 inspect.signature(self.given).bind(x, *sublayers, *self.norms)
             except TypeError as error:
                 raise Broken(
-                    f"a block of functions of {self.name!r} takes x, attention, feed_forward and "
-                    f"{len(self.norms)} norms, in the block's order: {error}"
+                    f"a block of functions of {self.name!r} must take x, attention, feed_forward "
+                    f"and {len(self.norms)} norms, in the block's order, but yours does not: "
+                    f"{error}"
                 ) from error
             return self.given(x, *sublayers, *self.norms)
         offered, named = self.offer_arguments(context), {}
@@ -188,8 +192,8 @@ class FunctionSubject(Subject):
                 named[p.name] = offered[p.name]
             elif p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
                 raise Broken(
-                    f"your step asks for {p.name!r}; after the stream and the sublayer, a step of "
-                    f"{self.name!r} may ask for {', '.join(offered)}"
+                    f"after the stream and the sublayer, a step of {self.name!r} may take "
+                    f"{', '.join(offered)}; yours takes {p.name!r}"
                 )
         return self.given(x, *sublayers, **named)
 

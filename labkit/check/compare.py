@@ -88,7 +88,7 @@ def read_numbers(value: Any) -> tuple[tuple[int, ...], list[float]]:
     rows = [read_numbers(row) for row in value]
     shapes = {shape for shape, _ in rows}
     if len(shapes) > 1:
-        raise ValueError("its rows have different lengths")
+        raise ValueError("all its rows must have the same length")
     return (len(rows), *next(iter(shapes), ())), [entry for _, row in rows for entry in row]
 
 

@@ -130,7 +130,9 @@ class Exam:
         except Broken:
             raise
         except Exception as error:
-            raise Broken(f"preparing it for {case} raised {told(error)}") from error
+            raise Broken(
+                f"your code must be ready for {case}, but setting it up raised {told(error)}"
+            ) from error
 
     def run(self, case: Case, runner: Runner | None = None, training: bool = True) -> Tensor:
         """Call the implementation on a copy of the input and check the type of the result."""
@@ -152,12 +154,18 @@ class Exam:
             self.unanswered = True
             raise Broken(f"on {case} your code returned {y}: not answered yet?")
         if isinstance(y, torch.nn.Module):
-            raise Broken(f"on {case} your code returned a module: pass the class or an instance")
+            raise Broken(
+                f"on {case} your code must return a tensor, but returned a module; pass the class "
+                "or an instance"
+            )
         if not isinstance(y, Tensor):
-            raise Broken(f"on {case} your code returned a {type(y).__name__}, not a tensor")
+            raise Broken(
+                f"on {case} your code must return a tensor, but returned a {type(y).__name__}"
+            )
         if y.shape != shape:
             raise Broken(
-                f"on {case} the result has shape {tuple(y.shape)}; a norm keeps the input's shape",
+                f"on {case} the result must keep the input's shape {tuple(shape)}, but has "
+                f"{tuple(y.shape)}",
                 self._find_axis()
                 or "a mean or variance without keepdim=True, or parameters on the wrong axis",
             )

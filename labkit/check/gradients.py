@@ -39,7 +39,11 @@ def make_gradient_law(role: str) -> Law:
             try:
                 kept[i] = kept[i] if i in kept else _find_gradients(exam, case, top, roles)
                 if (grad := kept[i][role]) is None:
-                    raise Broken(f"on {case} no gradient arrives at {_name_role(exam, role)}", CUT)
+                    raise Broken(
+                        f"on {case} {_name_role(exam, role)} must receive a gradient, but none "
+                        "arrives",
+                        CUT,
+                    )
             except Broken as broken:
                 broken.cause = _find_ignored(exam, role) or broken.cause
                 raise
@@ -115,7 +119,7 @@ def _find_gradients(
         leaf.requires_grad_()
     y = exam.call(runner, x, case)
     if not y.requires_grad:
-        raise Broken(f"on {case} the result has no gradient at all", CUT)
+        raise Broken(f"on {case} the result must have a gradient, but has none at all", CUT)
     # A fast path may differ under autograd, so its value is checked before its gradient.
     if case.x.dtype not in _HALF:
         exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")

@@ -48,7 +48,8 @@ def hold_inputs_kept(exam: Exam, draw: Generator) -> None:
         for name, tensor, copy in before:
             if not torch.equal(tensor, copy):
                 raise Broken(
-                    f"on {case} {names.get(name, name)} was overwritten",
+                    f"a norm must not change its arguments, but on {case} {names.get(name, name)} "
+                    "was overwritten",
                     "an in-place operation (-=, *=, mul_, copy_) on an argument or a view of it",
                 )
 
@@ -239,7 +240,7 @@ def hold_small_arguments(exam: Exam, draw: Generator) -> None:
         if off.any():
             where = tuple(off.nonzero()[0].tolist())
             raise Broken(
-                f"on {case}, at position {where} came {y[where].item():.6g}, "
-                f"expected {expected[where].item():.6g}",
+                f"on {case} the value at position {where} is {y[where].item():.6g}, expected "
+                f"{expected[where].item():.6g}",
                 exam.offer_cause(CANCELS, case),
             )

@@ -98,7 +98,10 @@ def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
 
 def _need_dtype(case: Case, y: Tensor, cause: str) -> None:
     if y.dtype != case.x.dtype:
-        raise Broken(f"on {case} the result is {y.dtype}; a norm returns the dtype of x", cause)
+        raise Broken(
+            f"on {case} the result must have the dtype of x, {case.x.dtype}, but has {y.dtype}",
+            cause,
+        )
 
 
 def hold_float64_kept(exam: Exam, draw: Generator) -> None:
@@ -198,7 +201,8 @@ def _hold_roundings(exam: Exam, draw: Generator, dtype: torch.dtype) -> None:
     other = (y != expected.to(dtype)) & ((y.double() - expected).abs() > least)
     if not (share := other.double().mean().item()) < 0.02:
         raise Broken(
-            f"on {case} {share:.0%} of the results are not the formula's value rounded to {dtype}",
+            f"on {case} the results must be the formula's values rounded to {dtype}, but "
+            f"{share:.0%} of them are not",
             exam.offer_cause(ROUNDED_EARLY, case),
         )
 
@@ -230,8 +234,8 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
             best = max(share, key=lambda order: share[order])
             beside = " beside a float32 gain" * mixed
             raise Broken(
-                f"on {case}, random gains, {share[wanted]:.0%} of the results are those of the "
-                f"order of {exam.variant}{beside}: {wanted}",
+                f"on {case} with random gains, the results must have the rounding order of "
+                f"{exam.variant}{beside}, {wanted}, but only {share[wanted]:.0%} of them do",
                 f"the rounding order{beside} is: {best}" if share[best] > 0.98 else "",
             )
 

@@ -44,7 +44,7 @@ def public(question: str, *checks: Any) -> None:
     Also raise NotPassed if nbgrader runs the notebook.
     """
     if not checks:
-        raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
+        raise ValueError(f"public({question!r}) needs at least one check, got none; {WAYS}")
     names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
     said = [_ask_part(each, name) for each, name in zip(checks, names, strict=True)]
     # Existing answers are judged before missing ones.

@@ -217,11 +217,14 @@ def untouched_world() -> Iterator[None]:
 def _refuse_untried(handed: Implementation, norm: Norm) -> None:
     """Refuse implementations that cannot be checked."""
     if makes_modules(handed, norm.dim):
-        raise Broken("it makes a module when it is called: pass the class or an instance")
+        raise Broken(
+            "your code must return a tensor, but makes a module when it is called: pass the "
+            "class or an instance"
+        )
     if norm.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True:
         raise Broken(
-            "an instance norm with running statistics cannot be checked: make it with "
-            "track_running_stats=False"
+            "an instance norm must have no running statistics to be checked, but this one has: "
+            "make it with track_running_stats=False"
         )
     # Its forward and backward pass depend on earlier batches, but all laws use a single batch.
     if norm.name == "power_norm" and is_module(handed):

@@ -88,7 +88,8 @@ def _hold_move(
     assert came is not None
     if any(t.requires_grad for t in came):
         raise Broken(
-            f"on {case} the running statistics carry a gradient graph, which grows each step",
+            f"on {case} the running statistics must not require a gradient, but they carry a "
+            "graph that grows with each step",
             "the buffers are updated without no_grad() or detach()",
         )
     moves = _list_moves(before, case, weight)
@@ -99,8 +100,8 @@ def _hold_move(
     name = "mean" if not torch.allclose(came[0].double(), right.mean, 1e-4, 1e-4) else "var"
     now, wanted, old = (getattr(Statistics(*s), name)[0].item() for s in (came, right, before))
     raise Broken(
-        f"on {case}, momentum {weight:g}, running_{name} of channel 0 came {now:.6g}, "
-        f"expected {wanted:.6g} (before {old:.6g})",
+        f"on {case} with momentum {weight:g}, running_{name} of channel 0 must be {wanted:.6g} "
+        f"after the update, but is {now:.6g} (before: {old:.6g})",
         next((sentence for (sentence, _), fit in zip(moves, fits, strict=True) if fit), ""),
     )
 
@@ -156,8 +157,9 @@ def _hold_buffers(exam: Exam, draw: Generator) -> None:
             continue
         if not any(own is one for one in registered):
             raise Broken(
-                f"the running {kind} is not a buffer, so state_dict() and .to() leave it out",
-                "a plain tensor where register_buffer(…) is wanted",
+                f"the running {kind} must be a buffer, but is none, so state_dict() and .to() "
+                "leave it out",
+                "a plain tensor is used in place of register_buffer(…)",
             )
         if isinstance(exam.subject, Module) and exam.subject.is_class and (own != start).any():
             actual = own.flatten()[0].item()
@@ -195,15 +197,15 @@ def hold_evaluation_uses_running(exam: Exam, draw: Generator) -> None:
         wanted = find_gradient(exam, case, top, "x", exam.norm.formula)
         if not is_gradient_close(case, grad.double(), wanted):
             raise Broken(
-                f"on {case} the gradient of x is not that of the affine map",
+                f"on {case} the gradient of x must be that of the affine map, but is not",
                 "the graph is cut, or the batch's statistics take part, in evaluation",
             )
         now = runner.running()
         assert now is not None
         if not all(torch.equal(a, b) for a, b in zip(now, buffers, strict=True)):
             raise Broken(
-                f"on {case} the running statistics changed",
-                "they are updated in evaluation too; only training may",
+                f"evaluation must not change the running statistics, but on {case} they changed",
+                "they are updated in evaluation as well as in training",
             )
     for dtype, room in ((torch.float64, 1e-5), (torch.bfloat16, 0.02)):
         case = exam.draw_case(draw, plain, **about, dtype=dtype)

@@ -254,8 +254,8 @@ class Module:
         dim = self.dim or norm.dim
         if more and not any(self._runs_on(shape, dim) for shape in norm.shapes(dim)):
             raise Broken(
-                f"its forward takes more than x ({', '.join(more)}) and raises on x alone: check a "
-                "class of your own whose forward(x) calls it with them"
+                f"forward must work with x alone, but it takes {', '.join(more)} as well and "
+                "raises without; check a class of your own whose forward(x) calls it with them"
             )
         plain = norm.shapes(dim)[0]
         if self._runs_on(plain, dim):

@@ -126,7 +126,7 @@ def test_an_import_that_the_grader_refuses_is_a_note_beside_the_answer(capsys):
 
 
 def test_no_check_is_refused():
-    with pytest.raises(ValueError, match="takes at least one check"):
+    with pytest.raises(ValueError, match="needs at least one check"):
         public("q1")
 
 
