@@ -114,7 +114,7 @@ def test_evidence_is_linked():
 
 def test_a_paper_is_cited_by_a_link_with_its_year():
     for work in ("holm1979", "[Holm](https://www.jstor.org/stable/4615733)"):
-        with pytest.raises(ValueError, match=r"a work is cited as \[Holm \(1979\)\]"):
+        with pytest.raises(ValueError, match=r"a work must be cited as \[Holm \(1979\)\]"):
             read_lines([replace(PAPER, work=work)])
 
 

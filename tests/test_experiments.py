@@ -147,7 +147,7 @@ def test_a_record_under_another_run_s_name_is_refused():
     store, other = Store(Path.cwd()), replace(TINY, seed=1)
     store.write_record(TINY, Record(losses=[1.0], steps=1))
     store.build_path(TINY).rename(store.build_path(other))
-    with pytest.warns(UserWarning, match="it belongs to a different run"):
+    with pytest.warns(UserWarning, match="this record belongs to a different run"):
         assert store.read_record(other) is None
 
 
@@ -303,7 +303,7 @@ def test_a_lab_picks_by_its_size(monkeypatch):
     assert [of.few for of in sizes] == [1, 2, 2], "a GPU takes the book's"
     assert labs[0].seeds(2) == [3, 4]
     for wrong in (5, (1,), (1, 2, 3, 4), [1, 2]):
-        with pytest.raises(ValueError, match="smoke, book, gpu, the last of which may be left out"):
+        with pytest.raises(ValueError, match=r"smoke, book, gpu .the last may be left out"):
             labs[0].sizes(steps=wrong)
     assert [lab.store.folder.name for lab in labs] == ["runs", "runs", "a-gpu"]
     with pytest.raises(ValueError, match="choose one of smoke, book, gpu"):
@@ -342,7 +342,7 @@ def test_a_grid_has_every_combination_in_order():
 def test_a_grid_names_the_field_it_does_not_know():
     with pytest.raises(ValueError, match=r"no field 'train.rate'"):
         Experiment(TINY, {"train.rate": [1]}).runs()
-    with pytest.raises(ValueError, match="axis 'seed' has no values"):
+    with pytest.raises(ValueError, match="at least one value, but 'seed' has none"):
         Experiment(TINY, {"seed": []}).runs()
 
 
@@ -366,9 +366,9 @@ def test_results_select_and_choose():
     assert results.by("lr")[2].values("validation.loss") == [0.4, 9.0], "in their order"
     assert results.where(lr=[1]).values("validation.loss") == [0.5, None]
     assert results.where(lr=2, arm=["a", "b"]).by("arm")["b"].values("validation.loss") == [9.0]
-    with pytest.raises(ValueError, match=r"no label \['depth'\]; there are \['arm', 'lr'\]"):
+    with pytest.raises(ValueError, match=r"no label \['depth'\]; choose from \['arm', 'lr'\]"):
         results.where(depth=1)
-    with pytest.raises(ValueError, match="no run is labelled"):
+    with pytest.raises(ValueError, match="must have the labels"):
         results.where(arm="c")
     with pytest.raises(ValueError, match=r"has no 'test\.loss'"):
         results.values("test.loss")

@@ -353,7 +353,7 @@ def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
     assert ladder.shared_rung(Results(tuple(fewer)), LOSSES) == "S"
     assert ladder.shared_rung(Results(tuple(fewer)), ["pre"]) == "M"
     with pytest.raises(
-        ValueError, match="no model size at which all of pre, post have evaluation runs"
+        ValueError, match="a model size at which all of pre, post have evaluation runs"
     ):
         ladder.shared_rung(results("S"), ["pre", "post"])
 

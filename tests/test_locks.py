@@ -82,7 +82,7 @@ def test_an_edited_lock_is_red(book, field, value):
     with pytest.raises(LockError, match=r"row 1 of data/locks/05.jsonl was edited"):
         read_locks(book)
     path.write_text("{}\n")
-    with pytest.raises(LockError, match="is not a lock"):
+    with pytest.raises(LockError, match="must be a valid lock"):
         find_lock(book, "05-x")
 
 
@@ -153,9 +153,9 @@ def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"criterion": "> -0.1"}, "criterion '> 0', but the chapter has '> -0.1'"),
+        ({"criterion": "> -0.1"}, "criterion '> 0', and the chapter has '> -0.1'"),
         ({"said": "A is worse."}, "was locked on 2026-03-01 with said"),
-        ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, but the chapter has a, c"),
+        ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, and the chapter has a, c"),
         ({"values": {"S": lead(4)}}, "n = 3, but the chapter reads 4 seeds at size S"),
     ],
 )
@@ -302,7 +302,7 @@ def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
             kind="at",
         )
     assert found_bare[0].verdict == "holds", "a comparison without rungs is paired, too"
-    with pytest.raises(ValueError, match="compared in pairs, got no arms"):
+    with pytest.raises(ValueError, match="compared in pairs, but this lock has no arms"):
         lock(arms=(), rungs=(), paired=True)
 
 

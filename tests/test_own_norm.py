@@ -47,7 +47,7 @@ def test_a_name_comes_from_the_file_where_the_class_has_none(tmp_path):
     "text, said",
     [
         ("def (\n", "must be Python, but line 1"),
-        ("x = 1\n", "must define one nn.Module, norm defines none"),
+        ("x = 1\n", "must define exactly one nn.Module, but norm defines none"),
         (CLASS + "    pass\nclass M(nn.Module):\n    pass\n", "defines N, M"),
         (CLASS + "    def __init__(self, width):\n        pass\n", "must be dim"),
         (CLASS + "    def __init__(self, dim, k):\n        pass\n", "k of N has none"),
@@ -75,7 +75,7 @@ def test_sources_travel_with_a_task_and_only_so():
     name = own_norm(TEXT)
     assert sources_of([run(name), run("rms")]) == {name: TEXT}
     register_sources({name: TEXT})
-    with pytest.raises(ValueError, match="arrived as that of"):
+    with pytest.raises(ValueError, match="must define the norm that it was sent as"):
         register_sources({"other@000000000000": TEXT})
 
 
@@ -169,4 +169,4 @@ def test_a_class_a_key_a_file_and_a_function_are_checked_alike(tmp_path):
 
 
 def test_what_is_no_class_is_refused():
-    assert "pass a norm's class or a key of NORMS" in str(check.any_norm(nn.LayerNorm(4)))
+    assert "a norm must be a class or a key of NORMS" in str(check.any_norm(nn.LayerNorm(4)))

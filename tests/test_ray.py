@@ -128,7 +128,7 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
         engine.train_tasks([(bad,), (ENDLESS,), (RUNS[0],), (RUNS[1],)], done=told.append)
     said = str(failed.value)
     assert said.startswith("2 of 4 tasks failed") and "needs a Transformer" in said
-    assert "may take at most 3 seconds and was stopped" in said
+    assert "may take at most 3 seconds, so this one was stopped" in said
     assert (
         engine.store.read_record(RUNS[0]) and engine.store.read_record(RUNS[1]) and len(told) == 4
     )
@@ -151,7 +151,7 @@ def test_a_run_whose_worker_dies_has_a_new_start_and_one_that_always_kills_is_re
     with pytest.raises(RuntimeError) as failed:
         engine.train_tasks([(RUNS[0],), (RUNS[1],)])
     assert "1 of 2 tasks failed" in str(failed.value)
-    assert "3 times, the last time: its worker died" in str(failed.value)
+    assert "3 times, the last time: the run's worker died" in str(failed.value)
     assert engine.store.read_record(RUNS[0]) is not None
 
 

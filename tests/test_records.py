@@ -143,7 +143,7 @@ def of_the_future(content: bytes) -> bytes:
         (lambda content: content[:-100], "line 9 of the records 07.jsonl is damaged"),
         (lambda content: b"[" * 100_000 + b"\n" + content, "line 1 of the records 07.jsonl"),
         (lambda content: b"[]\n" + content, "line 1 .* format 1, got 'list'"),
-        (edit_line, r"line 1 .* is damaged \(it was edited"),
+        (edit_line, r"line 1 .* is damaged \(a record's checksum must match"),
         (of_the_future, r"line 1 .* must have format 1, got 2; read it with the labkit"),
     ],
     ids=["truncated", "deep", "a list", "edited", "future"],
@@ -173,7 +173,9 @@ def test_a_file_without_a_whole_line_is_an_error_and_the_others_still_read(tmp_p
     records.write_rows("07", rows(other))
     records.build_path("08").write_bytes(content)
     for _ in range(2):
-        with pytest.raises(RecordError, match=r"08.jsonl contain no complete line: .*git checkout"):
+        with pytest.raises(
+            RecordError, match=r"complete line, but 08.jsonl has none: .*git checkout"
+        ):
             store.read_record(TINY)
     assert store.read_record(other) == from_row(records.load_rows("07")[other.key()])
     store.write_record(TINY, record(0.125))

@@ -496,5 +496,5 @@ def test_a_task_of_several_runs_trains_together():
     assert "together" not in execute_together(runs[:1])[0].provenance
     with pytest.raises(ValueError, match="differ in nothing but seeds"):
         execute_together([SPOKEN, replace(SPOKEN, model=replace(SPOKEN.model, depth=1))])
-    with pytest.raises(ValueError, match="this run trains on 'Great GPU'"):
+    with pytest.raises(ValueError, match="this run needs the device 'Great GPU'"):
         execute_together(runs, "Great GPU")

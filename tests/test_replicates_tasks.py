@@ -98,7 +98,9 @@ def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeyp
     monkeypatch.setenv("LABKIT_REPLICATES", "auto")
     assert len(group_runs(runs[:3])) == 3
     monkeypatch.setenv("LABKIT_REPLICATES", "many")
-    with pytest.raises(ValueError, match="LABKIT_REPLICATES must be a number, 1 or more, or auto"):
+    with pytest.raises(
+        ValueError, match="LABKIT_REPLICATES must be a whole number of at least 1, or auto"
+    ):
         group_runs(runs)
     with pytest.raises(ValueError, match="replicates must be at least 1"):
         group_runs(runs, replicates=0)

@@ -109,10 +109,10 @@ class Evidence:
             )
         if self.kind != "exact" and one.flat:
             raise ValueError(
-                f"an interval of width 0 is no evidence, and claim {id!r} has {len(one.values)} "
-                f"value{'s' * (len(one.values) > 1)} of {one.values[0]:g}; measure it with "
-                "several seeds or repetitions; if it counts runs, give a count; if it is algebra "
-                "or counts what code does, declare it exact"
+                "a claim needs values that vary, because an interval of width 0 is no evidence, "
+                f"but claim {id!r} has {len(one.values)} value{'s' * (len(one.values) > 1)} of "
+                f"{one.values[0]:g}; measure it with several seeds or repetitions, give a count "
+                "if it counts runs, or declare it exact if it is algebra or counts what code does"
             )
 
 
@@ -209,8 +209,8 @@ def read_effect(criterion: str) -> tuple[str, float | None]:
 def _check_id(id: str) -> None:
     if not re.fullmatch(r"(?:[A-Z]-)?[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(
-            "a claim's id has lower-case letters, digits, - and ., after the number of its chapter "
-            f"or the letter of its appendix; got {id!r}"
+            "a claim's id must consist of lower-case letters, digits, - and ., after the number "
+            f"of its chapter or the letter of its appendix; got {id!r}"
         )
 
 

@@ -116,7 +116,7 @@ def read_advice(table: str) -> list[Advice]:
         row = rows.setdefault((line["when"], line["choose"]), {"because": [], "but": []})
         if line["role"] not in row:
             raise ValueError(
-                f"data/decisions.csv: a role must be because or but, got {line['role']!r}"
+                f"data/decisions.csv: a role must be 'because' or 'but', got {line['role']!r}"
             )
         named = line["claim"] or Report(line["work"], line["says"], line["scale"])
         row[line["role"]].append(named)
@@ -139,7 +139,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
             cited = CITATION.fullmatch(named.work)
             if cited is None:
                 raise ValueError(
-                    "data/decisions.csv: a work is cited as [Holm (1979)](https://…), got "
+                    "data/decisions.csv: a work must be cited as [Holm (1979)](https://…), got "
                     f"{named.work!r}"
                 )
             return Line("report", named.scale, named.says, cited["text"], cited["url"], limits)

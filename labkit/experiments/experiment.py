@@ -30,7 +30,7 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
     for path, value in changes.items():
         part, _, name = path.partition(".")
         if path not in (*known, "model", "data", "train"):
-            raise ValueError(f"a run has no field {path!r}; there are {', '.join(known)}")
+            raise ValueError(f"a run has no field {path!r}; choose one of {', '.join(known)}")
         if name:
             parts.setdefault(part, {})[name] = value
         else:
@@ -65,7 +65,7 @@ class Experiment:
         for axis, values in self.axes.items():
             label = axis.rpartition(".")[2]
             if not values:
-                raise ValueError(f"axis {axis!r} has no values")
+                raise ValueError(f"every axis needs at least one value, but {axis!r} has none")
             named = isinstance(values, Mapping)
             changes = values.items() if named else [(value, {axis: value}) for value in values]
             choices.append([(label, name, changed) for name, changed in changes])
@@ -128,8 +128,12 @@ class Results:
         if not rows:
             known = {name for row, _ in self.rows for name in row}
             if unknown := set(labels) - known:
-                raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
-            raise ValueError(f"no run is labelled {labels}")
+                raise ValueError(
+                    f"the runs have no label {sorted(unknown)}; choose from {sorted(known)}"
+                )
+            raise ValueError(
+                f"at least one run must have the labels {labels}, but none has; choose other values"
+            )
         # A ladder keeps the standard deviations pooled over all its arms.
         return replace(self, rows=rows, rerun=self._follow(lambda again: again.where(**labels)))
 
@@ -177,7 +181,8 @@ class Results:
         """Run the same experiment with other fields, named by their last word: lr, steps, seed."""
         if self.rerun is None:
             raise ValueError(
-                "only the value that Lab.run returned, or a part of it, can be run again"
+                "only results of Lab.run, or a part of them, can be run again with other fields, "
+                "but these come from another source"
             )
         return self.rerun(changes)
 
@@ -199,7 +204,7 @@ class Results:
         if len(sizes) > 1:
             raise ValueError(
                 f"a sample of the ladder must have one model size, got {', '.join(sizes)}; choose "
-                "one with where(rung=…)"
+                "one size with where(rung=…)"
             )
         return Sample(
             estimate,
@@ -237,6 +242,6 @@ def _read_value(record: Record, what: str | Callable[[Record], Any]) -> Any:
     value: Any = record.probes
     for part in what.split("."):
         if part not in value:
-            raise ValueError(f"a record has no {what!r}; at {part!r} there are {sorted(value)}")
+            raise ValueError(f"the record has no {what!r}; {part!r} must be one of {sorted(value)}")
         value = value[part]
     return value

@@ -81,8 +81,8 @@ def train_and_read(
     found, vanished = read_records(missing, engine.store)
     if vanished:
         raise RuntimeError(
-            f"each run that was trained must have its record, but {len(vanished)} of "
-            f"{len(missing)} have none: one was deleted meanwhile; run the same command again, "
-            "or run the cell again, to continue"
+            f"each trained run must have its record, but {len(vanished)} of {len(missing)} have "
+            "none, because a record was deleted meanwhile; run the same command or cell again to "
+            "continue"
         )
     return found

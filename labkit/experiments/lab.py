@@ -88,8 +88,8 @@ class Lab:
         for name, values in columns.items():
             if not isinstance(values, tuple) or len(values) not in (2, 3):
                 raise ValueError(
-                    f"each name must have values for {', '.join(SIZES)}, the last of which may be "
-                    f"left out; {name} has {values!r}"
+                    f"each name must have values for {', '.join(SIZES)} (the last may be left "
+                    f"out), but {name} has {values!r}"
                 )
         at = SIZES.index(self.size)
         return SimpleNamespace(**{name: (*of, of[-1])[at] for name, of in columns.items()})

@@ -93,7 +93,10 @@ class Lock:
         if self.sort not in SORTS:
             raise ValueError(f"the kind of a lock must be {' or '.join(SORTS)}, got {self.sort!r}")
         if self.paired and not self.arms:
-            raise ValueError("only two arms of the ladder can be compared in pairs, got no arms")
+            raise ValueError(
+                "only two arms of the ladder can be compared in pairs, but this lock has no "
+                "arms; name two arms, or leave paired out"
+            )
         counts = self.n if isinstance(self.n, tuple) else (self.n,)
         if min(counts) < 2:
             raise ValueError(f"a lock must name two seeds or more, got n = {_show(self.n)}")
@@ -156,9 +159,12 @@ def _read_file(path: Path, changed: int) -> tuple[Lock, ...]:
             lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
             lock = Lock(**{**given, **lists})
         except (ValueError, TypeError, KeyError) as error:
-            raise LockError(f"{where} is not a lock ({error}); {fix}") from error
+            raise LockError(f"{where} must be a valid lock, but is not ({error}); {fix}") from error
         if row != json.loads(json.dumps(lock.to_row())):
-            raise LockError(f"{where} was edited: its checksum differs from its content; {fix}")
+            raise LockError(
+                f"a lock must not change after it was written, but {where} was edited: its "
+                f"checksum differs from its content; {fix}"
+            )
         found.append(lock)
     return tuple(found)
 
@@ -183,9 +189,9 @@ def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
         locked = getattr(lock, name)
         if value != locked:
             raise LockError(
-                f"claim {lock.id!r} was locked on {lock.at[:10]} with {name} {_show(locked)}, but "
-                f"the chapter has {_show(value)}; restore it, or lock the claim again: labkit "
-                f"claims lock {lock.id}=PROBABILITY"
+                f"a claim must match its lock, but {lock.id!r} was locked on {lock.at[:10]} with "
+                f"{name} {_show(locked)}, and the chapter has {_show(value)}; restore it, or lock "
+                f"the claim again: labkit claims lock {lock.id}=PROBABILITY"
             )
 
 

@@ -60,7 +60,8 @@ def register_sources(sources: Mapping[str, str]) -> None:
     for name, text in sources.items():
         if name not in _SOURCES and (found := _register_norm(text, strip_hash(name))) != name:
             raise ValueError(
-                f"the source of {name} arrived as that of {found}; send the task again"
+                "a norm's source must define the norm that it was sent as, but the source of "
+                f"{name} defines {found}; send the task again"
             )
 
 
@@ -146,14 +147,15 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     if len(kinds) != 1:
         names = ", ".join(kind.__name__ for kind in kinds) or "none"
         raise ValueError(
-            f"a norm's file must define one nn.Module, {stem} defines {names}; keep only one"
+            f"a norm's file must define exactly one nn.Module, but {stem} defines {names}; keep "
+            "only one"
         )
     parameters = list(inspect.signature(kinds[0].__init__).parameters.values())[1:]
     if not parameters or parameters[0].name != "dim":
         first = parameters[0].name if parameters else "nothing"
         raise ValueError(
-            "the first argument of a norm's constructor must be dim, the size of the last axis; "
-            f"that of {kinds[0].__name__} takes {first}: def __init__(self, dim, …)"
+            "the first argument of a norm's constructor must be dim, the size of the last axis, "
+            f"but that of {kinds[0].__name__} is {first}; write def __init__(self, dim, …)"
         )
     needed = [
         p.name
@@ -162,7 +164,7 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     ]
     if needed:
         raise ValueError(
-            f"every argument of a norm except dim must have a default; {', '.join(needed)} of "
+            f"every argument of a norm except dim must have a default, but {', '.join(needed)} of "
             f"{kinds[0].__name__} has none; add one"
         )
     return kinds[0]
@@ -172,7 +174,8 @@ def _name_of(kind: type[nn.Module], stem: str) -> str:
     asked = vars(kind).get("name", stem.replace("_", "-").lower())
     if not isinstance(asked, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", asked):
         raise ValueError(
-            f"a norm's name must consist of a-z, 0-9 and -, got {asked!r}; set `name` in the class"
+            "a norm's name must consist of a-z, 0-9 and -, and begin with a letter; got "
+            f"{asked!r}; set `name` in the class"
         )
     if asked in NORMS:
         raise ValueError(

@@ -21,7 +21,7 @@ def published(name: str, folder: Path = FOLDER) -> list[dict[str, Cell]]:
     path = folder / f"{name}.csv"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in folder.glob("*.csv"))) or "none"
-        raise ValueError(f"the folder {folder.name} has no table {name!r}; it has {known}")
+        raise ValueError(f"the folder {folder.name} has no table {name!r}; choose one of {known}")
     with path.open(encoding="utf-8", newline="") as lines:
         head, *rows = csv.reader(lines)
     for number, row in enumerate(rows, start=2):

@@ -143,7 +143,10 @@ def _load_rows(path: Path, changed: int, size: int) -> tuple[dict[str, Row], lis
             rows[row["key"]] = row
     if not rows:
         reason = damaged[0] if damaged else f"it is empty; {mend}"
-        raise RecordError(f"the records {path.name} contain no complete line: {reason}")
+        raise RecordError(
+            f"a file of records must have at least one complete line, but {path.name} has none: "
+            f"{reason}"
+        )
     for text in damaged:
         warnings.warn(f"{text}. Until then its run counts as missing", stacklevel=4)
     return rows, damaged
@@ -163,11 +166,11 @@ def parse_row(line: bytes) -> Row:
     found = row.get("format") if isinstance(row, dict) else type(row).__name__
     if found != FORMAT:
         raise RecordError(
-            f"it must have format {FORMAT}, got {found!r}; read it with the labkit version that "
-            "wrote it"
+            f"a record must have format {FORMAT}, got {found!r}; read it with the labkit version "
+            "that wrote it"
         )
     if row.get("sum") != compute_checksum(row):
-        raise RecordError("it was edited: its checksum differs from its content")
+        raise RecordError("a record's checksum must match its content, but this record was edited")
     return row
 
 

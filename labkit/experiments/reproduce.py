@@ -23,14 +23,15 @@ def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
     row = Store(root).find_row(key)
     if row is None:
         raise ValueError(
-            f"the run {key} has no record; each line of data/records has its run's key"
+            f"only a recorded run can be repeated, but the run {key} has no record; each line of "
+            "data/records contains its run's key"
         )
     try:
         run = Run.from_dict(row["run"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"the run {key} was described by another version of the code, and this version cannot "
-            f"read it ({error}); check out the commit that `labkit show {key}` names"
+            f"the run {key} was described by a different version of the code, and this version "
+            f"cannot read it ({error}); check out the commit that `labkit show {key}` names"
         ) from error
     then = row["provenance"]
     found = retrain_run(run, from_row(row), then.get("device") or CPU)

@@ -163,7 +163,10 @@ def get_gpu_name() -> str:
 def find_device(device: str) -> str:
     """Return torch's name for a device of runs; ValueError if torch does not find it here."""
     if device not in (CPU, get_gpu_name()):
-        raise ValueError(f"this run trains on {device!r}, but torch finds {get_gpu_name()!r} here")
+        raise ValueError(
+            f"this run needs the device {device!r}, but torch finds {get_gpu_name()!r} here; run "
+            "it on a machine that has it"
+        )
     return CPU if device == CPU else "cuda"
 
 

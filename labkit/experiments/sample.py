@@ -194,15 +194,15 @@ class Sample:
         if not isinstance(self.estimate, Seeds | Given):
             kind = type(self.estimate).__name__.lower()
             raise ValueError(
-                f"this method needs one value per run, got a {kind}; read values with measure"
+                f"this method needs one value per run, got a {kind}; read the values with measure"
             )
         return self.values
 
     def _reread(self, changes: Changes) -> "Sample":
         if self.reread is None:
             raise ValueError(
-                "only a sample of runs from an experiment can be read again to change "
-                f"{', '.join(changes)}; this sample has another source"
+                "only a sample of runs from an experiment can be read again with other fields, "
+                f"but {', '.join(changes)} was given for a sample from another source"
             )
         return self.reread(changes)
 
@@ -302,8 +302,8 @@ def _derive(operate: Callable[..., Estimate], *parents: Sample) -> Sample:
     sizes = {parent.size for parent in parents if parent.size}
     if len(sizes) > 1:
         raise ValueError(
-            "samples of the ladder can be joined only at one model size, got "
-            f"{' and '.join(sorted(sizes))}; choose one with where(rung=…)"
+            "only samples of the same model size can be combined, got "
+            f"{' and '.join(sorted(sizes))}; choose one size with where(rung=…)"
         )
     estimate, first = operate(*parents), parents[0]
     kinds = {parent.kind for parent in parents if parent.kind != "exact"}

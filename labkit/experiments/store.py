@@ -110,5 +110,8 @@ def read_file(path: Path) -> Row:
     """Read one file of a store; RecordError if it is damaged."""
     row = parse_row(path.read_bytes())
     if row["key"] != path.stem:
-        raise RecordError("it belongs to a different run")
+        raise RecordError(
+            "a record's file must be named after its run's key, but this record belongs to a "
+            "different run"
+        )
     return row

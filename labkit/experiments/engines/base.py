@@ -237,7 +237,7 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
         raise ValueError(explain_unknown("engine", name, ENGINES))
     if address and name != "ray":
         raise ValueError(
-            f"only the engine 'ray' takes an address, but {name!r} got the address {address!r}; "
-            "leave it out, or choose another engine"
+            f"only the engine 'ray' has an address, but {name!r} was given the address "
+            f"{address!r}; leave it out, or choose the engine 'ray'"
         )
     return name

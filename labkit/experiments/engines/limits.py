@@ -27,7 +27,8 @@ def run_timeout(asked: float | None = None) -> float:
         if 0 < (seconds := float(text)) < math.inf:
             return seconds
     raise ValueError(
-        f"the timeout of a run (LABKIT_RUN_TIMEOUT) must be seconds above 0; got {text!r}"
+        "LABKIT_RUN_TIMEOUT, the timeout of a run, must be a positive number of seconds; got "
+        f"{text!r}"
     )
 
 
@@ -63,14 +64,15 @@ def limit_run(seconds: float, memory: int | None) -> Iterator[None]:
     def check_limits(*_: object) -> None:
         if time.monotonic() > end:
             raise TimeoutError(
-                f"the run may take at most {seconds:g} seconds and was stopped; if it does not "
-                "hang but is slow, raise the limit (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
+                f"a run may take at most {seconds:g} seconds, so this one was stopped; if it is "
+                "slow but does not hang, raise the limit (LABKIT_RUN_TIMEOUT=7200, in seconds "
+                "per run)"
             )
         if memory and (held := count_resident_bytes()) > memory:
             raise MemoryError(
-                f"the run may hold {in_words(memory)} and was stopped when its process used "
+                f"a run may use at most {in_words(memory)} of memory, so this one was stopped at "
                 f"{in_words(held)}; make it smaller, or raise the limit (LABKIT_RUN_MEMORY=8G, "
-                "with a smaller LABKIT_SLOTS where the machine has no more)"
+                "with a smaller LABKIT_SLOTS if the machine has no more)"
             )
 
     signal.signal(signal.SIGALRM, check_limits)

@@ -82,7 +82,7 @@ class OnRay(Engine):
         except errors.RuntimeEnvSetupError:
             raise
         except errors.RayError as error:
-            raise Died(f"its worker died: {error}; {KEPT}") from error
+            raise Died(f"the run's worker died: {error}; {KEPT}") from error
 
     def close(self) -> None:
         """Disconnect from the cluster, which keeps running."""
@@ -95,8 +95,8 @@ class OnRay(Engine):
             if self._connected:
                 return
             raise RuntimeError(
-                "labkit sends its code when it connects to Ray, but Ray is connected already; "
-                "call ray.shutdown() first, and labkit will connect"
+                "labkit must connect to Ray itself, to send its code, but Ray is connected "
+                "already; call ray.shutdown() first, and labkit will connect"
             )
         sent = {
             "py_modules": list_packages(),
@@ -138,8 +138,8 @@ def import_ray() -> Any:
         import ray
     except ImportError as error:
         raise ValueError(
-            "the engine 'ray' needs the package ray, which is not installed: "
-            "`pip install 'norm-lab-book[ray]'`, or `make setup` in the book's folder"
+            "the engine 'ray' needs the package ray, which is not installed; run `pip install "
+            "'norm-lab-book[ray]'`, or `make setup` in the book's folder"
         ) from error
     return ray
 

@@ -66,9 +66,9 @@ class Processes(Engine):
                     raise Interrupted
                 if left < 0:
                     raise Lost(
-                        f"the worker hung: it sent nothing for {seconds:.0f} s and was killed; if "
-                        "the run is only slow, raise the limit (LABKIT_RUN_TIMEOUT=7200, in "
-                        f"seconds per run); {KEPT}"
+                        f"a worker must report within {seconds:.0f} s, but this one did not and "
+                        "was killed; if the run is only slow, raise the limit "
+                        f"(LABKIT_RUN_TIMEOUT=7200, in seconds per run); {KEPT}"
                     )
             return future.result()
         except BrokenProcessPool as died:
@@ -90,7 +90,10 @@ class Processes(Engine):
             self._workers[place].submit(os.getpid).result(START)
         except (BrokenProcessPool, OSError, TimeoutError) as error:
             # One that worked before may have been killed since.
-            raise Died(f"no worker started: {error}; {KEPT}", "no worker starts here") from None
+            raise Died(
+                f"training needs a worker process, but none started: {error}; {KEPT}",
+                "no worker starts here",
+            ) from None
         return self._workers[place]
 
     def _build_environment(self, place: int) -> dict[str, str]:

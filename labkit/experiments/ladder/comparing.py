@@ -61,7 +61,7 @@ def measure_scatter(found: Results, rung: str) -> Scatter:
     if scatter is None:
         raise ValueError(
             f"a standard deviation needs a method with evaluation runs, but at size {rung} there "
-            "is none"
+            "is none; train them with: make runs ONLY=ladder"
         )
     return scatter
 
@@ -76,8 +76,8 @@ def shared_rung(found: Results, arms: Iterable[str]) -> str:
     ]
     if not shared:
         raise ValueError(
-            f"there is no model size at which all of {', '.join(names)} have evaluation "
-            "runs; train them with `labkit book runs --only ladder`"
+            f"a comparison needs a model size at which all of {', '.join(names)} have evaluation "
+            "runs, but there is none; train them with: make runs ONLY=ladder"
         )
     return shared[-1]
 
@@ -124,7 +124,7 @@ def claim_locked(
     if lock is None or len(lock.arms) != 2:
         raise ValueError(
             f"a preregistered comparison needs a lock with two methods, but {id!r} has none; "
-            "`labkit claims lock` writes one, `labkit claims locks` lists them"
+            "`labkit claims lock` writes a lock, `labkit claims locks` lists them"
         )
     one, other = ((names or {}).get(arm, arm) for arm in lock.arms)
     where = "In variant" if lock.rungs and {*lock.rungs} <= {*DIRECTIONS} else "At size"

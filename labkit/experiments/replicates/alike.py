@@ -54,14 +54,20 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
         for what, value in first.items():
             if what in other and other[what] != value:
                 raise NotTogether(
-                    f"{what} is {value!r} in one model and {other[what]!r} in another"
+                    f"models that train together must be alike, but {what} is {value!r} in one "
+                    f"model and {other[what]!r} in another"
                 )
         if first.keys() != other.keys():
-            raise NotTogether(f"only some of the models have {min(first.keys() ^ other.keys())}")
+            raise NotTogether(
+                "models that train together must be alike, but only some of them have "
+                f"{min(first.keys() ^ other.keys())}"
+            )
     parameters = list(models[0].parameters())
     kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
     if len(kinds) != 1 or not parameters[0].requires_grad:
-        raise NotTogether("its parameters must all be trainable and have the same dtype and device")
+        raise NotTogether(
+            "all parameters of a model must be trainable and have the same dtype and device"
+        )
 
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:

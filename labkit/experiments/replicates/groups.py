@@ -41,13 +41,15 @@ def asked_for(device: str = CPU, replicates: int | None = None) -> int:
     if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
         if not setting.isdigit():
             raise ValueError(
-                f"LABKIT_REPLICATES must be a number, 1 or more, or auto; got {setting}"
+                f"LABKIT_REPLICATES must be a whole number of at least 1, or auto; got {setting}"
             )
         replicates = int(setting)
     if replicates is None:
         return 1 if device == CPU else ON_A_GPU
     if replicates < 1:
-        raise ValueError(f"replicates must be at least 1 (1: each run alone), got {replicates}")
+        raise ValueError(
+            f"replicates must be at least 1 (which trains each run alone), got {replicates}"
+        )
     return replicates
 
 

@@ -168,7 +168,10 @@ class Stack:
                 tensor.copy_(was)
         for name, gradient in zip(self.parameters, gradients, strict=True):
             if gradient is None:
-                raise NotTogether(f"the loss does not depend on {name}, which would never change")
+                raise NotTogether(
+                    f"the loss must depend on every parameter, but does not depend on {name}, "
+                    "which would never change"
+                )
 
 
 def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:

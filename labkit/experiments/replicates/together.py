@@ -41,7 +41,7 @@ def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
     if len({describe_structure(run) for run in runs}) > 1:
         raise ValueError(
             "runs can train together only if they differ in nothing but seeds, initial values "
-            f"and the optimizer's numbers; got {runs[0]} and others; `group_runs` groups them"
+            f"and the optimizer's numbers; got {runs[0]} and others; group them with `group_runs`"
         )
     records = _in_parts(runs, device)
     for run, record in zip(runs, records, strict=True):
