@@ -146,9 +146,12 @@ def test_ghosts_train_together_as_each_trains_alone():
     [
         (lambda: BareMLPConfig("rms"), "unknown norm 'rms'"),
         (lambda: BareMLPConfig(depth=0), "depth must be at least 1, got 0"),
-        (lambda: BareMLPConfig("layer", ghost=4), "ghost is for norm='batch'.*norm='layer'"),
+        (
+            lambda: BareMLPConfig("layer", ghost=4),
+            "ghost applies only to norm='batch'.*norm='layer'",
+        ),
         (lambda: BareMLPConfig("batch", ghost=1), "needs at least two rows.*got size 1"),
-        (lambda: GhostBatchNorm(5, size=8)(X), "multiple of 8, got 12 rows"),
+        (lambda: GhostBatchNorm(5, size=8)(X), "multiple of 8, got 12; change"),
     ],
 )
 def test_what_makes_no_net_and_no_groups_is_refused(make, message):

@@ -132,19 +132,24 @@ def test_misuse_says_what_to_do():
     for mapping, kw, error, message in (
         ({"LayerNrom": "rms"}, {}, ValueError, "has no LayerNrom; its norms are LayerNorm \\(5\\)"),
         ({"LayerNorm": "rsm"}, {}, ValueError, "unknown norm 'rsm'; did you mean 'rms'"),
-        ({"LayerNorm": "dyt"}, {"aplha": 1}, TypeError, "dyt has no aplha; it takes alpha, bias"),
-        ({"LayerNorm": "dyt"}, {"eps": 1e-5}, TypeError, "dyt has no eps"),
+        (
+            {"LayerNorm": "dyt"},
+            {"aplha": 1},
+            TypeError,
+            "has no option aplha; it takes alpha",
+        ),
+        ({"LayerNorm": "dyt"}, {"eps": 1e-5}, TypeError, "'dyt' has no option eps"),
         ({"LayerNorm": "rms"}, {"only": "x.*"}, ValueError, "leaves it out: transformer.h.0.ln_1"),
-        ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "must return the new module, got str"),
+        ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "for LayerNorm, but returned str"),
         ({"LayerNorm": lambda old: old}, {}, ValueError, "returned it unchanged"),
-        ({"LayerNorm": 3}, {}, TypeError, "a norm is a key of NORMS like .*, got 3"),
-        ({"LayerNorm": []}, {}, TypeError, "a norm is a key of NORMS like .*, got \\[\\]"),
+        ({"LayerNorm": 3}, {}, TypeError, "each target must be a key of NORMS like .*, got 3"),
+        ({"LayerNorm": []}, {}, TypeError, "must be a key of NORMS like .*, got \\[\\]"),
         ({"LayerNorm": nn.RMSNorm}, {}, TypeError, "like lambda old: Norm.4., got <class .*RMSN"),
-        ({"LayerNorm": nn.RMSNorm(32)}, {}, TypeError, "a norm is a key of .*, got RMSNorm"),
-        ({"LayerNorm": "rms"}, {"only": 3}, TypeError, "only takes a glob, .* names, got 3"),
+        ({"LayerNorm": nn.RMSNorm(32)}, {}, TypeError, "must be a key of .*, got RMSNorm"),
+        ({"LayerNorm": "rms"}, {"only": 3}, TypeError, "`only` must be a glob, .* names, got 3"),
         ({"LayerNorm": ("rms",)}, {}, TypeError, "a pair .key, arguments. like .* or a callable"),
-        ({"LayerNorm": "rms"}, {"dtype": torch.half}, TypeError, "has the old one's dtype; move"),
-        ({"LayerNorm": "rms"}, {"only": [3]}, TypeError, "only takes a glob, several globs or a"),
+        ({"LayerNorm": "rms"}, {"dtype": torch.half}, TypeError, "dtype may not be given, because"),
+        ({"LayerNorm": "rms"}, {"only": [3]}, TypeError, "`only` must be a glob, a list of"),
         ({3: "rms"}, {}, ValueError, "has no 3; its norms are"),
         ({}, {}, TypeError, "needs a mapping"),
         ("LayerNorm", {}, TypeError, "needs a mapping"),
@@ -197,7 +202,7 @@ def test_undo_refuses_what_it_would_get_wrong():
         first.undo()
     second.undo()
     first.undo()
-    with pytest.raises(RuntimeError, match="already undone"):
+    with pytest.raises(RuntimeError, match="can be undone only once"):
         first.undo()
 
 

@@ -88,14 +88,19 @@ def test_folding_refuses_what_it_cannot_do():
         (image, None, ValueError, f"{only} .*; its norms are BatchNorm2d .1"),
         (alone, None, ValueError, "its norms are BatchNorm1d .1.* name the pairs"),
         (model(nn.LayerNorm(8)).eval(), {"0": "1"}, TypeError, "LayerNorm, which does not fold"),
-        (model(nn.BatchNorm1d(8)).eval(), 3, TypeError, "pairs is a mapping .*, got 3"),
-        (model(nn.BatchNorm1d(8)).eval(), {"0": "9"}, ValueError, "the model has no 9"),
-        (model(nn.BatchNorm1d(8)).eval(), {"0": "0"}, TypeError, "paired with nn.Linear, got Bat"),
+        (model(nn.BatchNorm1d(8)).eval(), 3, TypeError, "pairs must be a mapping .*, got 3"),
+        (model(nn.BatchNorm1d(8)).eval(), {"0": "9"}, ValueError, "which has no 9"),
+        (
+            model(nn.BatchNorm1d(8)).eval(),
+            {"0": "0"},
+            TypeError,
+            "paired with nn.Linear modules, got B",
+        ),
         (model(nn.BatchNorm1d(8)).eval(), {"0": []}, TypeError, "got nothing"),
         (model(nn.BatchNorm1d(4)).eval(), None, ValueError, "features"),
         (tied, None, ValueError, "its parameter is tied to 2.weight"),
         (shared, None, ValueError, "0 is used in 2 places; fold it by hand"),
-        (two, {"0": "2", "1": "2"}, ValueError, "2 is paired with two norms"),
+        (two, {"0": "2", "1": "2"}, ValueError, "2 is paired with two; pair"),
     ):
         before = dict(case.named_modules())
         with pytest.raises(error, match=message):

@@ -106,7 +106,7 @@ def test_digits_are_split_once():
     [
         (lambda: Text(batch=0), "batch must be at least 1, got 0"),
         (lambda: Text(source="prose"), "unknown source 'prose'"),
-        (lambda: Digits(batch=2000).load(), r"batch \(2000\) is larger than the 1197 images"),
+        (lambda: Digits(batch=2000).load(), "training images, 1197, got 2000"),
     ],
 )
 def test_a_corpus_refuses_nonsense(make, message):

@@ -209,8 +209,8 @@ def test_a_mixture_is_transformers_mixtral(padding):
     ("change", "message"),
     [
         ({"activation": "silu"}, "unknown activation 'silu'; did you mean 'swiglu'"),
-        ({"chosen": 5}, "1 to 4 of the experts, got chosen=5"),
-        ({"chosen": 0}, "1 to 4 of the experts, got chosen=0"),
+        ({"chosen": 5}, "must be from 1 to 4; got 5"),
+        ({"chosen": 0}, "must be from 1 to 4; got 0"),
         ({"inner_norm": lambda width: make_norm("batch", width)}, "choose an inner norm"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_mixture_refuses_nonsense(change, message):
 
 def test_a_pass_refuses_nonsense():
     layer = MixtureOfExperts(8, 12, "swiglu", 4).double()
-    with pytest.raises(ValueError, match="run one first"):
+    with pytest.raises(ValueError, match="but none was run; call"):
         layer.auxiliary_loss()
     with pytest.raises(ValueError, match=r"bool of shape \(2, 5\).*got torch.bool of shape"):
         layer(tokens(), Context(padding=PADDING[:, :3]))

@@ -85,7 +85,7 @@ def test_an_image_config_refuses_nonsense():
         MLPConfig(norm="power")
     with pytest.raises(ValueError, match=r"width \(30\) must be a multiple of groups \(8\)"):
         CNNConfig(norm="group", width=30)
-    with pytest.raises(ValueError, match="needs space to average over"):
+    with pytest.raises(ValueError, match="averages over positions, but a perceptron"):
         MLPConfig(norm="instance")
 
 

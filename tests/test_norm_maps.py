@@ -59,7 +59,7 @@ def test_few_characters_are_the_first_ones():
     few = Text(4, 8, characters=64).load().train(0)
     windows = {tuple(row.tolist()) for _ in range(40) for row in next(few)[0]}
     assert len(windows) <= 64
-    with pytest.raises(ValueError, match="at least two batches"):
+    with pytest.raises(ValueError, match="two batches of training text"):
         Text(4, 8, characters=63)
 
 

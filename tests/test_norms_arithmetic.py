@@ -65,7 +65,7 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
         (
             nn.Identity(),
             "bfloat16",
-            "norms layer and rms have a choice of arithmetic, got Identity",
+            "needs labkit's LayerNorm or RMSNorm, got Identity",
         ),
     ]
 )

@@ -40,10 +40,10 @@ FOLD_MISUSES = {
         lambda: norms.fold(made("prep").train(), nn.Linear(DIM, 2)), ValueError, "evaluation mode"),
     "no statistics": (
         lambda: norms.fold(norms.BatchNorm(DIM, track_running_stats=False).eval(),
-                           nn.Linear(DIM, 2)), ValueError, "running statistics.*keeps none"),
+                           nn.Linear(DIM, 2)), ValueError, "running statistics.*has none"),
     "another norm": (
         lambda: norms.fold(norms.LayerNorm(DIM).eval(), nn.Linear(DIM, 2)), TypeError,
-        "fixed affine map folds, got LayerNorm"),
+        "affine map can be folded; got LayerNorm"),
     "another width": (
         lambda: norms.fold(made("rep").eval(), nn.Linear(5, 2)), ValueError,
         "12 features, got one of 5"),

@@ -40,7 +40,7 @@ def test_what_only_the_book_needs_says_what_to_install_where_it_is_missing():
         ("import press.cli", "the command needs the package typer, which is not installed; pip"),
         (
             "from labkit.corpora import Digits; Digits().load()",
-            "pip install scikit-learn, or install all",
+            "pip install scikit-learn, or install everything",
         ),
     ):
         done = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True)

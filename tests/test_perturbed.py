@@ -109,13 +109,16 @@ def test_a_perturbation_is_an_axis_and_parts_runs(field, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"norm": "scale", "norm_arithmetic": "bfloat16"}, "only the norms layer and rms"),
+        ({"norm": "scale", "norm_arithmetic": "bfloat16"}, "needs labkit's LayerNorm or RMSNorm"),
         ({"norm_arithmetic": "bfloat16 one-pass"}, "has no one-pass form"),
         ({"norm_arithmetic": "fp16"}, "unknown arithmetic 'fp16'"),
         ({"embedding_offset": math.inf}, "embedding_offset must be a finite number"),
         ({"embedding_outlier": "10"}, "embedding_outlier must be a finite number"),
         ({"embedding_drawn": 0.0}, "embedding_drawn must be above 0, got 0.0"),
-        *[({"recipe": "ngpt", name: value}, f"got {name}=") for name, value in CHANGES.items()],
+        *[
+            ({"recipe": "ngpt", name: value}, f"{name} must keep its default, got")
+            for name, value in CHANGES.items()
+        ],
     ],
     ids=str,
 )

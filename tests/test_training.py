@@ -65,7 +65,7 @@ def test_what_is_no_model_or_no_batches_is_refused_with_the_way_out():
         train(config, [], once)
     with pytest.raises(TypeError, match=r"got int; a corpus provides one: corpus.train"):
         train(config.build(), 3, once)
-    with pytest.raises(ValueError, match="tokens must be 0 to 3, got 1 to 9"):
+    with pytest.raises(ValueError, match="tokens must be from 0 to 3, got 1 to 9"):
         config.build()(torch.tensor([[1, 9]]))
 
 

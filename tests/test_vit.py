@@ -69,5 +69,5 @@ def test_few_images_are_the_first_ones():
     for _ in range(6):
         seen |= {image.numpy().tobytes() for image in next(stream)[0]}
     assert len(seen) == 16 and not seen & first
-    with pytest.raises(ValueError, match="larger than the 16 images"):
+    with pytest.raises(ValueError, match="number of training images, 16, got 32"):
         Digits(32, images=16).load()

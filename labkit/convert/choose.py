@@ -25,8 +25,9 @@ def rules_of(mapping: Mapping[Any, Target], kw: Mapping[str, Any]) -> dict[Any, 
 
 
 _VALUES = (
-    'a norm is a key of NORMS like "rms", a pair (key, arguments) like ("rms", {"eps": 1e-6}) '
-    "or a callable that takes the old norm and returns the new one, like lambda old: Norm(4)"
+    'each target must be a key of NORMS like "rms", a pair (key, arguments) like ("rms", '
+    '{"eps": 1e-6}) or a callable that takes the old norm and returns the new one, like lambda '
+    "old: Norm(4)"
 )
 
 
@@ -41,8 +42,8 @@ def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
         raise ValueError(explain_unknown("norm", key, NORMS))
     if taken := [name for name in ("dtype", "device") if name in arguments]:
         raise TypeError(
-            f"the new norm has the old one's {' and '.join(taken)}; move the model with "
-            "model.to() before or after"
+            f"{' and '.join(taken)} may not be given, because the new norm takes it from the old "
+            "one; leave it out and move the model with model.to() before or after"
         )
     return key, arguments
 
@@ -56,7 +57,9 @@ def build_selector(only: Only) -> Callable[[str], bool]:
     globs = [only] if isinstance(only, str) else only
     globs = list(globs) if isinstance(globs, Iterable) else [globs]
     if not all(isinstance(glob, str) for glob in globs):
-        raise TypeError(f"only takes a glob, several globs or a predicate on names, got {only!r}")
+        raise TypeError(
+            f"`only` must be a glob, a list of globs or a predicate on names, got {only!r}"
+        )
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 
@@ -89,7 +92,8 @@ def choose_norms(
     if missing := [source for source in rules if source not in met]:
         wanted = ", ".join(s.__name__ if isinstance(s, type) else str(s) for s in missing)
         raise ValueError(
-            f"{type(model).__name__} has no {wanted}; its norms are {list_norms(model)}"
+            f"the mapping may name only norms that the model contains, but {type(model).__name__} "
+            f"has no {wanted}; its norms are {list_norms(model)}"
         )
     return chosen, left
 

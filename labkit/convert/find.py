@@ -16,8 +16,8 @@ def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
         raise TypeError(f"a model must be an nn.Module, got {got}; pass one")
     if is_norm(model):
         raise TypeError(
-            f"norms are searched in a model that contains them, but {type(model).__name__} is "
-            "itself a norm; pass a module that contains it, such as nn.Sequential(norm)"
+            f"a model must contain its norms, but {type(model).__name__} is itself a norm; pass a "
+            "module that contains it, such as nn.Sequential(norm)"
         )
     places: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):

@@ -51,8 +51,8 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
         for linear in maps:
             if linear in new:
                 raise ValueError(
-                    f"{places[linear][0]} is paired with two norms; pair it with the one that it "
-                    "follows"
+                    f"each linear map must be paired with one norm, but {places[linear][0]} is "
+                    "paired with two; pair it with the one that it follows"
                 )
             new[linear] = fold(norm, linear).requires_grad_(linear.weight.requires_grad)
         into = ", ".join(places[linear][0] for linear in maps)
@@ -73,18 +73,21 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
 def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
     if not isinstance(pairs, Mapping):
         raise TypeError(
-            'pairs is a mapping from a norm to its linear maps, like {"norm": ["q", "k"]}, '
+            'pairs must be a mapping from a norm to its linear maps, like {"norm": ["q", "k"]}, '
             f"got {pairs!r}"
         )
     wanted: dict[nn.Module, list[nn.Linear]] = {}
     for name, into in pairs.items():
         names = [into] if isinstance(into, str) else list(into)
         if missing := [each for each in (name, *names) if each not in named]:
-            raise ValueError(f"the model has no {', '.join(missing)}; see model.named_modules()")
+            raise ValueError(
+                f"pairs may name only modules of the model, which has no {', '.join(missing)}; "
+                "model.named_modules() lists them"
+            )
         maps = [named[each] for each in names]
         if not maps or not all(isinstance(module, nn.Linear) for module in maps):
             kinds = ", ".join(type(module).__name__ for module in maps) or "nothing"
-            raise TypeError(f"{name} must be paired with nn.Linear, got {kinds}")
+            raise TypeError(f"{name} must be paired with nn.Linear modules, got {kinds}")
         if not isinstance(named[name], _FOLDABLE):
             raise TypeError(
                 f"{name} is {type(named[name]).__name__}, which does not fold: only {_RULE}, "

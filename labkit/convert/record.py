@@ -65,12 +65,15 @@ class Conversion:
     def undo(self) -> nn.Module:
         """Restore the original modules, with the weights they had; return the model."""
         if self._undone:
-            raise RuntimeError("this conversion is already undone; convert again")
+            raise RuntimeError(
+                "a conversion can be undone only once, but this one already was; convert again"
+            )
         for parent, name, _, new in self._seats:
             if parent._modules.get(name) is not new:
                 raise RuntimeError(
-                    "undo expects the module that the conversion put there, but finds a different "
-                    f"one at {name!r} of {type(parent).__name__}; undo later conversions first"
+                    "undo must find the module that the conversion put in place, but finds a "
+                    f"different one at {name!r} of {type(parent).__name__}; undo later "
+                    "conversions first"
                 )
         for parent, name, old, _ in self._seats:
             parent._modules[name] = old

@@ -115,8 +115,8 @@ def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str
         new = target(norm)
         if not isinstance(new, nn.Module):
             raise TypeError(
-                f"a callable must return the new module, got {type(new).__name__} for "
-                f"{type(norm).__name__}"
+                f"a callable must return the new module for {type(norm).__name__}, but returned "
+                f"{type(new).__name__}"
             )
         return "the callable returned it unchanged" if new is norm else _Plan(new)
     if reason := find_obstacle(norm):

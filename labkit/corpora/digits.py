@@ -24,7 +24,8 @@ def load_images() -> tuple[Tensor, Tensor]:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "the digits come from scikit-learn, which is not installed; run: pip install "
-            "scikit-learn, or install all that the book needs: pip install 'norm-lab-book[book]'"
+            "scikit-learn, or install everything that the book needs: pip install "
+            "'norm-lab-book[book]'"
         ) from error
 
     pixels, classes = load_digits(return_X_y=True)
@@ -54,7 +55,9 @@ class Digits:
         held = VALIDATION + TEST
         count = min(len(labels) - held, self.images or len(labels))
         if self.batch > count:
-            raise ValueError(f"batch ({self.batch}) is larger than the {count} images")
+            raise ValueError(
+                f"batch must be at most the number of training images, {count}, got {self.batch}"
+            )
 
         def draw_batches(seed: int) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)

@@ -34,7 +34,9 @@ class FewDigits:
         images, labels = load_images()
         held = VALIDATION + TEST
         if self.images > (count := len(labels) - held):
-            raise ValueError(f"there are {count} images to train on, got images={self.images}")
+            raise ValueError(
+                f"images must be at most {count}, the number of training images; got {self.images}"
+            )
         order = torch.randperm(count, generator=Generator().manual_seed(self.draw))
         rows = held + order[: self.images]
         whole = images[rows], labels[rows]

@@ -107,8 +107,8 @@ class Text:
         at_least_one(batch=self.batch, time=self.time)
         if self.characters is not None and self.characters < 2 * self.time * self.batch:
             raise ValueError(
-                f"characters ({self.characters}) must be at least two batches of training text, "
-                f"{2 * self.time * self.batch}; or None for all"
+                f"characters must be at least {2 * self.time * self.batch} (two batches of "
+                f"training text), or None for all; got {self.characters}"
             )
 
     def load(self) -> Corpus:

@@ -49,7 +49,10 @@ def find_package() -> Path:
     """Return the folder of normkernels without importing it."""
     spec = find_spec("normkernels")
     if spec is None or spec.origin is None:
-        raise ValueError("normkernels is not installed; run `make setup`")
+        raise ValueError(
+            "kernels are read from the package normkernels, which is not installed; run `make "
+            "setup`"
+        )
     return Path(spec.origin).parent
 
 
@@ -201,5 +204,5 @@ def write_record(found: dict[str, Any], path: Path | None = None) -> Path:
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["record"]:
-        raise SystemExit("python -m labkit.costs.kernel_view record")
+        raise SystemExit("give the argument record: python -m labkit.costs.kernel_view record")
     print(f"written: {write_record(measure_kernels()).name}")

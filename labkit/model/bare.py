@@ -47,8 +47,8 @@ class GhostBatchNorm(BatchNorm):
         groups, left = divmod(len(rows), self.size)
         if left:
             raise ValueError(
-                f"groups of {self.size} rows need a batch of a multiple of {self.size}, got "
-                f"{len(rows)} rows; take another batch, or another size"
+                f"with groups of {self.size} rows, the batch size must be a multiple of "
+                f"{self.size}, got {len(rows)}; change the batch size or the group size"
             )
         # A feature of one group becomes a feature of its own: (size, groups · features, …).
         apart = rows.unflatten(0, (groups, self.size)).transpose(0, 1).flatten(1, 2)
@@ -90,8 +90,8 @@ class BareMLPConfig:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
         if self.ghost is not None and self.norm != "batch":
             raise ValueError(
-                f"ghost is for norm='batch', whose rows share statistics; got norm={self.norm!r}: "
-                "leave out ghost"
+                "ghost applies only to norm='batch', whose rows share statistics, got "
+                f"norm={self.norm!r}; leave out ghost"
             )
         self._make_norm()
 

@@ -51,20 +51,23 @@ class Departure(ModelConfig):
         if space_of(self.recipe) is not SPHERE and not usual:
             raise ValueError(
                 f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} apply only to "
-                f"nGPT, got recipe {self.recipe!r}; any recipe can have {_FOR_ANY!r}"
+                f"nGPT, got recipe {self.recipe!r}; every recipe accepts differs={_FOR_ANY!r}"
             )
         if self.bias and len(self.bias) != self.vocab:
             raise ValueError(
-                f"a bias of the logits needs one number for each of {self.vocab} tokens, got "
-                f"{len(self.bias)}"
+                f"a bias of the logits must have one number for each of the {self.vocab} tokens, "
+                f"got {len(self.bias)} numbers"
             )
         if self.constants and (self.recipe, self.init) != ("deepnorm", "xavier"):
             raise ValueError(
-                "constants apply only to DeepNorm with Xavier initialization: recipe 'deepnorm' "
-                f"and init 'xavier', got {self.recipe!r} and {self.init!r}"
+                "constants apply only to recipe 'deepnorm' with init 'xavier', got "
+                f"{self.recipe!r} with {self.init!r}; leave constants out, or change both"
             )
         if self.differs == "no attention" and self.qk_clip is not None:
-            raise ValueError("without attention there are no logits to clip: leave out qk_clip")
+            raise ValueError(
+                "qk_clip clips the logits of attention, but a model with differs='no attention' "
+                "has none; leave out qk_clip"
+            )
 
     def build(self) -> Transformer:
         """Make the model, then apply the difference."""

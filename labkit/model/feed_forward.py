@@ -87,7 +87,10 @@ class MixtureOfExperts(nn.Module):
     ):
         super().__init__()
         if not 1 <= chosen <= experts:
-            raise ValueError(f"each token needs 1 to {experts} of the experts, got chosen={chosen}")
+            raise ValueError(
+                f"chosen, the number of experts per token, must be from 1 to {experts}; got "
+                f"{chosen}"
+            )
         self.chosen = chosen
         self.router = nn.Linear(dim, experts, bias=False)
         self.experts = nn.ModuleList(
@@ -141,7 +144,9 @@ class MixtureOfExperts(nn.Module):
         the share of tokens, whose sum is `chosen`: its value is `chosen` times this one.
         """
         if self._loss is None:
-            raise ValueError("auxiliary_loss needs a forward pass; run one first")
+            raise ValueError(
+                "auxiliary_loss needs a forward pass, but none was run; call the module first"
+            )
         return self._loss
 
     def __getstate__(self) -> dict[str, Any]:

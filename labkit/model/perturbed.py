@@ -42,8 +42,8 @@ class Perturbed(ModelConfig):
             value = getattr(self, field)
             if space_of(self.recipe) is SPHERE and value != getattr(type(self), field):
                 raise ValueError(
-                    f"recipe {self.recipe!r} defines its own norms and embeddings, got "
-                    f"{field}={value!r}; choose another recipe"
+                    f"recipe {self.recipe!r} defines its own norms and embeddings, so {field} "
+                    f"must keep its default, got {value!r}; choose another recipe"
                 )
         self.make_norm()  # refuses an arithmetic that does not fit
 

@@ -30,7 +30,7 @@ def _check_types(config: Description) -> None:
     for field in ("recipe", "norm", "kind", "activation", "init", "qk_norm"):
         value = getattr(config, field)
         if not isinstance(value, str) and not (value is None and field in ("init", "qk_norm")):
-            raise TypeError(f"{field} must be a name in quotes, got {value!r}")
+            raise TypeError(f"{field} must be a string, got {value!r}")
     for field in ("tie", "final_norm"):
         value = getattr(config, field)
         if not isinstance(value, bool) and not (value is None and field == "final_norm"):
@@ -46,7 +46,8 @@ def _check_types(config: Description) -> None:
     names = [name for name, _ in pairs] + ["eps"] * (config.norm_eps is not None)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(
-            f"{', '.join(twice)} is given twice, in norm_kw or as norm_eps; give it once"
+            "each option of a norm may be given only once, in norm_kw or as norm_eps; "
+            f"{', '.join(twice)} is given twice"
         )
 
 
@@ -72,8 +73,8 @@ def _check_counts(config: Description) -> None:
             raise ValueError(f"{field} must be at least 1, got {value}")
     if config.dim % (2 * config.heads):
         raise ValueError(
-            f"dim ({config.dim}) must be an even multiple of heads ({config.heads}): rotary "
-            "positions turn channels in pairs"
+            f"dim must be an even multiple of heads ({config.heads}), because rotary positions "
+            f"rotate channels in pairs; got {config.dim}"
         )
     if config.heads % (config.kv_heads or config.heads):
         raise ValueError(
@@ -81,8 +82,8 @@ def _check_counts(config: Description) -> None:
         )
     if config.encoder_depth is not None and config.kind != "encoder-decoder":
         raise ValueError(
-            f"encoder_depth is for kind='encoder-decoder', got kind={config.kind!r}; a single "
-            "stack has only depth"
+            f"encoder_depth applies only to kind='encoder-decoder', got kind={config.kind!r}; "
+            "give a single stack only depth"
         )
     if config.experts is not None and config.experts_per_token > config.experts:
         raise ValueError(
@@ -109,7 +110,10 @@ def _check_numbers(config: Description) -> None:
     if config.alpha is None:
         return
     if config.norm_name not in ("dyt", "derf"):
-        raise ValueError(f"alpha applies only to DyT and Derf; the norm is {config.norm_name!r}")
+        raise ValueError(
+            f"alpha applies only to the norms dyt and derf, got norm {config.norm_name!r}; leave "
+            "alpha out"
+        )
     pair = config.alpha
     if (
         not isinstance(pair, tuple)
@@ -117,8 +121,8 @@ def _check_numbers(config: Description) -> None:
         or not all(isinstance(a, int | float) and 0 < a < math.inf for a in pair)
     ):
         raise ValueError(
-            "alpha must be a tuple of two positive numbers, for attention's norms and all others; "
-            f"got {pair!r}"
+            "alpha must be a tuple of two positive numbers, for attention's norms and for all "
+            f"others; got {pair!r}"
         )
 
 
@@ -130,15 +134,16 @@ def _check_norms(config: Description) -> None:
         make_norm(name, config.hidden_dim, **config.norm_options)
         if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
             raise ValueError(
-                f"recipe {config.recipe!r} has norms inside each expert, which receives different "
-                f"tokens in every batch: {name!r} pools over tokens and is meaningless there; "
-                "choose another norm"
+                f"recipe {config.recipe!r} puts a norm inside each expert, which receives "
+                "different tokens in every batch, so statistics over tokens are meaningless "
+                f"there, got norm {name!r}; choose one that acts on each token separately"
             )
     inside = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
     if config.qk_norm is not None and inside:
         raise ValueError(
-            f"recipe {config.recipe!r} has norms inside attention already ({inside[0]}): leave "
-            "qk_norm out, or choose a recipe without them"
+            "qk_norm applies only to recipes without norms inside attention, but "
+            f"{config.recipe!r} has them ({inside[0]}); leave qk_norm out, or choose another "
+            "recipe"
         )
     for heads in inside or [None]:
         norms = config.norms_inside(heads)
@@ -148,6 +153,6 @@ def _check_norms(config: Description) -> None:
         make_norm(norms.norm, width, **config.options_of(norms.norm))
         if config.qk_clip is not None and set(norms.tensors) & set("qk"):
             raise ValueError(
-                "QK-Clip scales W_q and W_k, and a norm of q or k cancels that scale "
-                f"({heads or config.qk_norm}): use only one of the two"
+                "QK-Clip scales W_q and W_k, but a norm of q or k cancels that scale "
+                f"({heads or config.qk_norm}); use only one of the two"
             )

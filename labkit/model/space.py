@@ -116,8 +116,8 @@ class Sphere(Anywhere):
         ):
             if getattr(config, field) not in fits:
                 raise ValueError(
-                    f"recipe {config.recipe!r} defines its own {field}, got "
-                    f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
+                    f"recipe {config.recipe!r} defines its own {field}, so {field} must be "
+                    f"{' or '.join(map(repr, fits))}; got {getattr(config, field)!r}"
                 )
 
     def make_attention(self, config: Description, place: Place, heads: str | None) -> nn.Module:

@@ -68,12 +68,13 @@ class Transformer(Placed):
         config = self.config
         if tokens.is_floating_point() or tokens.ndim != 2 or tokens.numel() == 0:
             raise ValueError(
-                "Transformer needs integer tokens of shape (batch, time), at least one of them, "
-                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
+                "Transformer needs at least one token, as integers of shape (batch, time); got "
+                f"{tokens.dtype} of shape {tuple(tokens.shape)}"
             )
         if tokens.shape[1] > config.context:
             raise ValueError(
-                f"sequence of {tokens.shape[1]} tokens is longer than context ({config.context})"
+                f"a sequence may have at most {config.context} tokens (the config's context), got "
+                f"{tokens.shape[1]}"
             )
         return self.space.place_tokens(self, self.embedding(tokens))
 
@@ -111,8 +112,8 @@ class Transformer(Placed):
             x = self.embed(tokens)
         except IndexError:
             raise ValueError(
-                f"tokens must be 0 to {self.config.vocab - 1}, got {tokens.min()} to "
-                f"{tokens.max()}; the model's vocab must be the corpus' (its `vocab`)"
+                f"tokens must be from 0 to {self.config.vocab - 1}, got {tokens.min()} to "
+                f"{tokens.max()}; set the model's vocab to that of the corpus"
             ) from None
         _check_padding(tokens, padding)
         # Angles grow with the position: below float32 the fast pairs would be inaccurate.
@@ -132,13 +133,14 @@ class Transformer(Placed):
         both = self.config.kind == "encoder-decoder"
         if both and source is None:
             raise ValueError(
-                "an encoder-decoder needs two sequences: call model(tokens, source=source)"
+                "an encoder-decoder needs two sequences, but got no source: call model(tokens, "
+                "source=source)"
             )
         if not both and (source is not None or source_padding is not None):
             raise ValueError(
-                f"a model of kind {self.config.kind!r} takes one sequence, but got a source as "
-                "well; use kind='encoder-decoder', or write padding=… if you mean the mask of "
-                "the tokens"
+                f"a model of kind {self.config.kind!r} needs exactly one sequence, but got a "
+                "source as well; use kind='encoder-decoder', or write padding=… if you mean the "
+                "mask of the tokens"
             )
 
     # --- optional methods that a training loop calls ---

@@ -60,8 +60,8 @@ class MLPConfig(_ImageConfig):
         super().__post_init__()
         if self.norm == "instance":
             raise ValueError(
-                "instance norm needs space to average over; a perceptron has one value per "
-                "channel: choose another norm, or a CNNConfig"
+                "instance norm averages over positions, but a perceptron has only one value per "
+                "channel; choose another norm, or a CNNConfig"
             )
 
     def build(self) -> nn.Module:

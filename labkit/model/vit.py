@@ -91,7 +91,9 @@ class ViT(nn.Module):
         """Cut images into patches and embed each: (batch, patches, dim)."""
         if images.shape[1:] != (1, self.config.size, self.config.size):
             side = self.config.size
-            raise ValueError(f"ViT needs images (batch, 1, {side}, {side}), got {images.shape}")
+            raise ValueError(
+                f"ViT needs images of shape (batch, 1, {side}, {side}), got {tuple(images.shape)}"
+            )
         patches = F.unfold(images, self.config.patch, stride=self.config.patch).mT
         x = self.embedding(patches) + self.position
         return F.dropout(x, self.config.dropout, self.training)

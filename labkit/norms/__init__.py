@@ -104,17 +104,17 @@ def make_norm(name: str, dim: int, **kw) -> nn.Module:
     module = _look_up(name)
     if not isinstance(dim, Integral) or isinstance(dim, bool):
         raise TypeError(
-            f"a norm needs dim as a whole number, the size of the last axis, got {dim!r}; "
-            "it is x.shape[-1]"
+            f"dim must be a whole number, the size of the last axis (x.shape[-1]); got {dim!r}"
         )
     if dim < 1:
         raise ValueError(f"a norm needs at least one feature, got dim={dim}")
     options = _list_options(module)
     if unknown := [key for key in kw if key not in options]:
         if unknown == ["eps"]:
-            raise TypeError(f"{name} has no eps, got eps={kw['eps']}; leave it out")
+            raise TypeError(f"norm {name!r} has no option eps, got eps={kw['eps']}; leave it out")
         raise TypeError(
-            f"{name} has no {', '.join(unknown)}; it takes {', '.join(options) or 'no options'}"
+            f"norm {name!r} has no option {', '.join(unknown)}; it takes "
+            f"{', '.join(options) or 'no options'}"
         )
     kw = {key: check_option(name, options[key], value) for key, value in kw.items()}
     # A norm over a different axis defines how to make it for the last one.

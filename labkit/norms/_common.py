@@ -42,8 +42,8 @@ def check_scalar(name: str, role: str, value: Tensor | float) -> None:
     """Refuse a scalar parameter (shared gain, slope or offset) with more than one number."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(
-            f"{name} needs one number as {role}, the same for all features, "
-            f"got shape {tuple(value.shape)}"
+            f"{name} needs a single number as {role}, shared by all features, got shape "
+            f"{tuple(value.shape)}"
         )
 
 
@@ -123,8 +123,8 @@ class LastAxis(nn.Module):
         """Refuse vectors of a different width than the module's."""
         if x.shape[-1:] != (self.dim,):
             raise ValueError(
-                f"{type(self).__name__}({self.dim}) needs an input that ends in ({self.dim},), "
-                f"got {tuple(x.shape)}"
+                f"{type(self).__name__}({self.dim}) needs an input whose shape ends in "
+                f"({self.dim},), got {tuple(x.shape)}"
             )
 
     def extra_repr(self) -> str:

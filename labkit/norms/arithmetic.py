@@ -98,12 +98,12 @@ def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
     dtype_of(arithmetic)
     if type(norm) not in _KINDS:
         raise ValueError(
-            f"only the norms layer and rms have a choice of arithmetic, got {type(norm).__name__}"
+            f"set_arithmetic needs labkit's LayerNorm or RMSNorm, got {type(norm).__name__}"
         )
     if isinstance(norm, RMSNorm) and arithmetic.endswith("one-pass"):
         raise ValueError(
-            f"RMSNorm's mean square has no one-pass form, got {arithmetic!r}; "
-            f"use {arithmetic.split()[0]!r}"
+            f"RMSNorm's mean square has no one-pass form, got arithmetic {arithmetic!r}; use "
+            f"{arithmetic.split()[0]!r}"
         )
     # Only the class changes, so that the parameters are the same and nothing is drawn again.
     norm.__class__ = _KINDS[type(norm)]  # pyright: ignore[reportAttributeAccessIssue]

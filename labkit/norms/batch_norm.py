@@ -77,7 +77,7 @@ def batch_norm(
 def _check_batch(x, running_mean, running_var, weight, bias, training: bool) -> None:
     if x.ndim < 2:
         raise ValueError(
-            f"batch_norm needs an input (batch, channels, …), got shape {tuple(x.shape)}"
+            f"batch_norm needs an input of shape (batch, channels, …), got {tuple(x.shape)}"
         )
     for role, parameter in (
         ("running_mean", running_mean),
@@ -93,7 +93,7 @@ def _check_count(x: Tensor, uses_batch: bool) -> None:
     if uses_batch and x.numel() <= x.shape[1]:
         raise ValueError(
             "batch_norm needs more than one value per channel when it uses the batch's "
-            f"statistics, got {tuple(x.shape)}; use a larger batch, or eval()"
+            f"statistics, got shape {tuple(x.shape)}; use a larger batch, or call eval()"
         )
 
 
@@ -124,7 +124,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
             raise ValueError(
-                f"{type(self).__name__} needs channel_axis 1 or -1, got {channel_axis}"
+                f"{type(self).__name__} needs channel_axis=1 or channel_axis=-1, got {channel_axis}"
             )
         self.channel_axis = channel_axis
 

@@ -44,11 +44,13 @@ def group_norm(
 
 def _check_groups(name: str, x: Tensor, num_groups: int) -> None:
     if x.ndim < 2:
-        raise ValueError(f"{name} needs an input (batch, channels, …), got {tuple(x.shape)}")
+        raise ValueError(
+            f"{name} needs an input of shape (batch, channels, …), got {tuple(x.shape)}"
+        )
     if num_groups < 1 or x.shape[1] % num_groups:
         raise ValueError(
-            f"{name} needs the channels ({x.shape[1]}) to be a multiple of the groups "
-            f"({num_groups})"
+            f"{name} needs a number of channels that is a multiple of the {num_groups} groups, "
+            f"got {x.shape[1]} channels"
         )
 
 
@@ -71,7 +73,9 @@ class GroupNorm(nn.GroupNorm):
                 f"({num_groups})"
             )
         if channel_axis not in (1, -1):
-            raise ValueError(f"GroupNorm needs channel_axis 1 or -1, got {channel_axis}")
+            raise ValueError(
+                f"GroupNorm needs channel_axis=1 or channel_axis=-1, got {channel_axis}"
+            )
         super().__init__(num_groups, num_channels, *args, **kwargs)
         self.channel_axis = channel_axis
 

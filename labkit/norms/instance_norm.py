@@ -46,12 +46,12 @@ def instance_norm(
 def _check_space(name: str, x: Tensor) -> None:
     if x.ndim < 3:
         raise ValueError(
-            f"{name} needs an input (batch, channels, space …), got {tuple(x.shape)}; "
-            "one sample is x[None]"
+            f"{name} needs an input of shape (batch, channels, space …), got {tuple(x.shape)}; "
+            "pass a single sample as x[None]"
         )
     if math.prod(x.shape[2:]) < 2:
         raise ValueError(
-            f"{name} needs more than one position to average over, got {tuple(x.shape)}"
+            f"{name} needs more than one position to average over, got shape {tuple(x.shape)}"
         )
 
 
@@ -72,7 +72,9 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
         check_size("InstanceNorm", "num_features", num_features)
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
-            raise ValueError(f"InstanceNorm needs channel_axis 1 or -1, got {channel_axis}")
+            raise ValueError(
+                f"InstanceNorm needs channel_axis=1 or channel_axis=-1, got {channel_axis}"
+            )
         self.channel_axis = channel_axis
 
     @classmethod
@@ -97,8 +99,8 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
         if input.ndim < 2:
             check_input("InstanceNorm", input, self.eps)
             raise ValueError(
-                "InstanceNorm on the last axis needs an input (…, time, dim), "
-                f"got {tuple(input.shape)}"
+                "InstanceNorm on the last axis needs an input of shape (…, time, dim), got "
+                f"{tuple(input.shape)}"
             )
         samples = input.reshape(-1, *input.shape[-2:]).mT
         return laid_out_as(input, self._normalize(samples).mT.reshape(input.shape))

@@ -74,5 +74,6 @@ class LayerNorm(nn.LayerNorm):
         shape = tuple(self.normalized_shape)
         if tuple(input.shape[-len(shape) :]) != shape:
             raise ValueError(
-                f"LayerNorm{shape} needs an input that ends in {shape}, got {tuple(input.shape)}"
+                f"LayerNorm{shape} needs an input whose shape ends in {shape}, got "
+                f"{tuple(input.shape)}"
             )

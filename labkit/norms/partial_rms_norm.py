@@ -33,7 +33,7 @@ def partial_rms_norm(
 def _check_share(name: str, p: float) -> None:
     if not 0 < p <= 1:
         raise ValueError(
-            f"{name} needs a fraction p of the features in (0, 1], got {p}; 0.0625 is usual"
+            f"{name} needs p, the fraction of the features, in (0, 1], got {p}; 0.0625 is usual"
         )
 
 

@@ -44,7 +44,9 @@ def _mean_square(name: str, x: Tensor, mask: Tensor | None) -> Tensor:
         )
     tokens = x.reshape(-1, x.shape[-1]) if mask is None else x[mask]
     if not len(tokens):
-        raise ValueError(f"{name} needs at least one real token, got none in {tuple(x.shape)}")
+        raise ValueError(
+            f"{name} needs at least one real token, got none in shape {tuple(x.shape)}"
+        )
     return tokens.square().mean(dim=0)
 
 

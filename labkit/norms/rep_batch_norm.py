@@ -72,7 +72,7 @@ def fold(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
     if not isinstance(inner, nn.modules.batchnorm._BatchNorm):
         raise TypeError(
             "fold needs a BatchNorm, RepBatchNorm or PRepBatchNorm, because only a fixed affine "
-            f"map folds, got {type(norm).__name__}"
+            f"map can be folded; got {type(norm).__name__}"
         )
     if norm.training or inner.training:
         raise ValueError(
@@ -81,13 +81,13 @@ def fold(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
         )
     if inner.running_mean is None or inner.running_var is None:
         raise ValueError(
-            f"fold needs running statistics, and this {type(norm).__name__} keeps none; "
-            "make it with track_running_stats=True"
+            f"fold needs running statistics, but this {type(norm).__name__} has none; make it "
+            "with track_running_stats=True"
         )
     if linear.in_features != inner.num_features:
         raise ValueError(
-            f"fold needs a linear map of the norm's {inner.num_features} features, "
-            f"got one of {linear.in_features}"
+            f"fold needs a linear map whose inputs are the norm's {inner.num_features} features, "
+            f"got one of {linear.in_features} features"
         )
     # float64, because the fold is made once and its error is in every later result.
     slope = torch.rsqrt(inner.running_var.double() + inner.eps)

@@ -53,8 +53,8 @@ class RMSNorm(nn.RMSNorm):
         shape, weight = self.normalized_shape, self.weight
         if x.shape[-len(shape) :] != shape:
             raise ValueError(
-                f"RMSNorm{tuple(shape)} needs an input that ends in {tuple(shape)}, "
-                f"got {tuple(x.shape)}"
+                f"RMSNorm{tuple(shape)} needs an input whose shape ends in {tuple(shape)}, got "
+                f"{tuple(x.shape)}"
             )
         if is_native(x, weight, self.eps):
             return native_rms_norm(x, weight, self.eps)
