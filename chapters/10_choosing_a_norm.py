@@ -416,7 +416,7 @@ Test losses come from evaluation seeds, which were not used for tuning. Sensitiv
 
 ### The board
 
-We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [every arm](arms.md). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
+We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [all runs](runs.md). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
 asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
 

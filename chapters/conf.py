@@ -134,10 +134,11 @@ def load_explorer(app, pagename, templatename, context, doctree) -> None:
         app.add_js_file("explorer.js", loading_method="defer")
 
 
-# -- the cover ------------------------------------------------------------------------------------
+# -- the cover, and the map of all runs ------------------------------------------------------------------------------------
 def load_cover(app, pagename, templatename, context, doctree) -> None:
-    if 'class="labkit-voices"' in context.get("body", ""):
+    if 'class="labkit-map"' in context.get("body", ""):
         app.add_css_file("cover.css")
+    if 'class="labkit-voices"' in context.get("body", ""):
         app.add_js_file("voices.js", loading_method="defer")
 
 
@@ -215,6 +216,7 @@ html_show_copyright = False
 html_show_sphinx = False
 html_permalinks_icon = "#"
 html_domain_indices = False
+html_use_index = False
 html_theme_options = {
     "logo": {"text": "Normalization in Transformers"},
     "navbar_persistent": [],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labkit.display import CLAIM
 from labkit.statistics.seeds import t_interval
-from press.site.sphinx_sources import SITE_SOURCES
+from press.site.sphinx_sources import SITE_SOURCES, TEACHING
 
 REPOSITORY = Path(__file__).parents[1]
 PNG = (  # one grey pixel
@@ -195,7 +195,7 @@ THIRD = notebook("# Skips\n\n**Question.** Where were skips first?\n", "## Highw
 def make(root: Path) -> Path:
     """Write the book."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
-    for name in SITE_SOURCES:
+    for name in (*SITE_SOURCES, *(f"{part}.md" for part in TEACHING)):
         target = root / "chapters" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "chapters" / name, target)

@@ -22,7 +22,6 @@ from press.book.facts import join_text, output_kind
 from press.book.keys import key_of, parts_of
 from press.site.arms import write_page
 from press.site.page import shown_output
-from press.site.scoreboard import standings_page
 from press.site.written import draw_ladder
 from tests.toy_book import chapter_text, make_book
 
@@ -179,15 +178,6 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     assert own == first, "its own claims are not its input"
     assert other[0] != first[0] and other[1] == first[1]
     assert keys("holds", "holds", {"S": [0.1]})[0] != first[0], "a rung has reported"
-
-
-def test_the_page_of_standings_has_what_chapters_ranked():
-    output = {"output_type": "display_data", "data": {"text/html": "<table>ranks</table>"},
-              "metadata": {"labkit": {"kind": "standings"}}}  # fmt: skip
-    cell = {"cell_type": "code", "outputs": [output]}
-    page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
-    assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
-    assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})
 
 
 def test_the_picture_shows_what_is_recorded_and_nothing_that_was_trained_here(tmp_path):

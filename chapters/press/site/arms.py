@@ -15,11 +15,16 @@ from press.book.asked import LADDER
 from press.book.facts import format_table
 from press.book.files import Red, read_json
 
-INTRO = """# Every arm
+INTRO = """# All runs
 
-All that the book's ladder has trained, rung by rung, with no result left out. An *arm* is one of
-the methods that the ladder compares. This page is made from the records each time the book is
-built. The leaderboard of chapter 10 and the README's picture read the same rows.
+<div class="labkit-wide"></div>
+
+<!-- map -->
+
+Below is all that the book's ladder has trained, rung by rung, with no result left out. An *arm* is
+one of the methods that the ladder compares. This page is made from the records each time the book
+is built. [[10#The board]] ranks eleven of these recipes, and
+[`labkit leaderboard`](running.md) ranks yours with them.
 
 An arm can be evaluated twice. In the *preliminary* evaluation its learning rate is chosen from a
 grid with one seed, and five other seeds are used for evaluation. In the *full* evaluation the

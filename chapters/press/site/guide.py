@@ -29,8 +29,8 @@ from press.site.predictions import HEAD
 
 # Typed pages beside the preface, in the order of the contents.
 GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "running.md",
-         "package.md", "house.md", "tables.md", "placements.md", "course.md", "server.md",
-         "notation.md", "glossary.md", "errata.md")  # fmt: skip
+         "package.md", "tables.md", "placements.md", "course.md", "glossary.md",
+         "errata.md")  # fmt: skip
 MARK = re.compile(
     r"<!-- (voices|models|map|claims|sizes|lesson|predictions|forecasts|glossary|notation|errata"
     r"|coverage)"

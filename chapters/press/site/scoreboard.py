@@ -1,4 +1,4 @@
-"""Write the pages of results: the scoreboard of all claims, and the leaderboard of recipes."""
+"""Write the scoreboard: the page of all claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from labkit.statistics.recorded import (
 )
 from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
-from press.book.facts import Json, format_table, join_text, output_kind
+from press.book.facts import Json, format_table
 from press.book.forecasts import HELD, Forecast, score_forecasts
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
@@ -35,27 +35,6 @@ FACETS = {
     "weak": {"yes": "weak"},
     "holm": {"yes": "survives Holm"},
 }
-INTRO = """# Leaderboard
-
-Recipes of the book's shared ladder, trained on the same text for the same number of steps. The
-learning rate of each recipe is tuned on validation text, and the recipe is evaluated with fresh
-seeds on test text. Entries that share a letter in the column *group* are statistically not
-distinguishable. The tests use one standard deviation for all recipes, include the uncertainty from
-tuning, and apply Holm's correction for all pairs. Ranks within a group may be due to chance.
-
-You can rank your own recipe. The command takes names of recipes, and a norm from a file of yours,
-and trains by the same rules whatever has no record: it tunes the learning rate with three seeds and
-evaluates with twenty others. With `--look` it takes a minute, shows whether a norm fails, and gives
-no order.
-
-```bash
-labkit leaderboard --starter my_norm.py   # writes a norm to start from
-labkit leaderboard pre pre+my_norm.py --look
-labkit leaderboard pre pre+my_norm.py     # half an hour of one core
-```
-
-Its chapter explains how the leaderboard is made, and what it cannot show.
-"""
 FORECASTS = """## Forecasts
 
 What the authors expected, and what they entered for a paper that makes the claim, mostly p = 0.9.
@@ -83,8 +62,6 @@ ONE_MARGIN = """## The same, at one margin
 How close is *the same*? The claims below were written down with different margins. This table
 judges all of them at one, {margin:g} nats of test loss, by their 90 % intervals. New claims of
 this kind are preregistered with it."""
-BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
-NONE = "No chapter has ranked recipes yet."
 
 
 def format_count(count: int, word: str) -> str:
@@ -339,16 +316,3 @@ def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) 
     if missing := [title for name, title in titles.items() if name not in chapters]:
         said += f" Not recorded with this size: {html.escape(', '.join(missing))}."
     return [heading, said, summarize_claims(claims), draw_claims(claims, titles, f"row-{size}")]
-
-
-def standings_page(notebooks: Mapping[str, Json], titles: Mapping[str, str]) -> str:
-    """Write the leaderboard's page from the executed notebooks."""
-    parts = [INTRO]
-    for name, notebook in notebooks.items():
-        for cell in notebook["cells"]:
-            for output in cell.get("outputs", []):
-                if output_kind(output) == "standings":
-                    table = join_text(output["data"]["text/html"])
-                    parts += [f"## From [{titles.get(name, name)}]({name}.ipynb)",
-                              f"```{{raw}} html\n{BOX.format(table)}\n```"]  # fmt: skip
-    return "\n\n".join(parts if len(parts) > 1 else [INTRO, NONE]) + "\n"

@@ -4,7 +4,7 @@ build/book/<size>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<size>.json         →  build/site-src/scoreboard.md
-build/book/<size>/NN_name.ipynb  →  build/site-src/leaderboard.md
+data/records/*.jsonl             →  build/site-src/runs.md
 build/book/<size>/NN_name.ipynb  →  build/site-src/_static/data/NN_name/*.csv
 data/*.csv                          →  what guide.py fills into the typed pages
 """
@@ -33,7 +33,7 @@ from press.site.hero import build_top, format_facts
 from press.site.links import join_up
 from press.site.outline import read_outlines
 from press.site.page import build_page
-from press.site.scoreboard import build_scoreboard, standings_page
+from press.site.scoreboard import build_scoreboard
 from press.site.terms import link_terms
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
@@ -45,9 +45,10 @@ BUILD_MODULES = {
 }
 CLAIMS = "claims.json"  # for the search: {page: {anchor: what the claim asks}}
 SITE_SOURCES = (
-    "conf.py", "cluster.md", "examples/big_run.py", "homework/index.md", "instructors.md",
-    "references.bib", *guide.GUIDE,
+    "conf.py", "examples/big_run.py", "homework/index.md", "references.bib", *guide.GUIDE,
 )  # fmt: skip
+TEACHING = ("instructors", "server")  # parts of the page for teachers, which course.md begins
+INCLUDE = "\n```{{include}} {}.txt\n:heading-offset: 1\n```\n"
 
 
 def staged_files(root: Path, size: str) -> dict[str, bytes]:
@@ -90,8 +91,10 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     files["scoreboard.md"] = build_scoreboard(
         claims, titles, recorded, list_forecasts(root)
     ).encode()
-    files["arms.md"] = build_arms_page(root).encode()
-    files["leaderboard.md"] = standings_page(notebooks, titles).encode()
+    files["runs.md"] = guide.fill_page(build_arms_page(root), root, book).encode()
+    for part in TEACHING:
+        files["course.md"] += INCLUDE.format(part).encode()
+        files[f"{part}.txt"] = (chapters / f"{part}.md").read_bytes()
     files.update((name, content.encode()) for name, content in api_pages(root))
     files[CLAIMS] = json.dumps(list_claims(claims["claims"])).encode()
     # Not pages, but what they are made by and of: Sphinx looks again when these change.

@@ -42,7 +42,7 @@ def format_notation(root: Path, book: Book) -> str:
             symbol = row["symbol"].replace("|", r"\vert ")
             rows.append((f"${symbol}$", row["meaning"], row["shape"], code, used))
         table = format_table(("symbol", "meaning", "shape", "in code", "chapters"), rows)
-        parts.append(f"## {group}\n\n{table}")
+        parts.append(f"### {group}\n\n{table}")
     return "\n\n".join(parts) or "No symbol yet."
 
 
