@@ -287,7 +287,7 @@ def test_the_vertex_stays_between_the_rates_tried_on_either_side():
 
 def test_where_there_is_no_parabola_the_nearer_neighbour_s_cost_is_left():
     one = {0.00562: [1.402], 0.01: [1.39]}
-    assert fit_valley(one) is None
+    assert fit_valley(one) is None and choose_rate(one) == 0.01
     assert rates.measure_left(one, 0.003) == Left(0.0, pytest.approx(0.012))
     assert rates.measure_left({0.01: [1.39]}, 0.003) == Left(0.0, 0.003)
     bent = {0.01: [1.39], 0.0133: [1.4], 0.0178: [1.402]}

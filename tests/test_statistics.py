@@ -1,6 +1,5 @@
 """Statistics of few runs: intervals agree with textbooks, verdicts with their definition."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,6 @@ from labkit.statistics.pooled import compare_samples, count_seeds, pool_scatter
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
 from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate
-
-
-def test_the_interval_is_student_s():
-    values = [1.2, 0.7, 1.9, 1.1, 0.4]
-    low, high = t_interval(values)
-    expected = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
-    assert (low, high) == pytest.approx(expected)
-    assert t_interval([2.0]) == (2.0, 2.0)
 
 
 def test_the_interval_covers_as_often_as_it_says():
@@ -77,28 +68,13 @@ def test_weak_on_the_ladder_means_that_one_run_of_any_rung_turns_the_verdict():
     assert is_weak_on_rungs({"S": firm}, {"D": down}, more), "a direction may refute, or not"
 
 
-def test_equivalence_is_two_one_sided_tests():
-    near, inside = Seeds((0.0, 0.01, 0.03, 0.05, 0.04)), parse_criterion("in [-0.05, 0.05]")
-    (low, high), p = near.compute_interval(0.90), near.p_value(inside)
-    assert low >= -0.05 and high <= 0.05 and p <= 0.05 and judge_estimate(near, inside) == "holds"
-    assert near.compute_interval()[1] > 0.05, "its 95 % interval leaves the margin"
-    assert p == stats.ttest_1samp(near.values, 0.05, alternative="less").pvalue
-    far = Seeds((0.2, 0.21, 0.19, 0.2, 0.22))
-    assert judge_estimate(far, inside) == "contradicted"
-    assert far.p_value(inside) == stats.ttest_1samp(far.values, 0.05).pvalue
-
-
 def test_a_test_is_two_sided_so_that_what_is_contradicted_can_survive():
     down = Seeds((-1.0, -1.1, -0.9, -1.0, -1.05))
     assert down.p_value(parse_criterion("> 0")) == stats.ttest_1samp(down.values, 0).pvalue < 1e-4
     assert Seeds((1.0, 1.0, 1.0)).p_value(parse_criterion("> 0")) is None
 
 
-def test_a_proportion_has_clopper_and_pearson_s_interval():
-    # u of 0 of 6 solves (1 − u)⁶ = 0.025
-    assert Proportion(0, 6).compute_interval() == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
-    assert Proportion(5, 5).compute_interval() == pytest.approx((0.025 ** (1 / 5), 1.0))
-    assert Proportion(9, 12).p_value(parse_criterion("> 0.5")) == stats.binomtest(9, 12).pvalue
+def test_a_proportion_is_of_one_flag_a_run():
     with pytest.raises(ValueError, match="needs one flag per run"):
         proportion([0.0, 0.5])
     with pytest.raises(ValueError, match="0 to n of n ≥ 1 runs, got 0 of 0"):
@@ -107,7 +83,7 @@ def test_a_proportion_has_clopper_and_pearson_s_interval():
 
 def test_two_proportions_are_told_apart_by_fisher_s_test():
     more = parse_criterion("> 0")
-    for k, n, j, m in [(5, 5, 0, 5), (3, 3, 0, 3), (0, 5, 5, 5), (6, 6, 2, 6)]:
+    for k, n, j, m in [(5, 5, 1, 5), (5, 6, 1, 6), (3, 3, 0, 3), (0, 5, 5, 5)]:
         gap = Proportion(k, n) - Proportion(j, m)
         p = stats.fisher_exact([[k, n - k], [j, m - j]]).pvalue
         expected = "not-seen" if p > 0.05 else "holds" if gap.mean > 0 else "contradicted"
@@ -146,31 +122,17 @@ def test_shared_seeds_are_compared_in_pairs_beside_the_interval_that_judges():
     gaps = [b - a for a, b in zip(one, other, strict=True)]
     lead, above = compare_samples(one, other, pairs=gaps), parse_criterion("> 0")
     expected = stats.ttest_rel(other, one)
-    paired = lead.pair()
-    assert paired.mean == pytest.approx(0.125) and paired.values == tuple(gaps)
-    assert paired.compute_interval() == pytest.approx(tuple(expected.confidence_interval()))
-    assert paired.p_value(above) == pytest.approx(expected.pvalue)
-    assert judge_estimate(paired, above) == "holds" and judge_estimate(lead, above) == "not-seen"
+    assert lead.pair().compute_interval() == pytest.approx(tuple(expected.confidence_interval()))
+    assert lead.pair().p_value(above) == pytest.approx(expected.pvalue)
+    assert judge_estimate(lead.pair(), above) == "holds"
+    assert judge_estimate(lead, above) == "not-seen"
     assert lead.compute_interval() == compare_samples(one, other).compute_interval()
-    low, high = compare_samples(one, other, pairs=gaps, tuned=0.1).pair().compute_interval()
-    assert high - low > 2 * 1.95 * 0.1, "what tuning leaves widens it"
-    assert [len(fewer.values) for fewer in paired.without_one()] == [3] * 4
-    for each in (lead, paired):
-        again = type(lead).from_dict(each.to_dict())
-        assert again.paired == each.paired and again.pairs == pytest.approx(lead.pairs)
-        assert again.compute_interval() == pytest.approx(each.compute_interval(), rel=1e-5)
     with pytest.raises(ValueError, match="needs at least two shared seeds, got 0"):
         compare_samples(one, other).pair()
 
 
 def test_pairs_need_fewer_seeds_for_one_margin():
-    """Drawn: of two arms that share half of a run's variance, pairs see the margin in 80 %."""
-    n = count_seeds(1.0, 1.0, shared=0.5)
-    assert n == 10 and count_seeds(1.0, 1.0) == 16
-    luck = np.random.default_rng(0)
-    of_seed, one, other = luck.normal(size=(3, 4000, n)) * math.sqrt(0.5)
-    p = stats.ttest_rel(of_seed + other + 1.0, of_seed + one, axis=1).pvalue
-    assert np.mean(p < 0.05) == pytest.approx(0.803, abs=0.015)
+    assert count_seeds(1.0, 1.0, shared=0.5) == 10 < count_seeds(1.0, 1.0) == 16
     with pytest.raises(ValueError, match="at least 0 and below 1; got 1, 1 and 1"):
         count_seeds(1.0, 1.0, shared=1.0)
 
