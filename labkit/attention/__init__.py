@@ -4,13 +4,3 @@ from labkit.attention.multihead import Attention
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
 from labkit.attention.qk_norm_rope import qk_norm_rope
 from labkit.attention.rotary import rotary_angles, rotate
-
-__all__ = [
-    "QK_NORMS",
-    "Attention",
-    "AttentionNorms",
-    "attention_norms",
-    "qk_norm_rope",
-    "rotary_angles",
-    "rotate",
-]

@@ -11,5 +11,3 @@ check everything before they change the model, so that an error changes nothing.
 from labkit.convert.fold import fold_norms
 from labkit.convert.record import Conversion, Left, Swapped
 from labkit.convert.swap import convert
-
-__all__ = ["Conversion", "Left", "Swapped", "convert", "fold_norms"]

@@ -8,5 +8,3 @@ from labkit.corpora.base import Corpus
 from labkit.corpora.digits import Digits
 from labkit.corpora.few import FewDigits, Points
 from labkit.corpora.text import Text
-
-__all__ = ["Corpus", "Digits", "FewDigits", "Points", "Text"]

@@ -33,21 +33,3 @@ from labkit.experiments.run import Run, execute_run
 from labkit.experiments.sample import Sample, combine, computed, exact
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
-
-__all__ = [
-    "Claim",
-    "Domain",
-    "Experiment",
-    "Lab",
-    "Results",
-    "Run",
-    "Sample",
-    "combine",
-    "computed",
-    "exact",
-    "execute_run",
-    "own_norm",
-    "proportion",
-    "published",
-    "sweep",
-]

@@ -6,13 +6,3 @@ from labkit.model.departures import DEPARTURES, Departure
 from labkit.model.perturbed import Perturbed
 from labkit.model.scaled_gradients import ScaledGradients
 from labkit.model.transformer import Transformer
-
-__all__ = [
-    "DEPARTURES",
-    "Block",
-    "Departure",
-    "ModelConfig",
-    "Perturbed",
-    "ScaledGradients",
-    "Transformer",
-]

@@ -6,8 +6,6 @@ about its norm in attributes named like the fields of `Facts`; `facts(name)` ret
 options that make_norm takes.
 """
 
-# ruff: noqa: F401 (functions are imported here so that they are found here)
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields

@@ -23,36 +23,6 @@ from labkit.placements.streams import BottomToTop, ResiDual
 from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
 from labkit.system.unknown import explain_unknown
 
-__all__ = [
-    "ALIASES",
-    "RECIPES",
-    "Admin",
-    "BottomToTop",
-    "DeepNorm",
-    "Highway",
-    "Keel",
-    "LayerNormScaling",
-    "NoNorm",
-    "OutputNorm",
-    "Place",
-    "Placement",
-    "PostNorm",
-    "PreNorm",
-    "Recipe",
-    "ResNetV1",
-    "ResNetV2",
-    "ResiDual",
-    "ResidualScale",
-    "SandwichNorm",
-    "SphereStep",
-    "Step",
-    "StreamNorm",
-    "add_layer_norm",
-    "add_rms_norm",
-    "deep_norm",
-    "recipe",
-]
-
 POST, PRE = Placement(PostNorm, PostNorm), Placement(PreNorm, PreNorm)
 HYBRID = Placement(NoNorm, StreamNorm, "qkv rms")
 TABLE_4 = "Zhuo et al. 2025, arXiv 2503.04598, Table 4"

@@ -10,5 +10,3 @@ on_ray.py     Ray tasks, on a cluster
 """
 
 from labkit.experiments.engines.base import ENGINES, Engine, make_engine
-
-__all__ = ["ENGINES", "Engine", "make_engine"]
