@@ -16,7 +16,6 @@ from labkit.experiments.store import Store
 from press.book import asked, chapters
 from press.book.files import Red
 from press.book.gpu import pack_sources
-from press.book.replaying import made_on
 from press.book.runs import build_estimate, find_gpu, format_duration
 
 TRAINING = """# %%
@@ -75,11 +74,6 @@ def test_a_gpu_trains_runs_as_one_model_and_their_records_stand_with_the_others(
     assert "01: 5 runs, 5 new" in run(book, "book", "record")[1]
     rows = Records(book).load_rows("01").values()
     assert sorted(row["provenance"]["together"] for row in rows) == [2, 2, 3, 3, 3]
-
-
-def test_what_a_gpu_trained_is_never_trained_in_full_here():
-    row = {"provenance": {"device": "A GPU"}}
-    assert not made_on(row, "cpu") and made_on(row, "A GPU")
 
 
 def test_a_gpu_that_torch_does_not_see_is_one_sentence(book, monkeypatch):

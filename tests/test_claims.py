@@ -202,7 +202,8 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
     values = [0.001, 0.0, 0.002]
     with pytest.raises(ValueError, match="needs a reference for its margin"):
         claim("x", "s", values, **same)
-    assert claim("x", "s", values, effect=0.02, **same).verdict == "holds"
+    tied = claim("x", "s", values, effect=0.02, **same)
+    assert (tied.verdict, tied.criterion, tied.effect) == ("holds", same["criterion"], 0.02)
     for wide in ("in [-0.03, 0.03]", "< 0.03"):  # beside an effect of 0.02
         with pytest.raises(ValueError, match=r"at most a quarter.*0.03 for an effect of 0.02"):
             claim("x", "s", values, effect=0.02, **same | {"criterion": wide})

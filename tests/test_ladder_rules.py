@@ -37,7 +37,7 @@ TWENTY, TEN = range(5, 25), [9, 14, 5, 12, 7, 11, 6, 13, 10, 8]
 def row(arm, seed, loss, stage="final", lr=0.01, rung="S", minute=30):
     probes = {"test": {"loss": loss}, "validation": {"loss": loss}}
     at = START.replace("00:00:00", f"00:{minute:02d}:00")
-    record = Record([], 1, probes=probes, provenance={"seed": seed}, at=at)
+    record = Record([], 1, seconds=60.0, probes=probes, provenance={"seed": seed}, at=at)
     if loss is None or not math.isfinite(loss):
         probes = {"test": {"loss": None}, "validation": {"loss": None}}
         record = Record([], 1, diverged_at=3, probes=probes, provenance={"seed": seed}, at=at)
@@ -64,13 +64,13 @@ TUNED = {
 
 def make_rows():
     rows = [row("pre", seed, loss) for seed, loss in PRE.items()]
-    rows += [row("b2t", seed, loss) for seed, loss in B2T.items()]
+    rows += [row("b2t", seed, loss, minute=40) for seed, loss in B2T.items()]
     rows += [row("qk", seed, loss) for seed, loss in THIRD.items()]
     rows += [row("no attention", seed, 2.2 + 0.1 * seed) for seed in TEN]
     for arm, by_rate in TUNED.items():
         for lr, losses in by_rate.items():
             rows += [
-                row(arm, seed, loss, "tuning", lr, minute=10)
+                row(arm, seed, loss, "tuning", lr, minute=10 if arm == "pre" else 20)
                 for seed, loss in zip(ladder.TUNING_SEEDS, losses, strict=False)
             ]
     return Results(tuple(rows))
@@ -121,8 +121,10 @@ def test_a_method_is_level_with_itself():
 
 def test_a_lead_knows_when_its_report_began_and_when_the_search_did():
     lead = comparing.compare_on(FOUND, "S", "b2t")
-    assert lead.since == START.replace("00:00:00", "00:30:00")
-    assert lead.looked == START.replace("00:00:00", "00:10:00")
+    assert lead.since == START.replace("00:00:00", "00:29:00"), (
+        "the other method's, a minute before its end"
+    )
+    assert lead.looked == START.replace("00:00:00", "00:09:00")
 
 
 def test_what_is_no_recipe_and_what_scatters_otherwise_stand_alone():

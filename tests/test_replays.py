@@ -41,7 +41,7 @@ TOY = Run(MODEL, Text(batch=2, time=8), TrainConfig(steps=20, warmup=4), probes=
 OTHER = replace(TOY, model=replace(MODEL, recipe="post"))
 TOYS = [replace(run, seed=seed) for run in (TOY, OTHER) for seed in (0, 1)]
 TOYS += [replace(run, train=replace(TOY.train, lr=0.01)) for run in TOYS[:2]]
-FIRST_TOYS, POST_TOYS = {0, 1, 4, 5}, {2, 3}  # of TOYS, by configuration
+POST_TOYS = {2, 3}  # of TOYS, by configuration
 
 
 @cache

@@ -172,29 +172,6 @@ def test_an_exact_number_may_be_a_tensor_with_a_gradient():
         assert exact(torch.tensor([0.5], requires_grad=True)).mean == 0.5
 
 
-def test_an_effect_stands_in_the_criterion():
-    claim = exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.8", "They tie.", source="here")
-    assert claim.criterion == "in [-0.02, 0.02]" and claim.effect == 0.8
-    with pytest.raises(ValueError, match=r"at most a quarter.*0\.02 for an effect of 0\.05"):
-        exact(0.01).claim("x-tie", "in [-0.02, 0.02] of 0.05", "They tie.", source="here")
-
-
-@pytest.mark.parametrize(
-    ("sample", "criterion", "why"),
-    [
-        (Results(()).measure("test.loss"), "> 0", "at least one value"),
-        (runs({1: math.nan}).measure("test.loss"), "> 0", "each finite"),
-        (computed([1.0, 2.0]), "more than 0", "a criterion must look like"),
-        (computed([1.0, 1.0]), "> 0", "an interval of width 0 is no evidence"),
-        (POST.measure("test.loss").tuned(), "> 0", "'best' needs at least five seeds"),
-    ],
-    ids=["no runs", "not finite", "criterion", "flat", "few"],
-)
-def test_what_cannot_be_judged_is_refused_by_name(sample, criterion, why):
-    with pytest.raises(ValueError, match=why):
-        sample.claim("x-refused", criterion, "s", source="here")
-
-
 def test_a_claim_of_records_keeps_seeds_values_and_dates_and_a_live_one_does_not():
     post, pre = POST.measure("test.loss"), PRE.measure("test.loss")
     kept = (post - pre).after(pre).claim("x-kept", "> 0", "s", source="here").to_dict()["runs"]
