@@ -112,8 +112,12 @@ def test_a_timed_count_may_move_as_far_as_its_share(k, same):
 @pytest.mark.parametrize(("apart", "same"), [(0.005, True), (0.02, False)])
 def test_a_lead_in_words_may_move_as_far_as_the_value(apart, same):
     """Near zero the difference itself changes by more than its own few per cent."""
-    words = {"wording": "A ends {apart:.3f} nats {side} B.", "tolerance": 0.01, "values": [0.001]}
-    old, new = (card(**words, numbers={"apart": n, "side": "below"}) for n in (0.001, apart))
+    words = {
+        "wording": "A's loss is {apart:.3f} nats {side} B's.",
+        "tolerance": 0.01,
+        "values": [0.001],
+    }
+    old, new = (card(**words, numbers={"apart": n, "side": "lower than"}) for n in (0.001, apart))
     assert same_claim(old, new) == same
 
 

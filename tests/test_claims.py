@@ -163,10 +163,11 @@ def test_an_interval_that_is_given_for_one_value_is_of_what_its_unit_says():
 
 
 def test_a_lead_is_said_in_words():
-    ends = "A ends {apart:.2f} nats {side} B."
-    assert claim("x", ends, [1.0, 2.0], **REST).statement == "A ends 1.50 nats below B."
+    ends = "A's loss is {apart:.2f} nats {side} B's."
+    ahead = claim("x", ends, [1.0, 2.0], **REST)
+    assert ahead.statement == "A's loss is 1.50 nats lower than B's."
     behind = claim("x", ends, [-1.0, -2.0], **REST)
-    assert behind.statement == "A ends 1.50 nats above B."
+    assert behind.statement == "A's loss is 1.50 nats higher than B's."
     assert "improvement: <b>−1.5</b>" in behind.to_html(), "its sign is shown"
 
 

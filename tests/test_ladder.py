@@ -492,7 +492,7 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
     )
     assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
     assert "At size S, with tuned learning rates, the test loss of QK-Norm is" in str(shown)
-    assert "nats below that of pre." in str(shown)
+    assert "nats lower than that of pre." in str(shown)
     with pytest.raises(ValueError, match=r"'10-none' has none; `labkit claims lock`"):
         ladder.claim_locked(found, "10-none", "a test")
 

@@ -136,7 +136,7 @@ def make_claim(
     `found` may contain {mean}, {low}, {high}, {n} and any number or word in `beside`, with a format
     such as {mean:.3f}; for proportions also {k}, {other_k} and {other_n}, on the ladder {rung}, and
     for an improvement {apart} and {side}: the size of the difference in loss, and whether the first
-    loss is below or above the second.
+    loss is "lower than" or "higher than" the second.
 
     `criterion` looks like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the
     theoretical number (`predicted`), or the chapter's main effect in the same unit, and its margin
@@ -442,7 +442,8 @@ def _collect_numbers(
     """Return the numbers (or words) that the statement names."""
     low, high = estimate.compute_interval()
     known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
-    known |= {"apart": abs(estimate.mean), "side": "above" if estimate.mean < 0 else "below"}
+    side = "higher than" if estimate.mean < 0 else "lower than"
+    known |= {"apart": abs(estimate.mean), "side": side}
     if isinstance(estimate, Proportion | Gap):
         counts = [count for pair in estimate.counts for count in pair]
         known |= dict(zip(("k", "n", "other_k", "other_n"), counts, strict=False))
