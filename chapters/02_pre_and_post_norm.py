@@ -44,6 +44,7 @@ from labkit.corpora.ngrams import ngram_loss
 from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Run, computed, exact, ladder
 from labkit.leaderboard.show_explorer import show_explorer
+from labkit.leaderboard.voices import compare_texts
 from labkit.model import Departure
 from labkit.norms import LayerNorm, layer_norm
 from labkit.placements import PostNorm, PreNorm, StreamNorm
@@ -959,6 +960,22 @@ plots.curves(
     "plateau of letter frequencies and the model without norms diverges, while Pre-Norm's loss rises but remains lower than the plateau.",
     provenance=lab.provenance(tuning),
 ).named("five-rates")
+
+# %% [markdown]
+r"""
+What does such a loss mean? Two of these models continue the same beginning: Pre-Norm at its best learning rate, and Post-Norm on the plateau. At
+every character we draw the next one from the model's probabilities, always with the same seed.
+"""
+
+# %%
+compare_texts(
+    lab,
+    rung,
+    {
+        "Pre-Norm at 0.01": ("pre", 0.01),
+        "Post-Norm at 0.0316": ("post", 0.0316),
+    },
+)
 
 # %%
 plateau, high = ngram_loss(ladder.build_text(rung), 1), {}
