@@ -26,6 +26,7 @@ PROBES = ("validation", "test", "voice")
 SPEAKERS = {
     "no norms": ("none", 0.01),
     "too fast": ("pre", 0.1),
+    "stuck": ("post", 0.0316),
     "best": ("pre", 0.01),
 }
 RATES = (0.001, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.1)  # the map's columns

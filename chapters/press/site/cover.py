@@ -30,8 +30,9 @@ TOLD = {
     "one other ([04_qk_norm chapter 04]).",
     "no norms": "At a careful learning rate it does nearly as well as Pre-Norm. At higher rates it "
     "diverges: see its row in the map ([10_choosing_a_norm chapter 10]).",
-    "stuck": "This is Post-Norm at a rate that Pre-Norm still learns at. The model knows how often "
-    "each character occurs, and forgot the rest ([02_pre_and_post_norm chapter 02]).",
+    "stuck": "This is Post-Norm at a learning rate at which Pre-Norm still learns. Early in "
+    "training it wrote short words and then lost them: it knows only how often each character "
+    "occurs ([02_pre_and_post_norm chapter 02]).",
 }
 LOST = 0.1  # nats above which a loss is as good as that of letter frequencies
 MARKS = {
