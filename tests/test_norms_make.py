@@ -167,9 +167,9 @@ def test_a_wrong_size_or_name_is_refused_in_words():
             call()
 
 
-def build_of_size(kind, size):
+def build_of_size(kind, size, **settings):
     """Call a norm's own constructor."""
-    return kind(1, size) if kind is GroupNorm else kind(size)
+    return kind(1, size, **settings) if kind is GroupNorm else kind(size, **settings)
 
 
 @each(norm=[norm for norm in NORMS if norm != "none"])
@@ -225,6 +225,12 @@ def test_a_wrong_number_is_refused_when_the_norm_is_made(refusal):
     norm, key, value, error, message = refusal
     with pytest.raises(error, match=f"^{norm} needs {message}"):
         make_norm(norm, 16, **{key: value})
+
+
+@each(norm=EVERYWHERE)
+def test_a_norms_own_constructor_refuses_an_eps_given_as_text(norm):
+    with pytest.raises(TypeError, match=r"needs a number as eps, got '1e-5'; the usual value"):
+        build_of_size(facts(norm).module, 16, eps="1e-5")
 
 
 @pytest.mark.parametrize("annotation", [float, "float"])

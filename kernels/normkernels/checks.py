@@ -42,8 +42,8 @@ def check_parameters(name: str, x: Tensor, size: int, **parameters: Tensor | Non
 
 def check_eps(name: str, eps: float) -> None:
     """Refuse an eps that is negative or not a number."""
-    if not eps >= 0:
-        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
+    if isinstance(eps, str) or not eps >= 0:
+        raise ValueError(f"kernel {name} needs eps >= 0, got {eps!r}; the usual value is 1e-6")
 
 
 def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:

@@ -97,13 +97,15 @@ def over_real_tokens(
     return laid_out_as(x, y.movedim(-1, channel_axis))
 
 
-def check_size(name: str, argument: str, size: Any) -> None:
-    """Refuse a size of 0 features; the size is a whole number or several of them."""
+def check_size(name: str, argument: str, size: Any, eps: Any = None, *_: Any, **__: Any) -> None:
+    """Refuse a size of 0 features, or a wrong eps; the size is one whole number or several."""
     for each in size if isinstance(size, list | tuple) else [size]:
         if not isinstance(each, Integral) or isinstance(each, bool):
             raise TypeError(f"{name} needs a whole number as {argument}, got {size!r}")
         if each < 1:
             raise ValueError(f"{name} needs at least one feature, got {argument}={size!r}")
+    if eps is not None:
+        check_eps(name, eps)
 
 
 class LastAxis(nn.Module):
@@ -113,10 +115,9 @@ class LastAxis(nn.Module):
 
     def __init__(self, dim: int, eps: float | None = None):
         super().__init__()
-        check_size(type(self).__name__, "dim", dim)
+        check_size(type(self).__name__, "dim", dim, eps)
         self.dim = dim
         if eps is not None:
-            check_eps(type(self).__name__, eps)
             self.eps = eps
 
     def check_width(self, x: Tensor) -> None:

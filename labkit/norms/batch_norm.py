@@ -120,7 +120,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
     takes_mask = True
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
-        check_size(type(self).__name__, "num_features", num_features)
+        check_size(type(self).__name__, "num_features", num_features, *args, **kwargs)
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
             raise ValueError(

@@ -66,7 +66,7 @@ class GroupNorm(nn.GroupNorm):
     function = staticmethod(group_norm)
 
     def __init__(self, num_groups: int, num_channels: int, *args, channel_axis: int = 1, **kwargs):
-        check_size("GroupNorm", "num_channels", num_channels)
+        check_size("GroupNorm", "num_channels", num_channels, *args, **kwargs)
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
                 f"GroupNorm needs num_channels ({num_channels}) to be a multiple of num_groups "

@@ -69,7 +69,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
     scope = "sample"
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
-        check_size("InstanceNorm", "num_features", num_features)
+        check_size("InstanceNorm", "num_features", num_features, *args, **kwargs)
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
             raise ValueError(

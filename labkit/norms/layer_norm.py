@@ -46,17 +46,13 @@ class LayerNorm(nn.LayerNorm):
     function = staticmethod(layer_norm)
 
     def __init__(self, normalized_shape: int | list[int] | torch.Size, *args, **kwargs):
-        check_size("LayerNorm", "normalized_shape", normalized_shape)
+        check_size("LayerNorm", "normalized_shape", normalized_shape, *args, **kwargs)
         super().__init__(normalized_shape, *args, **kwargs)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
         shape, weight, bias, eps = self.normalized_shape, self.weight, self.bias, self.eps
-        if (
-            not isinstance(eps, str)
-            and eps >= 0
-            and (weight is None or weight.dtype == input.dtype)
-        ):
+        if eps >= 0 and (weight is None or weight.dtype == input.dtype):
             try:
                 return torch.layer_norm(input, shape, weight, bias, eps)
             except (RuntimeError, ValueError):

@@ -45,7 +45,7 @@ class RMSNorm(nn.RMSNorm):
     function = staticmethod(rms_norm)
 
     def __init__(self, normalized_shape: int | list[int] | torch.Size, *args, **kwargs):
-        check_size("RMSNorm", "normalized_shape", normalized_shape)
+        check_size("RMSNorm", "normalized_shape", normalized_shape, *args, **kwargs)
         super().__init__(normalized_shape, *args, **kwargs)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -226,6 +226,7 @@ def check_errors_say_what_to_do():
         (ValueError, "no gradient for angles", (q, k, None, None, learning), {}),
         (ValueError, "supports norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
         (ValueError, "needs eps >= 0", (q, k), {"eps": -1.0}),
+        (ValueError, "needs eps >= 0", (q, k), {"eps": "1e-6"}),
     ):  # fmt: skip
         refused(error, text, lambda given=given, how=how: qk_norm_rope(*given, **how))
 
