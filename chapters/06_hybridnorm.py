@@ -11,14 +11,14 @@ r"""
 # HybridNorm
 
 **Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. The winner, *HybridNorm*,
-changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00, Pre-Norm's is 20.30, with one run each.
+changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 and Pre-Norm's is 20.30, with one run each.
 Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, and would HybridNorm be better in another setting?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but compute the same functions.
+- Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but can compute the same functions.
 - With large embeddings, the improvement that we measure comes from the norms inside attention. With small embeddings, at our smallest model size, the norm on the stream accounts for a part of it.
-- With a different initialization the improvement changes. A ranking compares recipe, initialization, embeddings and learning rate together.
+- With a different initialization the improvement changes. So a ranking of recipes also depends on the initialization, the embeddings and the learning rate.
 
 </details>
 """
@@ -99,10 +99,10 @@ plots.curves(
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
     caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) from Pre-Norm to HybridNorm*, one change at a time: norms inside attention, "
-    "then a norm on the stream, then a different first block. The published line has one run per recipe. Our lines are small models with tuned learning rates, "
-    "with embeddings that enter the stream with an RMS of "
+    "then a norm on the stream, then a different first block. The published line has one run per recipe. Our lines are means over small models with tuned learning rates. "
+    "Their embeddings enter the stream with an RMS of "
     f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule in the authors' code) or 0.014. "
-    "Look at the third point, HybridNorm: where is it for large embeddings, and where for small ones?",
+    "Compare the third point, HybridNorm, with the second, QKV-Pre: is it higher or lower with large embeddings (RMS 1), and with small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("one-change-at-a-time")  # fmt: skip
 
@@ -111,10 +111,11 @@ r"""
 ## The idea: one norm, moved onto the stream
 
 For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00, and
-*HybridNorm\**, whose first block differs, 19.85 ([Table 4](https://arxiv.org/abs/2503.04598), early version). Each row is one run at one learning rate,
+*HybridNorm\**, whose first block differs, 19.85 ([Table 4](https://arxiv.org/abs/2503.04598), early version). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
+than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate,
 and the paper describes its initialization in more than one way.
 
-One example runs through this chapter: a token $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
+An example shows what the placements do. Let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
 differ in how they combine these vectors:
 
@@ -128,8 +129,8 @@ plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
 
 # %% [markdown]
 r"""
-Now let the token and both outputs be ten times smaller, as they are before training from small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$,
-and every later output counts in it as much as before. HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$ the output
+Now let the token and both outputs be ten times smaller, as they might be in an untrained model with small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$.
+HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$ the output
 $f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** It cannot undo the effect of the first output,
 which was added before the norm.
 
@@ -139,11 +140,13 @@ $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)).$$
 
 $\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, with one gain
 vector of size $d_k$ for all heads, before the rotation by position. (Norms on all three are older:
-[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output. HybridNorm\* changes the first block only:
-$Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre, the fairest baseline, has HybridNorm's attention and Pre-Norm's
-feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$.
+[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output.
 
-The name is misleading. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward*
+Two related recipes appear throughout the chapter. HybridNorm\* changes the first block only:
+$Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
+feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the second half.
+
+The name is misleading. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward* layer
 is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*, and the one after the feed-forward is missing.
 In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
@@ -178,7 +181,9 @@ exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
 r"""
 ### Rows that are the same functions
 
-The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the norm in the second half (Pre or Post). The row Pre-QKV-Post is HybridNorm with one more norm, since attention reads $N(X) = g\odot X/\mathrm{rms}(X)$. But each token's factor
+The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the norm in the second half (Pre or Post). So the row Pre-QKV-Post is HybridNorm with one more norm: its attention reads $N(X) = g\odot X/\mathrm{rms}(X)$.
+
+This extra norm changes nothing that the model can compute. Each token's factor
 $1/\mathrm{rms}(X)$ cancels in the norms of that token's query, key and value, and the gain $g$ can be multiplied into the rows of
 $W_Q, W_K, W_V$. So
 
@@ -233,13 +238,15 @@ exact(ahead["c4"]).claim(
 # %% [markdown]
 r"""
 The first pair has published perplexities of 20.13 and 20.00, and the second pair has 19.97 and 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two rows of a pair can compute the same functions. They differ only in how the gains
-train, in $\epsilon$ and by chance. So two runs that can compute the same functions can differ by $\ln(20.13/20.00) = 0.0065$ nats per
-token. HybridNorm's whole improvement over Pre-Norm is $\ln(20.30/20.00) = 0.0149$.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The recipes of the second pair are the two that the last card counts as better than plain HybridNorm on C4.
+
+The two recipes of a pair differ only in how the gains
+train, in $\epsilon$ and by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
+token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0149$ nats.
 
 ### How much of a token is left
 
-How large is a token when it enters the stream? At the start of training let embeddings have RMS $c$, and let every sublayer output have RMS $w$, at
+How much of a token is still in the stream after several sublayers? This depends on how large the token was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have RMS $w$, at
 right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
 token's own embedding is
 
@@ -247,7 +254,9 @@ $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \fr
 
 In HybridNorm only *one* output competes with the embedding. Then the first norm on the stream rescales token and output together to
 RMS 1, and from there on outputs are small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
-attention. Under all three recipes an embedding of RMS 1 is large compared with an output, and a small embedding drowns in the outputs. The next figure shows the cosine in models that have not been trained. Move the slider:
+attention. An embedding of RMS 1 is large compared with an output under all these recipes. A small embedding is not, and it drowns in the outputs that compete with it.
+
+The next figure shows the cosine in models that have not been trained. Move the slider:
 """
 
 # %%
@@ -280,12 +289,12 @@ def draw_rest(entry):
 plots.explore(
     draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
     caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. The slider sets the RMS of the embeddings. "
-    "With large embeddings the cosine stays high under every recipe. With small ones it falls from block to block under Pre-Norm and QKV-Pre, whereas the first norm on the stream stops this decline.",
+    "With large embeddings the cosine stays high under every recipe. With small ones it falls from block to block under Pre-Norm and QKV-Pre. Under HybridNorm and HybridNorm* the first norm on the stream stops this decline.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-So we predict: if small embeddings cost anything, they cost Pre-Norm and QKV-Pre the most, and HybridNorm the least.
+So we predict: if small embeddings raise the loss at all, they raise that of Pre-Norm and QKV-Pre the most, and that of HybridNorm the least.
 """
 
 # %% [markdown]
@@ -333,7 +342,7 @@ assert check_hybrid(solved_block).ok
 
 # %% [markdown]
 r"""
-In `labkit` a recipe is a sequence of two steps. HybridNorm's second step is this one:
+In `labkit` a recipe is a sequence of two steps. This is HybridNorm's second step:
 """
 
 # %%
@@ -367,15 +376,18 @@ exact(off.abs().max(), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 ## Measure
+
+Before we compare recipes, we check that the models are trained long enough. Then we ask which of HybridNorm's changes lowers the loss, and whether the answer depends on the size of the embeddings, on the initialization and on depth.
 """
 
 # %% [markdown]
 r"""
 ### Trained long enough to be ranked?
 
-A ranking of norms inside attention means something only if attention matters to the models. So all runs below, except those of twelve blocks, belong to the experiment grid that this book's chapters share (the *ladder*). We trained
-models of six blocks, each for at least 3,200 steps on 20 characters per parameter, at size S (about 80,000 parameters) and often at size M (about 300,000), and tuned the learning rate of each recipe with seeds that are not used for evaluation.
-If they are trained long enough, their losses are below that of trigram counts, and without attention the loss is far above it. [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
+A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are below the first and far below the second.
+
+All runs below, except those of twelve blocks, belong to the experiment grid that this book's chapters share (the *ladder*). Its models have six blocks and are trained for at least 3,200 steps, on 20 characters per parameter. Their size is S (about 80,000 parameters) and often also M (about 300,000). We tuned the learning rate of each recipe with seeds that are not used for evaluation.
+[How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
 
 # %%
@@ -391,8 +403,8 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, for five rates over two decades and embeddings of RMS 1. At their best learning rates the recipes with attention reach similar losses, "
-    "far below that of trigram counts. As the learning rate rises, Post-Norm fails first and HybridNorm second, while QKV-Pre hardly fails.",
+    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates the recipes with attention reach similar losses, "
+    "far below that of trigram counts. As the learning rate rises, Post-Norm fails first, and then HybridNorm and HybridNorm*. QKV-Pre's loss hardly rises.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
 
@@ -400,7 +412,7 @@ plots.curves(
 r"""
 The models are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
 
-The table lists, for each model size, the tuned learning rate (*rate*), the number of evaluation runs (*n*) and their mean test loss (*test*). The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
+The next table lists the results at tuned learning rates. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
 recipe's) with its 95 % interval. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. The column *lost* is the learning-rate sensitivity: the mean loss over
 two decades of learning rates, minus the loss at the best one. D and D24 are size S with 12 and 24 blocks.
 """
@@ -410,9 +422,9 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 
 # %% [markdown]
 r"""
-At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. So the norm on the stream seems to make it as sensitive as Post-Norm tends to be.
-The same was found in a larger model: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
-for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one.
+At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. The two differ only in the norm on the stream, so this norm seems to cause the sensitivity. Post-Norm, whose norms are on the stream as well, is sensitive too.
+The same was found in larger models: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
+for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one, so it cannot show this.
 
 ### Which change accounts for the improvement?
 
@@ -440,13 +452,13 @@ ladder.improvement(climbed, "hybrid").claim(
 r"""
 At size M HybridNorm's loss is lower than Pre-Norm's, and at size S the interval contains zero. Our models are far smaller than the paper's, so this card gives no verdict on Table 4.
 
-Where does the improvement come from? We examine four possible sources, with large embeddings and with small ones.
+Where does the improvement come from? There are four possible sources, which we examine in turn, with large embeddings and with small ones.
 
 **1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
-chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance, but several seeds per row can.
+chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
 
-**2. The norms inside attention.** QKV-Pre makes no other change. Its published perplexity is 19.96, *lower* than plain HybridNorm's
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With norms on queries and keys only, Pre-QK-Pre has 20.22. We compare QKV-Pre with Pre-Norm, and with Pre-Norm that has norms on queries and keys:
+**2. The norms inside attention.** QKV-Pre makes no other change. Its published perplexity is 19.96, *lower* than plain HybridNorm's. With norms on queries and keys only, Pre-QK-Pre has 20.22
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with Pre-Norm that has norms on queries and keys:
 """
 
 
@@ -474,9 +486,10 @@ r"""
 QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
 The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at learning rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing (19.96 without it and 20.00 with it). Added to plain Pre-Norm, which is the row Pre-Post, it brings half of the improvement (20.30 and 20.15)
+**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing: the perplexity is 19.96 without it and 20.00 with it. Added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
-What does this norm add here, on top of norms inside attention? We compare HybridNorm\* with QKV-Pre, which is the best case for the norm: their first blocks compute the same functions, so the two recipes differ only in the norm on the stream. We compared them with embeddings of RMS 1, and at size S with embeddings of RMS 0.014:
+
+What does this norm add here to norms inside attention? We compare QKV-Pre with HybridNorm\*. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
 """
 
 # %%
@@ -485,7 +498,7 @@ ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "06-qkv-pre-ahead-of-the-star",
     "> 0",
     "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
-    found="At size {rung}, with embeddings of RMS 1, the test loss of HybridNorm*, whose norm before the feed-forward layer is on the stream, minus that of QKV-Pre is {mean:+.4f} nats.",
+    found="At size {rung}, with embeddings of RMS 1, the test loss of HybridNorm* minus that of QKV-Pre is {mean:+.4f} nats.",
     source="derived above: a large token needs no lift",
 )
 ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
@@ -498,9 +511,9 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 
 # %% [markdown]
 r"""
-With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower.
+With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower. (A card marked *runs incomplete* is a preliminary evaluation: some of its planned runs do not exist yet, so it gives no verdict.)
 
-**4. The first block.** This is the last step of each line in the second figure, from plain HybridNorm to HybridNorm\*. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The table has all steps:
+**4. The first block.** It is the last step of each line in the second figure, from plain HybridNorm to HybridNorm\*. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
 """
 
 
@@ -519,16 +532,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-With small embeddings the whole improvement, in the last row, is about as large as the published one. Its parts are not the published parts: in the paper the norm on the stream
-(QKV-Pre to HybridNorm) brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
+For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero.
+
+With small embeddings the whole improvement, in the last row, is about as large as the published one. But its parts are not the published parts. In the paper the step from
+QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
 wide: no single step is known well, and with small embeddings we trained only size S.
 
 ### How large a token enters
 
-One difference from the paper may matter more than it seems to: the size of the embeddings. The authors draw them with RMS 0.014
+Our results depend on the size of the embeddings, and the paper's embeddings are small. The authors draw them with RMS 0.014
 ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
-rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth. Ours are drawn at $1/\sqrt d$. Multiplied by $\sqrt d$, they enter the stream with RMS 1. We
-trained four recipes with embeddings of RMS 1, a ninth and 0.014. For the two small values a second fixed number multiplies the embeddings throughout training.
+rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth.
+
+We trained four recipes with embeddings that enter the stream with an RMS of 1, a ninth or $0.014$. They are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second fixed number multiplies the embeddings throughout training.
 """
 
 # %%
@@ -543,14 +559,14 @@ plots.curves(
     xlabel="RMS with which embeddings enter the stream",
     ylabel="test loss (nats)",
     caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
-    "Small embeddings do not lower HybridNorm's loss. They raise the losses of Pre-Norm and QKV-Pre, and HybridNorm's less.",
+    "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most. They raise those of HybridNorm and HybridNorm*, too, but less.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
 
 
 # %% [markdown]
 r"""
-Three cards compare these losses at size S. A card marked *runs incomplete* is a preliminary evaluation: some of its planned runs do not exist yet, so it gives no verdict. The first says how much small embeddings raise Pre-Norm's loss, the second whether they enlarge HybridNorm's improvement over Pre-Norm:
+In the figure, embeddings of RMS $0.014$ raise the mean loss of every recipe. Two cards at size S say how much they raise Pre-Norm's loss, and whether they enlarge HybridNorm's improvement over Pre-Norm:
 """
 
 # %%
@@ -605,8 +621,10 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence: the first five seeds gave us the idea, and the interval of the later five seeds, in the card's sentence, hardly excludes zero. So we take all four recipes, at both small RMS values.
-How much do small embeddings cost the two recipes without a norm on the stream, and how much do they cost the two recipes with one?
+Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence. The first five seeds gave us the idea, and the interval of the later five seeds, in the second card's sentence, hardly excludes zero.
+
+So we take all four recipes, at both small RMS values.
+How much more do small embeddings cost the two recipes without a norm on the stream than the two recipes with one?
 """
 
 
@@ -634,7 +652,7 @@ less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
     "Small embeddings cost recipes without a norm on the stream more than recipes with one.",
-    found="At size {rung}, the rise of the loss by embeddings of RMS 0.014 in recipes without a norm on the stream, minus that in recipes with one, is {mean:+.4f} nats. With the embeddings of the authors' rule it is {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
+    found="At size {rung}, the increase in test loss caused by embeddings of RMS 0.014 in recipes without a norm on the stream, minus that in recipes with one, is {mean:+.4f} nats. With embeddings by the authors' rule it is {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "rule": by_rule,
@@ -646,11 +664,16 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-Small embeddings cost most in the two recipes without a norm on the stream. The cosine in the slider's figure does not predict the order of the other two: HybridNorm\* keeps less of a small token than
-HybridNorm, and yet we did not find its loss to be higher. So where the improvement is larger, the norm *repairs* something. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
+Small embeddings cost most in the two recipes without a norm on the stream. The norm does not make small embeddings better than large ones: it *repairs* at least a part of the loss that they cost. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
-Does the same explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and the norm on the stream brought nothing. One difference is that
-the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn small, and the only multiplier is $\sqrt d$, as for our embeddings of RMS 1. At step 0 the network is the same as the one with the small fixed multiplier. Only its training differs.
+The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* keeps less of a small token than
+HybridNorm, and yet we did not find its loss to be higher.
+
+### Small embeddings that can grow
+
+Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought nothing.
+
+But there is a difference: the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 the network is the same as the one with the small fixed multiplier. Only its training differs.
 """
 
 
@@ -665,7 +688,7 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, embeddings enter the stream with RMS {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
+    found="At size {rung}, with embeddings that enter the stream with RMS 0.014 before training and can grow, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, they enter with RMS {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
     source="this book, a forecast; seen before by a referee, on one seed",
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),
@@ -679,7 +702,7 @@ ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing).claim(
     "06-star-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
     source="this book, a forecast",
     published="19.85 against 19.96 (C4 perplexity): 0.006 nats below",
     beside={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
@@ -689,7 +712,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     "06-hybrid-gains-where-tokens-grow",
     "> 0",
     "HybridNorm reaches a lower test loss with embeddings drawn at RMS 0.014 than with embeddings drawn at RMS 1.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1; Pre-Norm's loss with the large embeddings minus that with the small ones is {plain:+.4f} nats.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1. Pre-Norm's loss with the large embeddings minus that with the small ones is {plain:+.4f} nats.",
     source="seen in the runs of the cards above",
     beside={
         "plain": ladder.improvement(climbed, "pre" + growing, "pre")[first],
@@ -699,11 +722,11 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
 
 # %% [markdown]
 r"""
-The next table has all steps again, for the three kinds of embeddings:
+The next table repeats the steps with embeddings of RMS 1, with small ones that are multiplied by a fixed number, and with small ones that can grow:
 """
 
 # %%
-of_tokens = {"RMS 1": "", "multiplied by 0.014": small_in, "drawn at 0.014": growing}
+of_tokens = {"RMS 1": "", "RMS 0.014, fixed multiplier": small_in, "RMS 0.014, can grow": growing}
 plots.table(
     [
         {
@@ -716,13 +739,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow, to the size of large ones, so nothing is drowned at the end. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier. But the parts of the improvement differ even more from the published ones:
-in the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas here, judging by the means, it accounts for the whole improvement. So the fixed factor does not explain why our table and the paper's disagree. Other differences
-remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
+The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of these cards says. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier.
 
-But the cost of small embeddings for Pre-Norm depends on this factor. With it, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
+But the parts of the improvement differ even more from the published ones. In the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
+Other differences remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-We had not expected the main result of that card. With embeddings drawn small and free to grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. The way in which embeddings enter is a part of the recipe that no drawing of a block shows.
+How much small embeddings cost Pre-Norm depends on the fixed multiplier. With it, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
+
+We had not expected the main result of that card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. So the way in which embeddings enter is a part of the recipe, although no drawing of a block shows it.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -734,8 +758,7 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 r"""
 ### Other initializations
 
-The paper's Table 3 has two recipes and three initializations, with one run each. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and Megatron's initialization
-shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of the paper's Normal one. (The Normal one draws all matrices with one standard deviation.) The next figure compares our runs with that table.
+Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and *Megatron* shrinks all outputs alike. We trained the same two recipes from three initializations as well, but from Xavier's in place of Normal. The next figure compares our runs with that table.
 """
 
 # %%
@@ -755,8 +778,8 @@ plots.dots(
     },
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
-    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) from several initializations. Published: one run each. "
-    "Here: several seeds, tuned learning rates, embeddings of RMS 1. Of our three intervals only the one for Xavier's initialization excludes zero: with that initialization HybridNorm's loss is higher than Pre-Norm's.",
+    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations. Each published value is from one run per recipe. "
+    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals only the one for Xavier's initialization excludes zero: with that initialization HybridNorm's loss is higher than Pre-Norm's.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -780,17 +803,27 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 
 # %% [markdown]
 r"""
-From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In Table 3, too, the sign changes. From Normal weights Pre-Norm is *better*: it has 20.29, and HybridNorm 20.44. From Megatron's weights HybridNorm is better: it has 20.00, and Pre-Norm 20.44.
-But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 explains this difference: for Table 4 each
-of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's. The initialization of the other rows is not stated. So the
-first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms. For HybridNorm alone the change from Normal to Megatron's weights, from 20.44 to 20.00, brings more than
+From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In the paper's Table 3, too, the sign changes:
+
+| perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version) | Normal | Depth-Scaled | Megatron |
+| --- | --: | --: | --: |
+| Pre-Norm | 20.29 | 20.49 | 20.44 |
+| HybridNorm | 20.44 | 20.40 | 20.00 |
+
+From Normal weights Pre-Norm is *better*. From Megatron's weights HybridNorm is better. But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 explains this difference: for Table 4 each
+of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
+first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms.
+
+For HybridNorm alone the change from Normal to Megatron's weights, from 20.44 to 20.00, brings more than
 its whole improvement over Pre-Norm in Table 4, from 20.30 to 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
-Table 5 goes from 16 layers to 29: Post-Norm diverges, HybridNorm has a perplexity of 19.67 and HybridNorm\* one of 19.52, Pre-Norm one of 19.88
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version), all from the authors' initialization. Is the recipe the reason why deep models train, or is it the
-initialization? We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs cannot rank the recipes, but they show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies, as Post-Norm's did in chapter 02.
+In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the perplexities are 19.88 for Pre-Norm, 19.67 for HybridNorm and 19.52 for HybridNorm\*
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version). All these models start from the authors' initialization. Is it the recipe that lets deep models train, or is it the
+initialization?
+
+We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs cannot rank the recipes. They do show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies (a predictor that knows only how often each character occurs), as Post-Norm's did in chapter 02.
 Only a longer run can distinguish a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
@@ -828,14 +861,14 @@ plots.dots(
     {name: part.values("test.loss") for name, part in deep.items()},
     xlabel="test loss after a hundred steps (nats)",
     reference={"letter frequencies": letters},
-    caption="Test loss of twelve blocks after a hundred steps at the same learning rate, by recipe and initialization. From Xavier's weights HybridNorm's loss is still that of letter frequencies, "
-    "and so are Post-Norm's and that of most runs of HybridNorm*. From Megatron's weights HybridNorm learns.",
+    caption="Test loss of models of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. From Xavier's weights, HybridNorm, Post-Norm and most runs of HybridNorm* still have "
+    "the loss of letter frequencies. From Megatron's weights they all learn.",
     provenance=lab.provenance(*deep.values()),
 ).named("twelve-blocks")
 
 # %% [markdown]
 r"""
-We count a run as stuck if its loss is less than a tenth of a nat below that of letter frequencies. The table has two other thresholds as well:
+We count a run as stuck if its loss is less than a tenth of a nat below that of letter frequencies. The table also gives the counts for two other thresholds:
 """
 
 # %%
@@ -893,20 +926,23 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 
 # %% [markdown]
 r"""
-So from Xavier's weights a deep HybridNorm starts to learn late, but does start. After a hundred steps, late and stuck runs look the same. QKV-Pre,
-which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: with the same number of steps it hardly learns at this rate, and the number of its runs that count as stuck depends on the threshold.
-The longer runs stretch warm-up and decay as well, so they are not the short runs continued. All this is at one learning rate. Starting late is not instability, and a few hundred steps cannot show whether a deep HybridNorm stays stable.
+So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. After a hundred steps, late and stuck runs look the same. QKV-Pre,
+which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: in four hundred steps it hardly learns at this rate, and the number of its runs that count as stuck depends on the threshold.
+
+These runs have limits. All are at one learning rate. The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
 
-The paper takes one head and bounds its derivative with respect to each matrix. Appendix E has its two lemmas and its theorem, whose early version lost a factor:
-[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). The paper reads its bounds as follows: with norms on queries, keys and values, a gradient depends only on its own matrix and $W_O$. That is true of the bounds. The gradient itself contains the attention weights, and these
-depend on both $W_Q$ and $W_K$. But the output is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. It follows, as chapter 04 derives for queries, with
+The paper explains HybridNorm by its gradients. It takes one head and bounds the derivative of its output with respect to each matrix. (Appendix E has the two lemmas and the theorem, whose early version lost a factor:
+[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem).) The paper reads its bounds as follows: with norms on queries, keys and values, a gradient depends only on its own matrix and $W_O$.
+
+That is true of the bounds, but not of the gradient itself. It contains the attention weights, and these
+depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. It follows, as chapter 04 derives for queries, with
 many heads, mask and rotation, that
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
-The size of these matrices does not change the function. It acts as a learning rate: a large $W$ turns slowly. This is one reason why a
+The size of these matrices does not change the function. It acts like a learning rate: a large $W$ turns slowly. This is one reason why a
 ranking depends on initialization and learning rate.
 """
 
@@ -985,9 +1021,15 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate. **HybridNorm\*** is an
-override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm, and code that does not pass a block its index builds every block like the
-first block. **The norms inside attention** may be taken over the full width, come after the rotation, or leave out the values. We tell the book's checker which recipe each of eight wrong blocks is meant to be:
+**The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate.
+
+**HybridNorm\*** is an
+override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
+first one.
+
+**The norms inside attention** may be taken over the full width, come after the rotation, or leave out the values.
+
+We give the book's checker eight wrong blocks, and tell it which recipe each is meant to be:
 """
 
 
@@ -1041,7 +1083,7 @@ yours = {"pre": ..., "hybrid": ..., "times": ...}
 # %%
 kept = {"pre": 1 / math.sqrt(13), "hybrid": 1 / math.sqrt(2), "times": math.sqrt(12)}
 check.answer(
-    yours, kept, name="2", rtol=0.01, hint="twelve writes compete with the token, or one does"
+    yours, kept, name="2", rtol=0.01, hint="twelve outputs compete with the token, or one does"
 )
 
 # %% [markdown]
@@ -1134,24 +1176,25 @@ r"""
 
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The other two steps are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
-- With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. With large
-  embeddings HybridNorm's loss is lower than Pre-Norm's at size M; at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. The runs do not settle how much each step contributes. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings. The embedding can also be repaired instead.
+- With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
+- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings, and the runs do not settle how much each step contributes. The embedding can also be repaired instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and may grow do grow, and in a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings: the way in which embeddings enter is a part of the recipe. We tried one RMS.
+- Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
-- **Would HybridNorm be better in another setting?** Not from every initialization: from Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. Nor at every depth: with embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks, and at 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
-  with which embeddings, at which learning rates, and with how many runs per row? <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
+- One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
+  with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
 - Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts as a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts like a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
 - From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps they look stuck, but after 400 steps they do not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
-- **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too.
+- **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
 - **When to use it.** Use HybridNorm where embeddings enter small. Compare it with QKV-Pre, which has the same attention.
 - **Cost.** It adds three small norms in attention. Its improvement depends on initialization and embeddings.
 
