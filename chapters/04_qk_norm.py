@@ -517,7 +517,7 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-The same losses as text: Pre-Norm at its best learning rate and at ten times that rate continues one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
+The same losses as text: Pre-Norm at its best learning rate, Pre-Norm at ten times that rate and QK-Norm at that higher rate continue one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -527,6 +527,7 @@ compare_texts(
     {
         "Pre-Norm at 0.01": ("pre", 0.01),
         "Pre-Norm at 0.1": ("pre", 0.1),
+        "QK-Norm at 0.1": ("qk", 0.1),
     },
 )
 
