@@ -134,7 +134,7 @@ def load_explorer(app, pagename, templatename, context, doctree) -> None:
         app.add_js_file("explorer.js", loading_method="defer")
 
 
-# -- the cover, and the map of all runs ------------------------------------------------------------------------------------
+# -- the cover, and the map of all runs ------------------------------------------------------
 def load_cover(app, pagename, templatename, context, doctree) -> None:
     if 'class="labkit-map"' in context.get("body", ""):
         app.add_css_file("cover.css")

@@ -63,7 +63,7 @@ def test_a_record_of_elsewhere_says_what_is_not_as_it_was(store, trained, capsys
         assert f"differs from then: {what}" in text
     assert "agrees: losses by 0" in text
     text = again(store, trained, capsys, provenance=where | {"device": "A GPU"}, status=2)
-    assert "trains on 'A GPU'" in text
+    assert "needs the device 'A GPU'" in text
 
 
 def test_a_record_of_the_book_is_compared_as_the_book_keeps_it(store, capsys):
