@@ -35,7 +35,7 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     """
     places = places_of(model)
     named = {name: module for module, names in places.items() for name in names}
-    wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(model, places)
+    wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(places)
     if not wanted:
         raise ValueError(
             f"nothing to fold in {type(model).__name__}: only {_RULE} in an nn.Sequential; its "
@@ -98,7 +98,7 @@ def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, li
 
 
 def _in_sequentials(
-    model: nn.Module, places: dict[nn.Module, list[str]]
+    places: dict[nn.Module, list[str]],
 ) -> tuple[dict[nn.Module, list[nn.Linear]], dict[nn.Module, str]]:
     """Pair each norm with the Linear that follows it; list the other norms with a reason."""
     wanted: dict[nn.Module, list[nn.Linear]] = {}

@@ -1,0 +1,42 @@
+"""Built pages: formulas are typeset, and the list of pages names the open page's sections."""
+
+import re
+
+from press.site import formulas
+from press.site.sidebar import list_sections
+
+NAV = (
+    '<li class="toctree-l1"><a href="03.html">3</a></li>\n'
+    '<li class="toctree-l1 current active"><a class="current" href="#">4 · <i>QK</i></a></li>\n'
+)
+OTHER = "<h2> On this page </h2>"  # the theme's, without an address
+HEADING = '<h2>Why <i>d</i> grows<a class="headerlink" href="#why" title="Link">#</a></h2>'
+
+
+def test_a_formula_becomes_html_mathml_and_the_rules_of_its_letters():
+    (inline, displayed), style = formulas.typeset([(r"x_1", False), (r"\frac{a}{2}", True)])
+    assert "<msub><mi>x</mi><mn>1</mn></msub>" in inline and 'display="true"' not in inline
+    assert "<mfrac>" in displayed and 'display="true"' in displayed
+    for letter in set(re.findall(r"mjx-c[0-9A-F]{2,}", inline + displayed)):
+        assert f".{letter}" in style
+    served = set(re.findall(r'url\("mathjax/([^"]+)"\)', style))
+    names = {name.removeprefix("_static/mathjax/") for name, _ in formulas.list_fonts()}
+    assert served and served < names
+
+
+def test_a_fault_is_marked_and_unknown_commands_are_faults():
+    drawn, _ = formulas.typeset([(r"\nosuchcommand x", False), (r"\frac{1", False), ("x", False)])
+    assert ["data-mjx-error" in one for one in drawn] == [True, True, False]
+
+
+def test_the_open_page_has_its_sections_and_no_other_has():
+    page = list_sections(f"{NAV}{OTHER}{HEADING}")
+    listed = '<ul class="labkit-sections"><li><a href="#why">Why <i>d</i> grows</a></li></ul>'
+    assert f'<a class="current" href="#">4 · <i>QK</i></a>{listed}</li>' in page
+    assert page.replace(listed, "") == f"{NAV}{OTHER}{HEADING}"
+    assert list_sections(page) == page  # the next build finishes the page again
+
+
+def test_a_page_without_sections_or_outside_the_list_stays_as_it_is():
+    for page in (NAV, HEADING, f"{NAV}<h2>Alone</h2>"):
+        assert list_sections(page) == page
