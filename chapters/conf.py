@@ -11,7 +11,7 @@ from pathlib import Path
 from docutils import nodes
 
 from press.book.citations import read_works
-from press.site.search import Places
+from press.site.search import Places, list_sentences
 from press.site.sidebar import list_sections
 
 project = "Normalization in Transformers: a Lab Book"
@@ -57,7 +57,7 @@ def name_cited_works(app, doctree, docname: str) -> None:
             link["reftitle"] = works[link["refuri"]]
 
 
-# -- search: prose, sections and claims, no code and no formula as it is typed ------------------
+# -- search: sentences, sections and claims, no code and no formula as it is typed --------------
 html_show_search_summary = False
 
 
@@ -194,6 +194,7 @@ def finish_pages(app, exception) -> None:
 def setup(app) -> None:
     app.add_domain(Places)
     app.connect("doctree-read", hide_code_from_search)
+    app.connect("doctree-read", list_sentences)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
     app.connect("html-page-context", load_cover)

@@ -1,6 +1,8 @@
 """Searches for typical questions: the right place is among the first results."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
@@ -32,3 +34,22 @@ def test_the_right_place_is_among_the_first(page: Page, words: str):
     places = [re.sub(r"\?[^#]*", "", address) for address in found]
     assert SEARCHES[words] in places[:FIRST], places[:8]
     print(f"{words}: {places.index(SEARCHES[words]) + 1}")
+
+
+def read_hits(page: Page, words: str) -> list[str]:
+    page.goto(f"search.html?q={words}")
+    page.wait_for_selector("#search-results p.search-summary")
+    return page.locator("ul.search > li.kind-object").all_inner_texts()
+
+
+def test_a_number_of_a_card_is_found_with_its_sentence(page: Page, root: Path):
+    claims = json.loads((root / "data" / "ledger" / "book.json").read_text())["claims"]
+    told = re.search(r"\d\.\d{4}", " ".join(claim["statement"] for claim in claims.values()))
+    assert told
+    hits = read_hits(page, told[0])
+    assert hits and all(told[0] in hit for hit in hits), hits
+
+
+def test_a_short_name_is_found_as_a_whole_word(page: Page):
+    hits = read_hits(page, "DyT")
+    assert hits and all(re.search(r"\bDyT\b", hit, re.I) for hit in hits), hits

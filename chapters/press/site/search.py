@@ -1,31 +1,38 @@
-"""Search results besides pages: sections by their headings, claims by their questions.
+"""Search results besides pages: sections by their headings, claims, and sentences.
 
-Sphinx looks through the objects of every domain, such as functions. Here a section and a claim are
-objects, too: they are found by words of their own and of the title of their page.
+Sphinx looks through the objects of every domain, such as functions. Here a section, a claim and a
+sentence are objects, too: they are found by words of their own and of the title of their page.
+A sentence that is found is the line of context of its hit.
 """
 
 import json
+import re
 from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any, ClassVar
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx.domains import Domain, ObjType
 
 from press.site.sphinx_sources import CLAIMS
 
 IMPORTANT, USUAL = 0, 1
+# Sphinx escapes these twice.
+PLAIN = str.maketrans({"'": "’", '"': "”", "&": "+", "<": "＜", ">": "＞"})
+SENTENCE = re.compile(r"(?<=[.?!:])\s+(?=[^\s\d(…])")
+SHORTEST = 4  # words of a sentence that says something
 
 
 class Places(Domain):
-    """Sections and claims, as objects for Sphinx's search."""
+    """Sections, claims and sentences, as objects for Sphinx's search."""
 
     name = "book"
-    label = "the book's sections and claims"
+    label = "the book's sections, claims and sentences"
     object_types: ClassVar[dict[str, ObjType]] = {
-        "section": ObjType("section"),
-        "claim": ObjType("claim"),
+        kind: ObjType(kind) for kind in ("section", "claim", "text")
     }
+    initial_data: ClassVar[dict[str, Any]] = {"sentences": {}}
 
     def get_type_name(self, type: ObjType, primary: bool = False) -> str:
         """Return "section" for a section."""
@@ -38,13 +45,38 @@ class Places(Domain):
                 continue
             for link in toc.findall(nodes.reference):
                 if anchor := str(link["anchorname"]).removeprefix("#"):
-                    shown = link.astext().replace("'", "’")  # Sphinx escapes the plain one
+                    shown = link.astext().translate(PLAIN)
                     yield shown, shown, "section", page, anchor, IMPORTANT
         asked = json.loads((Path(self.env.srcdir) / CLAIMS).read_text(encoding="utf-8"))
         for page, claims in asked.items():
             for anchor, said in claims.items():
-                shown = said.removesuffix(".").replace("'", "’")
+                shown = said.removesuffix(".").translate(PLAIN)
                 yield shown, shown, "claim", page, anchor, USUAL
+        for page, sentences in self.data["sentences"].items():
+            for anchor, shown in sentences:
+                yield shown, shown, "text", page, anchor, USUAL
+
+    def clear_doc(self, docname: str) -> None:
+        """Forget the sentences of a page that is read again."""
+        self.data["sentences"].pop(docname, None)
 
     def merge_domaindata(self, docnames: Set[str], otherdata: dict[str, Any]) -> None:
-        """Merge nothing from other processes: all data come from the pages."""
+        """Take over the sentences of pages that another process read."""
+        self.data["sentences"] |= {name: otherdata["sentences"][name] for name in docnames}
+
+
+def list_sentences(app: Sphinx, doctree: nodes.document) -> None:
+    """Note the sentences of a page for the search, each with the anchor of its section."""
+    found = app.env.domains["book"].data["sentences"].setdefault(app.env.docname, [])
+    for paragraph in doctree.findall(nodes.paragraph):
+        section = paragraph.parent
+        while section is not None and not isinstance(section, nodes.section):
+            section = section.parent
+        if section is None or app.env.docname.startswith("api/"):
+            continue
+        shown = paragraph.deepcopy()
+        for other in [*shown.findall(nodes.math), *shown.findall(nodes.raw)]:
+            other.replace_self(nodes.Text("…" if isinstance(other, nodes.math) else ""))
+        for sentence in SENTENCE.split(" ".join(shown.astext().split())):
+            if len(sentence.split()) >= SHORTEST:
+                found.append((section["ids"][0], sentence.removesuffix(".").translate(PLAIN)))

@@ -43,7 +43,7 @@ BUILD_MODULES = {
     "labkit.__main__",
     "normkernels.bench",
 }
-CLAIMS = "claims.json"  # for the search: {page: {anchor: what the claim asks}}
+CLAIMS = "claims.json"  # for the search: {page: {anchor: claim and result}}
 SITE_SOURCES = (
     "conf.py", "examples/big_run.py", "homework/index.md", "references.bib", *guide.GUIDE,
 )  # fmt: skip
@@ -151,11 +151,11 @@ def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
 
 
 def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
-    """List by page and anchor the question of each claim, or its statement if it has none."""
+    """List by page and anchor the sentence of each claim, and its result."""
     pages: dict[str, dict[str, str]] = {}
     for name, claim in sorted(claims.items()):
-        said = find_sentence(claim) or claim["statement"]
-        pages.setdefault(claim["chapter"], {})[f"claim-{name}"] = said
+        told = filter(None, (find_sentence(claim), claim["statement"]))
+        pages.setdefault(claim["chapter"], {})[f"claim-{name}"] = " → ".join(told)
     return pages
 
 
