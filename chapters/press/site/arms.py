@@ -24,7 +24,8 @@ INTRO = """# All runs
 Below is all that the book's ladder has trained, rung by rung, with no result left out. An *arm* is
 one of the methods that the ladder compares. This page is made from the records each time the book
 is built. [[10#The board]] ranks eleven of these recipes, and
-[`labkit leaderboard`](running.md) ranks yours with them.
+[`labkit leaderboard`](running.md) ranks yours with them. Whether one rung predicts another is asked
+in [[10#Does a small model predict a larger one?]]
 
 An arm can be evaluated twice. In the *preliminary* evaluation its learning rate is chosen from a
 grid with one seed, and five other seeds are used for evaluation. In the *full* evaluation the
@@ -39,11 +40,6 @@ EVALUATIONS = {"strict": "full", "first look": "preliminary", "half-way": "not f
 VARIANTS = """Recipes with another initialization (of weights, of embeddings, of nGPT's scales),
 with LayerNorm, or without attention. All others have RMSNorm, and token embeddings with an RMS of
 1:"""
-AGREE = """## Does one rung predict another?
-
-Of all pairs of arms that have been evaluated on two rungs, how many have the same order on both?
-Pairs share arms, so the shares have no interval. The last column counts the pairs that are
-distinguishable on both rungs, in opposite orders."""
 
 
 def build_arms_page(root: Path) -> str:
@@ -82,7 +78,6 @@ def write_page(root: Path) -> str:
     for rung in ladder.CLIMBED:
         if begun := [one for one in progress if one.rung == rung and one.trained]:
             parts += _describe_rung(found, rung, begun)
-    parts += _describe_agreement(found)
     absent = [rung for rung in ladder.CLIMBED if all(not one.trained for one in progress
                                                      if one.rung == rung)]  # fmt: skip
     if absent:
@@ -166,29 +161,3 @@ def _name_missing(found: Any, rung: str, begun: set[str]) -> str:
         if missing
         else f"No arm is missing on {rung}."
     )
-
-
-def _describe_agreement(found: Any) -> list[str]:
-    """Compare the order on S with that on every other rung that has at least two arms."""
-    from labkit.experiments import ladder
-
-    rows = []
-    for rung in ladder.CLIMBED:
-        if rung == "S" or rung not in found.by("rung"):
-            continue
-        of = ladder.compare_orders(found, "S", rung)
-        if of.pairs:
-            rows.append(
-                (f"S and {rung}", str(len(of.arms)), f"{of.same} of {of.pairs}",
-                 f"{of.kept} of {of.told}", str(len(of.against)))
-            )  # fmt: skip
-    if not rows:
-        return []
-    heads = (
-        "rungs",
-        "arms",
-        "same order",
-        "same order, of pairs distinguishable on S",
-        "opposite orders",
-    )
-    return [AGREE, format_table(heads, rows)]

@@ -188,9 +188,9 @@ def build_scoreboard(
     parts += format_margins(claims) + format_pairs(claims)
     parts += format_forecasts(forecasts)
     found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
-    for name in {"gpu": 0, **found}:
+    for name in found:
         if name != size:
-            parts += _format_recorded(name, found.get(name), titles)
+            parts += _format_recorded(name, found[name], titles)
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -303,11 +303,9 @@ def format_pairs(claims: Mapping[str, Json]) -> list[str]:
     return [text, *([format_table(heads, rows)] if rows else [])]
 
 
-def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:
+def _format_recorded(size: str, ledger: Json, titles: Mapping[str, str]) -> list[str]:
     """Format the results recorded once with a long size, and list the chapters without any."""
     heading = f"## Recorded with size {size}"
-    if ledger is None:
-        return [heading, "Nothing is recorded with this size yet."]
     facts, claims = ledger.get("provenance") or {}, ledger["claims"]
     where = [facts[k] for k in ("date", "device", "cpu") if facts.get(k)]
     said = "These runs are too long for every build; they were made once and are *recorded*"
