@@ -32,8 +32,10 @@ def test_the_right_place_is_among_the_first(page: Page, words: str):
     page.wait_for_selector("#search-results p.search-summary")
     found = page.locator(FOUND).evaluate_all("all => all.map(a => a.getAttribute('href'))")
     places = [re.sub(r"\?[^#]*", "", address) for address in found]
-    assert SEARCHES[words] in places[:FIRST], places[:8]
-    print(f"{words}: {places.index(SEARCHES[words]) + 1}")
+    # A page alone means any part of it.
+    right = [SEARCHES[words] in (place, place.partition("#")[0]) for place in places]
+    assert any(right[:FIRST]), places[:8]
+    print(f"{words}: {right.index(True) + 1}")
 
 
 def read_hits(page: Page, words: str) -> list[str]:
