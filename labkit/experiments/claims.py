@@ -135,8 +135,7 @@ def make_claim(
     our prediction. `found` states the result. Simple math is typeset in both: d_k, x^2, 3e-16.
     `found` may contain {mean}, {low}, {high}, {n} and any number or word in `beside`, with a format
     such as {mean:.3f}; for proportions also {k}, {other_k} and {other_n}, on the ladder {rung}, and
-    for an improvement {apart} and {side}: the size of the difference in loss, and whether the first
-    loss is "lower than" or "higher than" the second.
+    for an improvement {apart}, its size in loss, and {side}: "lower than" or "higher than".
 
     `criterion` looks like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the
     theoretical number (`predicted`), or the chapter's main effect in the same unit, and its margin
@@ -157,9 +156,8 @@ def make_claim(
     numbers, trials = _split_beside(beside or {})
     _check_margin(id, rule, criterion, kind, effect, predicted)
     lacking = tuple(evidence.find_lacking(reporting))
-    verdict, only, weak = _judge_values(estimate, rungs, rule, lacking, domain)
-    if waits:
-        verdict, only, weak = "waits", None, False
+    read = _judge_values(estimate, rungs, rule, lacking, domain)
+    verdict, only, weak = ("waits", None, False) if waits else read
     wording = found or sentence or ""
     judged = Claim(
         id=id,
