@@ -46,6 +46,7 @@ def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
 # -- planted: a chapter --------------------------------------------------------------------
 SOURCE = ROOT / "chapters" / "03_rmsnorm.py"
 KNOWN = "## What you now know"
+WITHOUT_CLAIM = "710aaa4e96c2beee"  # the checksum of a lock that no chapter claims yet
 
 
 def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
@@ -230,6 +231,10 @@ def copied(tmp_path_factory) -> Path:
          "has no work [Zhang"),
         (pages.hold_the_bibliography, "chapters/references.bib", "{2016a}", "{2016c}",
          "has no work [He et al., 2016a]"),
+        (pages.match_the_locks, "data/locks/wordings.csv", "acfbd7cb7fda7fa1", "acfbd7cb7fda7fa2",
+         "checksum of a claim's lock, but no claim has 'acfbd7cb7fda7fa2'"),
+        (pages.match_the_locks, "data/locks/wordings.csv", "acfbd7cb7fda7fa1", WITHOUT_CLAIM,
+         f"checksum of a claim's lock, but no claim has '{WITHOUT_CLAIM}'"),
     ],
 )  # fmt: skip
 def test_a_fault_around_the_chapters_is_found(rule, path, old, new, said, copied):
