@@ -20,7 +20,7 @@ How can the place of one norm decide whether a transformer survives its first hu
 - Pre-Norm adds this constant to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
   little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
-- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher, at twelve with a weak verdict, which leaving out one run changes.
+- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (The verdict at twelve is weak: leaving out one run changes it.)
   Pre-Norm tolerates learning rates above its best one.
 
 </details>
@@ -128,7 +128,7 @@ plots.curves(
     logy=True,
     counted=True,
     caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
-    "Pre-Norm keeps every sum, so the token only becomes small compared with the constant. Post-Norm normalizes every sum, and the token disappears.",
+    "Pre-Norm keeps every sum: the token stays as it is, and the sum of the constants grows next to it. Post-Norm normalizes every sum, so the token itself shrinks and disappears.",
 ).named("constant-written")
 
 # %% [markdown]
@@ -155,7 +155,7 @@ Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller
 <details><summary>Answer</summary>
 
 Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
-between them, at half of 45°. Divided by its size, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
+between them, at half of 45°. Divided by its RMS, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
 
 </details>
 
@@ -171,7 +171,7 @@ in it. The price is a growing stream under Pre-Norm, and a **memory that fades**
 
 ## Implementation
 
-**1 (in code).** You write both blocks. `f` is the sublayer and `norm` the norm, both functions; return the new stream.
+**1 (in code).** Write both blocks. `f` is the sublayer and `norm` is the norm. Both are functions. Return the new stream.
 """
 
 
@@ -352,7 +352,7 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's, which later layers can still read. Under Post-Norm it is a few ten-thousandths, which they hardly can.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's, which later layers can still read. Under Post-Norm it is a few ten-thousandths as long, too little to be read.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
@@ -515,7 +515,7 @@ r"""
 ### Suspect 2: a floor that only Pre-Norm has
 
 $J_{\text{pre}}$ contains an identity, so Pre-Norm's gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
-erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions $\mathbf 1$ and $\hat x$. The next cell passes a gradient through this block.
+erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero except in the two directions $\mathbf 1$ and $\hat x$. The next cell passes a gradient through this block.
 """
 
 # %%
@@ -657,13 +657,13 @@ plots.explore(
     shares_at,
     moments,
     "step", label="step", start="20" if "20" in moments else moments[-1],
-    caption="Token share (the part of the stream's squared length that distinguishes tokens) after each block, before the chosen step. All three kinds of model dip in the first steps. "
-    "Pre-Norm and Post-Norm with warm-up recover, while Post-Norm without warm-up loses more with every block.",
+    caption="Token share (the part of the stream's squared length that distinguishes tokens) after each block, just before the step that the slider sets. In all three kinds of model the share drops in the first steps. "
+    "It recovers in Pre-Norm and in Post-Norm with warm-up. In Post-Norm without warm-up it does not recover, and every block makes it smaller.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up only a small part of the stream distinguishes tokens by step 4, also under Pre-Norm. With warm-up the share becomes that small only at step 12.
+**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up the share is small by step 4, even under Pre-Norm. With warm-up it is not that small before step 12.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
 every block divides the tokens as well. A share that shrinks by a similar factor in every block, as the halved angles do, appears as a line that keeps falling on a logarithmic axis. In Post-Norm without warm-up, the
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
@@ -737,7 +737,7 @@ r"""
 gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Does this help by the end of training? **What we did:** train twenty new seeds of each kind. We repeat ten of them at a lower learning rate, and ten with four times as many steps.
+Does this still help at the end of training? **What we did:** train twenty new seeds of each kind. We then repeated ten of them at a lower learning rate, and ten with four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -843,14 +843,14 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) How distinct its tokens were shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
 The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
 
 <details><summary>Why do writes grow at a high learning rate?</summary>
 
-We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
+We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. By comparison, the initial weights of a $32\times32$ matrix
 have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights turn a normalized vector into a larger write.
 
 </details>
@@ -929,7 +929,7 @@ plots.loss_curves(
 r"""
 ### Where the story does not hold
 
-A plateau at one learning rate is an anecdote, and a hundred steps are not a full training. From here on the runs are those of the *ladder*, the shared grid of experiments
+A plateau at one learning rate is an anecdote, and a hundred steps are not a full training run. From here on the runs are those of the *ladder*, the shared grid of experiments
 that the book's chapters use: 20 characters per parameter, warm-up over a tenth of the steps for every method, RMSNorm, SwiGLU,
 gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its model sizes are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
 Size M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
@@ -1012,7 +1012,7 @@ warm-up insufficient, and a smaller initialization to be the cure. Whether Post-
 
 ### Each at its own rate
 
-With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two sizes of model with six blocks.
+With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each.
 """
 
 # %%
@@ -1035,7 +1035,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference of the losses is within the margin. (These models use their attention: without it the loss is far higher.) At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
+**What came out.** So far, the difference of the losses is within the margin. The evaluation is preliminary, because some planned runs do not exist yet. (The models use their attention: without it the loss is far higher.) At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1120,7 +1120,7 @@ r"""
 
 ### Seven answers
 
-Many recipes aim at both, a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven move, add or weight a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
+Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven move, add or weight a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1137,7 +1137,7 @@ Many recipes aim at both, a highway and late blocks that matter. The first two r
 
 Each of the lines below opens and gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would show it to be *wrong*.
 
-<details><summary>What the folds compare: the share of the embedding in the final vector</summary>
+<details><summary>What these lines compare: the share of the embedding in the final vector</summary>
 
 Let the embedding and every write have variance 1 and be unrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
 Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only the skips comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
@@ -1183,7 +1183,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 <details><summary>B2T: one more skip, around all norms of the block but the last</summary>
 
 *Signal:* the block's input $e$ passes one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$: a block keeps $1.71/2.10 = 0.81$ of $e$, where Post-Norm keeps $0.5$. Over six blocks that is $0.29$, over 48 still a power, $5\cdot10^{-5}$. *Gradient:* the same factor on the skips. *First steps:* as Post-Norm's, with writes that are smaller compared with the sum. *Cost:* one addition per block, and $e$ to keep.
-*Wrong if* it failed at the rates at which Post-Norm fails. Ours learns at one such rate, in one seed, but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
+*Wrong if* it failed at the rates at which Post-Norm fails. Ours learns at one such rate (one seed), but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
 
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
@@ -1539,7 +1539,7 @@ assert check_pull_back(solved_pull_back).ok
 # %% [markdown]
 r"""
 **4 (open).** The intervention does not explain everything: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
-closes it? Write down a prediction, and which result would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
+frees them? Write down a prediction, and which result would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
 frequencies and a third of the learning rate, and (c) no frequencies, but the whole gradient clipped to norm 1.
 """
 
@@ -1568,9 +1568,9 @@ Adam divides by the size of the gradient. What can clipping change, then?
 - **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
   Post-Norm divides that content, too. At a high learning rate the tokens of most runs merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate most tokens stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor is it a complete cure: many of the longer runs are stuck.
+- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate most tokens stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor are the frequencies a complete cure: many of the longer runs are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct, and in ten longer ones at the last measured step, before a quarter of their training. We did not try changing the division alone.
+- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct. In ten longer runs we saw it at the last measured step, which is in the first quarter of their training. We did not try changing the division alone.
   <!-- 02-the-path-foretells-the-end -->
 - **Step 0 shows no difference.** With 6 blocks, neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements at step 0. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
