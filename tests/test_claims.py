@@ -222,7 +222,7 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
     [
         ({"id": "Bad id"}, "lower-case letters"),
         ({"kind": "sure"}, "choose one of exact, at, best, range"),
-        ({"criterion": "positive"}, "a criterion must look like"),
+        ({"criterion": "positive"}, "a criterion must have a form like"),
         ({"values": []}, "at least one value"),
         ({"values": [1.0, math.nan]}, "each finite"),
         ({"kind": "best", "values": [1.0, 2.0]}, "at least five seeds"),

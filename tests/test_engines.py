@@ -205,7 +205,7 @@ def test_memory_is_read_as_people_write_it(monkeypatch):
         assert limits.run_memory() == count
         assert limits.parse_bytes(units.in_words(count).replace("bytes", "")) == count
     for text in ("much", "-1G", "0"):
-        with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
+        with pytest.raises(ValueError, match="memory must be a positive number of bytes"):
             limits.parse_bytes(text)
 
 

@@ -226,7 +226,7 @@ def test_nobody_waits_for_a_slot_that_is_held_at_low_priority(tmp_path):
 
 def test_slots_must_be_a_number(monkeypatch):
     monkeypatch.setenv("LABKIT_SLOTS", "none")
-    with pytest.raises(ValueError, match="LABKIT_SLOTS must be a number"):
+    with pytest.raises(ValueError, match="LABKIT_SLOTS must be a whole number"):
         Pool(Path.cwd())
 
 

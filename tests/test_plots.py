@@ -378,15 +378,15 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
     [
         (plots.curves, [{"post": {1: [2]}, "pre": {}}], AXES, "'pre' has none"),
         (plots.curves, [{"pre": {3: []}}], AXES, "'pre' has none at 3"),
-        (plots.curves, [{"pre": [1, 2]}], AXES, "for each name, 'pre' is a list; write"),
+        (plots.curves, [{"pre": [1, 2]}], AXES, "'pre' is a list; write"),
         (plots.curves, [{"pre": {0: [1]}}], AXES | {"logx": True}, "positive"),
         (plots.curves, [LOSSES], AXES | {"reference": {"chance": np.nan}}, "'chance' has nan"),
         (plots.loss_curves, [{}], CAPTION, "at least one series"),
-        (plots.by_depth, [{"pre": [[1], []]}], CAPTION | {"ylabel": "y"}, "holds an empty one"),
+        (plots.by_depth, [{"pre": [[1], []]}], CAPTION | {"ylabel": "y"}, "contains an empty run"),
         (plots.dots, [[1, 2]], CAPTION | {"xlabel": "x"}, "must be a dict"),
         (plots.paired, [{"a": ([1], [])}], PAIR, "one on and one off"),
-        (plots.grid_map, [], GRID, "exactly one"),
-        (plots.grid_map, [], GRID | {"panels": {"a": {}}}, "panel 'a' has none"),
+        (plots.grid_map, [], GRID, "but not both"),
+        (plots.grid_map, [], GRID | {"panels": {"a": {}}}, "'a' has none"),
         (plots.axes_cube, [["rmsnorm"]], {}, "instance"),
         (plots.axes_cube, [["group-4"]], {}, "divisor of the 6 channels"),
         (plots.bookshelf, [["rmsnorm"]], {"caption": "Books."}, "instance"),
@@ -396,15 +396,15 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
             plots.block_explorer,
             [{"pre": {}}, {}],
             CAPTION | {"reference": {"a": 3}},
-            "needs points",
+            "needs at least one point",
         ),
-        (plots.sphere_paths, [{"a": [[1, 2]]}], CAPTION | {"marks": {}, "title": ""}, "points × 3"),
-        (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
+        (plots.sphere_paths, [{"a": [[1, 2]]}], CAPTION | {"marks": {}, "title": ""}, "points, 3"),
+        (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of the 2 labels"),
         (plots.share_bars, [{"a": {"x": 1}, "b": {"y": 1}}], CAPTION | {"notes": {}}, "same parts"),
         (plots.shadow, [SKEW, {"as it is": 0}], CAPTION, "'b' does not; use x and"),
-        (plots.turns, [{"post": (0, 1)}], CAPTION, "of numbers above 0; got"),
+        (plots.turns, [{"post": (0, 1)}], CAPTION, "of positive numbers; got"),
         (plots.trips, [{"in steps": []}], CAPTION, "every program needs at least one operation"),
-        (plots.attention_maps, [MAP, "xy"], CAPTION | {"notes": MAP}, r"columns, got \(1, 1\)"),
+        (plots.attention_maps, [MAP, "xy"], CAPTION | {"notes": MAP}, r"got \(1, 1\)"),
         (plots.attention_maps, [MAP, "x"], CAPTION | {"notes": {}}, "a note for each"),
         (plots.explore, [None, [1], "a"], {"label": "l"}, "at least two values"),
         (plots.explore, [None, [1, 2], 'x" onload="'], {"label": "l"}, "consist of a-z"),
@@ -532,7 +532,7 @@ def test_a_slider_is_a_page_on_the_site_and_a_vega_lite_specification_in_a_noteb
 
 def test_a_slider_refuses_what_is_too_large(monkeypatch):
     monkeypatch.setattr("labkit.plots.slider.MOST_BYTES", 9000)
-    with pytest.raises(ValueError, match=r"at most 9 kB, 'norms' has .* use fewer frames"):
+    with pytest.raises(ValueError, match=r"at most 9 kB, but 'norms' has .* use fewer frames"):
         slider()
 
 

@@ -140,7 +140,9 @@ def test_a_model_without_batch_norm_is_judged_as_it_is():
 
 
 def test_a_probe_refuses_data_that_it_cannot_read():
-    with pytest.raises(ValueError, match="every batch is the whole training set, as FewDigits"):
+    with pytest.raises(
+        ValueError, match="every batch is the whole training set, such as FewDigits"
+    ):
         make_probe("whole-set", DIGITS)
     with pytest.raises(TypeError, match=r"'contrast' needs images, got .* torch\.int64"):
         make_probe("contrast", CORPUS)
@@ -247,7 +249,7 @@ def test_the_last_early_answer_of_a_transformer_is_its_output_and_a_plain_stack_
     model = Transformer(CONFIG).eval()
     early = read_early(model, BATCH[0])
     assert len(early) == CONFIG.depth + 1 and torch.allclose(early[-1], model(BATCH[0]))
-    with pytest.raises(TypeError, match="this model has none: use a Transformer"):
+    with pytest.raises(TypeError, match="Sequential has none; use a Transformer"):
         read_early(StackConfig("plain").build(), DIGITS.held_out["test"][0][0])
 
 

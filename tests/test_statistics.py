@@ -42,7 +42,7 @@ def test_a_verdict_is_where_the_interval_lies(interval, criterion, expected):
 
 @pytest.mark.parametrize("criterion", ["0", "> zero", "=> 1", "in [2, 1]", "> 0 or so", ""])
 def test_a_criterion_that_cannot_be_read_is_refused(criterion):
-    with pytest.raises(ValueError, match="a criterion must look like"):
+    with pytest.raises(ValueError, match="a criterion must have a form like"):
         parse_criterion(criterion)
 
 
@@ -77,7 +77,7 @@ def test_a_test_is_two_sided_so_that_what_is_contradicted_can_survive():
 def test_a_proportion_is_of_one_flag_a_run():
     with pytest.raises(ValueError, match="needs one flag per run"):
         proportion([0.0, 0.5])
-    with pytest.raises(ValueError, match="0 to n of n ≥ 1 runs, got 0 of 0"):
+    with pytest.raises(ValueError, match=r"n ≥ 1 runs, .*; got 0 of 0"):
         proportion([])
 
 
@@ -133,7 +133,7 @@ def test_shared_seeds_are_compared_in_pairs_beside_the_interval_that_judges():
 
 def test_pairs_need_fewer_seeds_for_one_margin():
     assert count_seeds(1.0, 1.0, shared=0.5) == 10 < count_seeds(1.0, 1.0) == 16
-    with pytest.raises(ValueError, match="at least 0 and below 1; got 1, 1 and 1"):
+    with pytest.raises(ValueError, match="got 1, 1 and 1"):
         count_seeds(1.0, 1.0, shared=1.0)
 
 

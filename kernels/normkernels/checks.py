@@ -22,8 +22,8 @@ def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None
         raise ValueError(f"kernel {name} needs at least one axis, got a scalar; pass x[None]")
     if x.shape[-1] > MAX_N:
         raise ValueError(
-            f"kernel {name} takes rows of up to {MAX_N} values, got {x.shape[-1]}; use the formula "
-            "of the same name in labkit"
+            f"kernel {name} supports rows of up to {MAX_N} values, got {x.shape[-1]}; use the "
+            "formula of the same name in labkit"
         )
     check_eps(name, eps)
 
@@ -52,8 +52,8 @@ def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
         return  # the usual case, at the least cost
     if tensor.dtype not in DTYPES:
         raise TypeError(
-            f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
-            f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
+            f"kernel {name} needs float32, bfloat16 or float16, got {role} of {tensor.dtype}; use "
+            "the formula of the same name in labkit"
         )
     if tensor.device != x.device:
         raise ValueError(
@@ -62,6 +62,7 @@ def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
         )
     if tensor.device.type not in launch.DEVICE_TYPES and not launch.is_fake(tensor):
         raise ValueError(
-            f"kernel {name} runs on CUDA, got {role} on {tensor.device}; use the formula of the "
-            "same name in labkit, or set TRITON_INTERPRET=1 before Triton is imported"
+            f"kernel {name} needs tensors on a CUDA device, got {role} on {tensor.device}; use "
+            "the formula of the same name in labkit, or set TRITON_INTERPRET=1 before Triton is "
+            "imported"
         )

@@ -46,8 +46,8 @@ def make_differentiable(
 
     def refuse(ctx: Any, *grads: Any) -> None:
         raise RuntimeError(
-            f"the kernel {name} has no second derivative; for the gradient of a gradient use the "
-            "formula of the same name in labkit"
+            f"kernel {name} has no second derivative, so it cannot compute the gradient of a "
+            "gradient; use the formula of the same name in labkit"
         )
 
     def pick_shown(output: Any) -> Any:

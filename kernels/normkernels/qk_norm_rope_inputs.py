@@ -31,9 +31,12 @@ def check(
         )
     n = q.shape[-1]
     if not 1 <= n <= MAX_HEAD_DIM:
-        raise ValueError(f"kernel {name} takes head_dim from 1 up to {MAX_HEAD_DIM}, got {n}")
+        raise ValueError(f"kernel {name} supports head_dim up to {MAX_HEAD_DIM}, got {n}")
     if q.shape[:-2].numel() >= 2**30:
-        raise ValueError(f"kernel {name} takes fewer than 2^30 tokens; split the batch")
+        raise ValueError(
+            f"kernel {name} supports fewer than 2^30 tokens, got {q.shape[:-2].numel()}; split "
+            "the batch"
+        )
     for role, weight, x in (("q_weight", q_weight, q), ("k_weight", k_weight, k)):
         if weight is not None and weight.shape not in ((n,), x.shape[-2:]):
             raise ValueError(

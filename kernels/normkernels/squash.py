@@ -150,7 +150,7 @@ def _split_number(
     check_tensor(name, role, value, x)
     if value.numel() != 1:
         raise ValueError(
-            f"kernel {name} needs one number as {role}, the same for all features, got shape "
+            f"kernel {name} needs a single number as {role}, shared by all features, got shape "
             f"{tuple(value.shape)}"
         )
     return value, 0.0

@@ -138,17 +138,21 @@ def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
     """
     if weight.ndim != 2 or dim not in (-2, -1, 0, 1):
         raise ValueError(
-            f"kernel unit_rows_ needs a matrix and dim 0 or 1, got {tuple(weight.shape)}, dim {dim}"
+            "kernel unit_rows_ needs a matrix and dim=0 or dim=1, got shape "
+            f"{tuple(weight.shape)} and dim={dim}"
         )
     check_tensor("unit_rows_", "weight", weight, weight)
     if any(
         many > 1 and step == 0 for many, step in zip(weight.shape, weight.stride(), strict=True)
     ):
-        raise ValueError("kernel unit_rows_ writes in place; got an expanded weight, clone() it")
+        raise ValueError(
+            "kernel unit_rows_ writes in place, so the weight may not be an expanded tensor; "
+            "clone() it first"
+        )
     if weight.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
-            "kernel unit_rows_ changes a weight that requires grad, in place and without a "
-            "gradient; call it under torch.no_grad()"
+            "kernel unit_rows_ changes the weight in place and without a gradient, but the "
+            "weight requires grad; call it under torch.no_grad()"
         )
     if is_transformed() or is_watched([weight]):
         _operator(weight, dim)

@@ -46,8 +46,7 @@ def entry(text: str) -> Entry:
     if base_recipe.norm is not None:
         raise ValueError(
             f"a norm can be combined only with a recipe that does not fix its norm, but {first!r} "
-            f"is made for {base_recipe.norm!r}; combine {norm!r} with another recipe, as in "
-            f"pre+{norm}"
+            f"fixes {base_recipe.norm!r}; combine {norm!r} with another recipe, as in pre+{norm}"
         )
     key = own_norm(norm) if norm.endswith(".py") else norm
     if key not in NORMS:

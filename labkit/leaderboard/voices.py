@@ -72,8 +72,8 @@ def describe_voices(read: Read) -> dict[str, Any]:
         record = read(build_voice_run(RUNG, recipe, rate))
         if record is None:
             raise ValueError(
-                f"the cover needs the text of {recipe} at the learning rate {rate}, which has no "
-                "record; train it with: make runs"
+                f"the cover needs the text of {recipe} at the learning rate {rate}, but that run "
+                "has no record; train it with: make runs"
             )
         said = record.probes["voice"]
         voices[name] = {

@@ -33,8 +33,8 @@ def deepnorm_constants(stack: str, encoder: int, decoder: int) -> DeepNormConsta
     """
     if stack not in ("encoder", "decoder") or not (encoder if stack == "encoder" else decoder) > 0:
         raise ValueError(
-            "deepnorm_constants needs stack 'encoder' or 'decoder', and at least one block in it; "
-            f"got stack={stack!r}, encoder={encoder}, decoder={decoder}"
+            "deepnorm_constants needs stack='encoder' or stack='decoder', and at least one block "
+            f"in it; got stack={stack!r}, encoder={encoder}, decoder={decoder}"
         )
     if stack == "decoder" and encoder:
         return DeepNormConstants((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)

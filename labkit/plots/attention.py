@@ -31,8 +31,8 @@ def attention_maps(
     """
     if not maps or set(maps) != set(notes):
         raise ValueError(
-            "attention_maps needs at least one map, and a note for each: the same (row, column) "
-            f"in maps and notes; got {list(maps)} and {list(notes)}"
+            "attention_maps needs at least one map, and a note for each map, so maps and notes "
+            f"must have the same (row, column) keys; got {list(maps)} and {list(notes)}"
         )
     rows, columns = (list(dict.fromkeys(place[side] for place in maps)) for side in (0, 1))
     picture, axes = _lay_out(list(maps), rows, columns)
@@ -86,7 +86,7 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
     """Draw one map, and return the weights without those of later keys."""
     if weights.shape != (len(text), len(text)):
         raise ValueError(
-            f"a map of {len(text)} characters must have the same number of rows and columns, got "
+            f"a map of {len(text)} characters must have shape {(len(text), len(text))}, got "
             f"{weights.shape}"
         )
     shown = np.tril(weights)

@@ -98,7 +98,9 @@ def draw_references(
     reference = dict(reference or {})
     for name, value in reference.items():
         if not isfinite(value):
-            raise ValueError(f"a reference line needs a finite number, {name!r} has {value}")
+            raise ValueError(
+                f"a reference line must be at a finite number, but {name!r} has {value}"
+            )
     axis, line = (ax.yaxis, ax.axhline) if which == "y" else (ax.xaxis, ax.axvline)
     to = axis.get_transform().transform
     places = dict(zip(reference, to(np.array([*reference.values()], dtype=float)), strict=True))

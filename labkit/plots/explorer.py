@@ -41,7 +41,9 @@ def block_explorer(
     """
     check_series(tried, "block_explorer")
     if len(tried) > 2:
-        raise ValueError(f"explorer draws one or two blocks, got {len(tried)}; leave some out")
+        raise ValueError(
+            f"explorer can draw only one or two blocks, got {len(tried)}; leave some out"
+        )
     places = [read_place(recipe) for recipe in tried]
     runs = {
         recipe: {rate: read_values(losses) for rate, losses in sorted(of.items())}

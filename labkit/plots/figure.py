@@ -200,7 +200,9 @@ class Figure(Shown):
 def check_name(name: str) -> str:
     """Refuse a name that is not a valid address."""
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise ValueError(f"a figure's name must consist of a-z, 0-9 and -, got {name!r}")
+        raise ValueError(
+            f"a figure's name must consist of a-z, 0-9 and -, and begin with a letter; got {name!r}"
+        )
     return name
 
 

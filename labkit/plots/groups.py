@@ -188,7 +188,7 @@ def share_bars(
     """
     names = list(next(iter(wholes.values()), {}))
     if not names or any(list(parts) != names for parts in wholes.values()):
-        raise ValueError("share_bars needs wholes with the same parts, in the same order")
+        raise ValueError("all wholes of share_bars must have the same parts, in the same order")
     looks = [*_QUIET[: len(names) - 1], _LOUD]
     row_height = 0.62 if is_narrow() else 0.36
     ax = start_axes(height=1.25 + row_height * len(wholes) + 0.2 * is_narrow() * len(names))
@@ -258,8 +258,8 @@ def _read_pairs(groups: Mapping[str, Any], columns: tuple[str, str]) -> dict[str
         pair = [read_values(values) for values in columns_of]
         if len(pair) != 2 or len(pair[0]) != len(pair[1]) or not pair[0]:
             raise ValueError(
-                f"paired needs one {columns[0]} and one {columns[1]} value for each run, "
-                f"{name!r} has {[len(values) for values in pair]}"
+                f"paired needs one {columns[0]} and one {columns[1]} value for each run, but "
+                f"{name!r} has {[len(values) for values in pair]} values"
             )
         table[name] = (pair[0], pair[1])
     return table

@@ -92,8 +92,8 @@ def publish_report(file: Path) -> str:
     recorded = json.loads(file.read_text(encoding="utf-8"))
     if recorded.get("schema") != 1 or not recorded.get("results"):
         raise ValueError(
-            f"{file} must hold results of `make bench-kernels`, schema 1; it has "
-            f"schema {recorded.get('schema')!r} and {len(recorded.get('results') or ())} results"
+            f"{file} must contain results of `make bench-kernels` with schema 1, got schema "
+            f"{recorded.get('schema')!r} and {len(recorded.get('results') or ())} results"
         )
     text = write_report(recorded)
     figure = kernel_shares(recorded)
@@ -175,7 +175,8 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
     kernels = {k: of for k, of in _read_shares(recorded).items() if not chosen or k in chosen}
     if not kernels:
         raise ValueError(
-            "nothing to draw: no large bf16 size in this file; measure `targets` first"
+            "the file must contain a large bf16 size, but has none, so there is nothing to draw; "
+            "measure `targets` first"
         )
     device = recorded["provenance"]["device"]
     names = {name for shares in kernels.values() for lines in shares.values() for name in lines}

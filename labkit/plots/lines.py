@@ -205,8 +205,9 @@ def _read_series(
     for name, points in series.items():
         if not isinstance(points, Mapping):
             raise ValueError(
-                f"curves needs a dict from a setting to its values for each name, {name!r} is a "
-                f"{type(points).__name__}; write {{{name!r}: {{0.001: [2.1, 2.2], 0.003: [2.0]}}}}"
+                f"curves needs, for each name, a dict from a setting to its values, but {name!r} "
+                f"is a {type(points).__name__}; write "
+                f"{{{name!r}: {{0.001: [2.1, 2.2], 0.003: [2.0]}}}}"
             )
     xs = list(dict.fromkeys(x for points in series.values() for x in points))
     named = any(isinstance(x, str) for x in xs)
@@ -221,7 +222,9 @@ def _read_series(
     for name, points in table.items():
         for x, ys in points.items():
             if not ys:
-                raise ValueError(f"every setting needs a value, {name!r} has none at {x!r}")
+                raise ValueError(
+                    f"every setting needs at least one value, but {name!r} has none at {x!r}"
+                )
     return table, xs
 
 

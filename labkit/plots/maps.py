@@ -80,11 +80,14 @@ def grid_map(
 
 def _read_panels(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
     if (values is None) == (panels is None):
-        raise ValueError("grid_map takes either values or panels={name: values}, exactly one")
+        raise ValueError("grid_map needs either values or panels={name: values}, but not both")
     grids = dict(panels) if panels is not None else {"": values or {}}
     for name, cells in grids.items():
         if not cells:
-            raise ValueError(f"a map needs cells, panel {name!r} has none; fill {{(row, col): x}}")
+            raise ValueError(
+                f"every panel needs at least one cell, but {name!r} has none; fill "
+                "{(row, col): x}"
+            )
     if not grids:
         raise ValueError("grid_map needs at least one panel, got an empty dict")
     return {

@@ -107,8 +107,8 @@ def xor_points(
     for points, name in zip(pair, ("before", "after"), strict=True):
         if points.ndim != 2 or points.shape != (len(labels), 2) or not len(labels):
             raise ValueError(
-                f"{name} must hold two numbers for each of {len(labels)} labels, "
-                f"got shape {points.shape}"
+                f"{name} must contain two numbers for each of the {len(labels)} labels, got shape "
+                f"{points.shape}"
             )
     down, across = (2, 1) if is_narrow() else (1, 2)
     picture = make_canvas(height=3.2 * down)

@@ -53,7 +53,7 @@ def placement_diagram(
         ValueError: there are more than three recipes, or none, or one has norms outside the slots.
     """
     if not 1 <= len(recipes) <= MOST:
-        raise ValueError(f"one to three blocks fit side by side, got {len(recipes)}")
+        raise ValueError(f"only one to three blocks fit side by side, got {len(recipes)}")
     places = [read_place(recipe) for recipe in recipes]
     picture = make_canvas()
     down = len(recipes) if is_narrow() else 1  # a phone has them one below the other
@@ -79,7 +79,7 @@ def read_place(recipe: str) -> Place:
 
     drawn = [name for name, row in RECIPES.items() if read_slots(row) or is_placement(row)]
     if recipe not in drawn:
-        raise ValueError(f"no diagram for {recipe!r}; choose one of {', '.join(drawn)}")
+        raise ValueError(f"there is no diagram for {recipe!r}; choose one of {', '.join(drawn)}")
     row = RECIPES[recipe]
     halves = row.block.attention.equation, row.block.feed_forward.equation
     alike = halves[0] == halves[1] and not row.block.heads

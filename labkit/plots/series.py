@@ -37,12 +37,12 @@ def check_series(series: Mapping[str, Any], what: str) -> None:
             'write {"pre": …, "post": …}'
         )
     if not series:
-        raise ValueError(f"{what} must hold at least one series, got an empty dict")
+        raise ValueError(f"{what} must contain at least one series, got an empty dict")
     for name, values in series.items():
         if not isinstance(values, Difference) and len(values) == 0:
             raise ValueError(
-                f"every series of {what} needs points, {name!r} has none; "
-                "drop it or check the runs that it came from"
+                f"every series of {what} needs at least one point, but {name!r} has none; leave "
+                "it out, or check the runs that it came from"
             )
 
 
@@ -67,7 +67,9 @@ def read_runs(series: Mapping[str, Sequence[Any]], what: str) -> dict[str, Rows]
             rows = [rows]
         arms[name] = [read_values(row) for row in rows]
         if not all(arms[name]):
-            raise ValueError(f"every run of {what} needs values, {name!r} holds an empty one")
+            raise ValueError(
+                f"every run of {what} needs at least one value, but {name!r} contains an empty run"
+            )
     return arms
 
 

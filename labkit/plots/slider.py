@@ -63,8 +63,9 @@ class Slider(Shown):
         size = sum(len(figure.base64()) for figure in self.figures.values())
         if size > MOST_BYTES:
             raise ValueError(
-                f"a slider may have at most {MOST_BYTES // 1000} kB, {name!r} has {size // 1000} "
-                f"kB in {len(self.figures)} frames; use fewer frames or simpler pictures"
+                f"a slider may have at most {MOST_BYTES // 1000} kB, but {name!r} has "
+                f"{size // 1000} kB in {len(self.figures)} frames; use fewer frames or simpler "
+                "pictures"
             )
         self.alt = (
             f"Slider over {label} with {len(self.figures)} pictures, "
@@ -172,12 +173,12 @@ def explore(
     first. With a `formula` the page also computes the drawing for values in between.
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
-        raise ValueError(f"there must be at least two values, all different, got {list(values)}")
+        raise ValueError(f"a slider needs at least two values, all different, got {list(values)}")
     numbers = [value for value in values if isinstance(value, (int, float))]
     if len(numbers) == len(values) and numbers not in (sorted(numbers), sorted(numbers)[::-1]):
         raise ValueError(
-            f"the numbers of a slider must be in rising or falling order, got {list(values)}; "
-            "sort them, and set start= to the value that is shown first"
+            "the numbers of a slider must be in ascending or descending order, got "
+            f"{list(values)}; sort them, and set start= to the value that is shown first"
         )
     check_name(name)
     start = values[0] if start is None else start

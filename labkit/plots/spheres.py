@@ -92,7 +92,9 @@ def _mark_path(marks: Marks, name: str, ax: Any, path: np.ndarray, screen: np.nd
 def _read_points(points: Any, name: str) -> np.ndarray:
     array = np.asarray(points, dtype=float)
     if array.ndim != 2 or array.shape[1] != 3 or not len(array):
-        raise ValueError(f"{name} must be points × 3 numbers, got shape {array.shape}")
+        raise ValueError(
+            f"{name} must have shape (points, 3), with at least one point; got {array.shape}"
+        )
     return array
 
 

@@ -17,8 +17,8 @@ class Table:
         for i, row in enumerate(rows):
             if list(row) != self.columns:
                 raise ValueError(
-                    f"every row of a table must have the same columns, {self.columns}; row {i} "
-                    f"has {list(row)}"
+                    f"every row of a table must have the same columns, {self.columns}, but row "
+                    f"{i} has {list(row)}"
                 )
         # Numbers are right-aligned, with their digits in columns.
         self.rules = [

@@ -29,7 +29,7 @@ def turns(
     """
     if not sublayers or any(alpha <= 0 or s <= 0 for alpha, s in sublayers.values()):
         raise ValueError(
-            f"a sublayer must be a pair (α, s) of numbers above 0; got {dict(sublayers)}"
+            f"every sublayer must be a pair (α, s) of positive numbers; got {dict(sublayers)}"
         )
     looks = choose_looks(sublayers)
     wide = max(max(alpha, 1.0) for alpha, _ in sublayers.values())

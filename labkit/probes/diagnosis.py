@@ -217,7 +217,10 @@ def diagnose(
         vectors = sum(p.ndim < 2 for params in decayed for p in params)
         record = Record([], 0, probes={"decayed-vectors": vectors})
     elif corpus is None:
-        raise ValueError("diagnose needs data, got none: diagnose(model, Text(batch=8).load())")
+        raise ValueError(
+            "diagnose needs data, but got none; pass a corpus: diagnose(model, "
+            "Text(batch=8).load())"
+        )
     else:
         record = _observe_copy(subject, corpus)
     lost = record.diverged_at is not None  # measurements of such a model are meaningless

@@ -65,8 +65,8 @@ def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
         return [model.output(model.final_norm(x)) for x in residual_streams(model, inputs)]
     if not (isinstance(model, nn.Sequential) and any(isinstance(part, Step) for part in model)):
         raise TypeError(
-            "early readout needs a residual stream, and this model has none: use a Transformer, "
-            f"or a StackConfig whose step is not 'plain'; got {type(model).__name__}"
+            f"early readout needs a residual stream, but {type(model).__name__} has none; use a "
+            "Transformer, or a StackConfig whose step is not 'plain'"
         )
     layers = list(model)
     last = max(i for i, layer in enumerate(layers) if isinstance(layer, Step))

@@ -41,7 +41,7 @@ def step_response(
     does not matter at a tiny rate; the model is not changed.
     """
     if unknown := [move for move in moves if move not in MOVES]:
-        raise ValueError(f"unknown move {unknown[0]!r}; choose from {', '.join(MOVES)}")
+        raise ValueError(f"unknown move {unknown[0]!r}; choose one of {', '.join(MOVES)}")
     copy = deepcopy(model).double()
     moved = [p for name, p in copy.named_parameters() if name.startswith(("blocks.", "encoder."))]
     with torch.enable_grad():

@@ -52,8 +52,8 @@ class WholeSet(Observer):
     def __init__(self, corpus: Corpus):
         if corpus.whole is None:
             raise ValueError(
-                "probe 'whole-set' needs data whose every batch is the whole training set, as "
-                "FewDigits and Points have it; use one of them, or the probes 'validation' and "
+                "probe 'whole-set' needs data of which every batch is the whole training set, "
+                "such as FewDigits or Points; use one of them, or the probes 'validation' and "
                 "'test'"
             )
         self.inputs, _ = corpus.whole

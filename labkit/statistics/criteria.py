@@ -86,4 +86,6 @@ def parse_criterion(text: str) -> Criterion:
         return Criterion(-math.inf, bound, strict)
     if (match := _RANGE.fullmatch(text)) and float(match[1]) <= float(match[2]):
         return Criterion(float(match[1]), float(match[2]))
-    raise ValueError(f"a criterion must look like '> 0', '<= 1.5' or 'in [0.9, 1.1]'; got {text!r}")
+    raise ValueError(
+        f"a criterion must have a form like '> 0', '<= 1.5' or 'in [0.9, 1.1]'; got {text!r}"
+    )

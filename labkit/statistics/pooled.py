@@ -94,7 +94,8 @@ class Difference:
         """
         if not has_pairs(self):
             raise ValueError(
-                f"a paired interval needs at least two shared seeds, got {len(self.pairs)}"
+                f"a paired interval needs at least two shared seeds, got {len(self.pairs)}; use "
+                "the same seeds for both methods"
             )
         return replace(self, paired=True)
 
@@ -214,8 +215,9 @@ def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
         total, freedom = sum(s for s, _ in kept.values()), sum(of for _, of in kept.values())
         if not freedom:
             raise ValueError(
-                f"a standard deviation needs a method with at least two runs, got {len(samples)} "
-                f"arms with {max(map(len, samples.values()), default=0)} at most; train more seeds"
+                "a standard deviation needs a method with at least two runs, but none of the "
+                f"{len(samples)} methods has more than "
+                f"{max(map(len, samples.values()), default=0)}; train more seeds"
             )
         p = {}
         for arm, (squares, of) in kept.items():
@@ -269,8 +271,8 @@ def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
     """
     if not (sd > 0 and margin > 0 and 0 <= shared < 1):
         raise ValueError(
-            "sd and margin must be above 0, and the shared part at least 0 and below 1; got "
-            f"{sd:g}, {margin:g} and {shared:g}"
+            f"sd and margin must be positive, and shared in [0, 1); got {sd:g}, {margin:g} and "
+            f"{shared:g}"
         )
     n = max(2, math.ceil(2 * POWER**2 * (1 - shared) * (sd / margin) ** 2))
     if shared:
@@ -293,7 +295,7 @@ def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
     if len(samples) < 2 or len(shared) < 2:
         raise ValueError(
             "a correlation between seeds needs two methods that share at least two seeds, got "
-            f"{len(samples)} arms that share {len(shared)}"
+            f"{len(samples)} that share {len(shared)}"
         )
     table = np.array([[of[seed] for seed in shared] for of in samples.values()])
     arms, seeds = table.shape

@@ -25,7 +25,10 @@ class Proportion:
 
     def __post_init__(self):
         if not 0 <= self.k <= self.n or not self.n:
-            raise ValueError(f"a proportion needs 0 to n of n ≥ 1 runs, got {self.k} of {self.n}")
+            raise ValueError(
+                f"a proportion needs n ≥ 1 runs, of which 0 to n are counted; got {self.k} of "
+                f"{self.n}"
+            )
 
     @property
     def counts(self) -> list[list[int]]:
@@ -126,7 +129,7 @@ def proportion(flags: Iterable[float | bool]) -> Proportion:
     counted = [float(flag) for flag in flags]
     if not set(counted) <= {0.0, 1.0}:
         raise ValueError(
-            f"a proportion needs one flag per run, true or false; got {counted}. Pass values that "
-            "are not flags to the claim directly"
+            f"a proportion needs one flag per run, true or false, got {counted}; pass other "
+            "values to the claim directly"
         )
     return Proportion(int(sum(counted)), len(counted))

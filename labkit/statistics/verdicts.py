@@ -42,8 +42,8 @@ def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection
         p = estimate.p_value(criterion)
         if p is None:
             raise ValueError(
-                "two proportions are compared with Fisher's exact test, which tests whether they "
-                f"differ; got bounds at {criterion.bounds}. Use '> 0' or '< 0'"
+                "a difference of proportions can be tested only against 0, with Fisher's exact "
+                f"test; got bounds at {criterion.bounds}; use '> 0' or '< 0'"
             )
         if p > LEVEL:
             return "not-seen"

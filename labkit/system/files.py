@@ -64,7 +64,9 @@ def folder_of(package: str) -> Path:
     """Return a package's folder without importing it; ModuleNotFoundError if it is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"no package {package!r} is installed", name=package)
+        raise ModuleNotFoundError(
+            f"package {package!r} must be installed, but was not found", name=package
+        )
     return Path(spec.origin).parent
 
 

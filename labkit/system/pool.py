@@ -25,7 +25,7 @@ def count_cores() -> int:
     """Return the number of cores that this process may use, or LABKIT_SLOTS if it is set."""
     if asked := os.environ.get("LABKIT_SLOTS"):
         if not asked.isdigit() or int(asked) < 1:
-            raise ValueError(f"LABKIT_SLOTS must be a number of slots, 1 or more; got {asked!r}")
+            raise ValueError(f"LABKIT_SLOTS must be a whole number of at least 1, got {asked!r}")
         return int(asked)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -17,7 +17,7 @@ def parse_bytes(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
     if found is None or not float(found[1]):
         raise ValueError(
-            f"memory must be a number of bytes above 0, as in 512M or 4G; got {text!r}"
+            f"memory must be a positive number of bytes, as in 512M or 4G; got {text!r}"
         )
     return int(float(found[1]) * UNITS[found[2].upper()])
 

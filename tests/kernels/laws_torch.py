@@ -452,7 +452,7 @@ def misuse(case: Case, setting: Setting) -> None:
         refuses(TypeError, "torch.float64", **{name: x.double()})
         refuses(TypeError, "torch.complex64", **{name: x.to(torch.complex64)})
         refuses((ValueError, RuntimeError), "kernel", **{name: x[..., :-1]})
-        refuses(ValueError, "device|runs on CUDA", **{name: x.to("meta")})
+        refuses(ValueError, "device|on a CUDA device", **{name: x.to("meta")})
         refuses(ValueError, "axis|shape|needs", **{name: x.flatten()[0]})
     for name in learned(case, inputs):
         p = inputs[name]
@@ -461,7 +461,7 @@ def misuse(case: Case, setting: Setting) -> None:
         refuses(TypeError, "torch.int64", **{name: p.long()})
         refuses(TypeError, "torch.float64", **{name: p.double()})
         refuses(ValueError, "shape|element|number", **{name: torch.cat([p.flatten(), p.flatten()])})
-        refuses(ValueError, "device|runs on CUDA", **{name: p.to("meta")})
+        refuses(ValueError, "device|on a CUDA device", **{name: p.to("meta")})
     if "eps" in inspect.signature(case.function).parameters:
         refuses(ValueError, "eps", eps=-1e-6)
         refuses(ValueError, "eps", eps=float("nan"))
@@ -469,4 +469,4 @@ def misuse(case: Case, setting: Setting) -> None:
     refuses(ValueError, "up to|shape", **long)
     with mock.patch.object(launch, "DEVICE_TYPES", {"cuda"}):  # as without the interpreter
         on_cpu = {n: v.cpu() for n, v in inputs.items() if isinstance(v, Tensor)}
-        refuses(ValueError, "runs on CUDA", **on_cpu)
+        refuses(ValueError, "on a CUDA device", **on_cpu)

@@ -212,12 +212,12 @@ def check_errors_say_what_to_do():
     q, k, angles = draw(2, 5, 3, 64), draw(2, 5, 1, 64), turns(5, 32)
     learning = angles.clone().requires_grad_()
     for error, text, given, how in (
-        (TypeError, "takes float32, bfloat16", (q.double(), k.double()), {}),
+        (TypeError, "needs float32, bfloat16", (q.double(), k.double()), {}),
         (TypeError, "q and k of the same dtype", (q, k.to(BRAIN)), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q, k[:, :4]), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q, k[..., :32]), {}),
         (ValueError, "needs q of shape (…, time, heads, head_dim)", (q[0, 0], k[0, 0]), {}),
-        (ValueError, "head_dim from 1 up to", (draw(1, 1, 1, 2000), draw(1, 1, 1, 2000)), {}),
+        (ValueError, "head_dim up to", (draw(1, 1, 1, 2000), draw(1, 1, 1, 2000)), {}),
         (ValueError, "q_weight of shape (64,)", (q, k, gains(1, 64, True)), {}),
         (ValueError, "k_weight of shape (64,)", (q, k, None, gains(3, 64, True)), {}),
         (ValueError, "(time, pairs) = (5, up to 32)", (q, k, None, None, angles[1:]), {}),

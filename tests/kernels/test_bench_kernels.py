@@ -126,7 +126,7 @@ def test_results_of_different_code_or_versions_are_never_mixed(tmp_path, key):
 
 
 def test_a_dry_run_is_never_written_among_the_measurements(tmp_path):
-    with pytest.raises(ValueError, match="not for dry runs"):
+    with pytest.raises(ValueError, match="but this is a dry run"):
         run_here("--out", tmp_path / "data/bench/x.json")
     assert not [*tmp_path.iterdir()]
 

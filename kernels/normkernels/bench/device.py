@@ -31,7 +31,10 @@ class Device:
             self.device = torch.device("cpu")
             return
         if not torch.cuda.is_available():
-            raise ValueError("torch finds no GPU here; `--dry-run` tests the program without one")
+            raise ValueError(
+                "the benchmark needs a GPU, but torch finds none; `--dry-run` tests the program "
+                "without one"
+            )
         self.device = torch.device("cuda", torch.cuda.current_device())
         found = torch.cuda.get_device_properties(self.device)
         self.name, self.processors = found.name, found.multi_processor_count

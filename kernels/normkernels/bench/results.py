@@ -59,7 +59,10 @@ class Results:
             ValueError: the file is from a different device, other versions or other sources.
         """
         if device.dry and path.resolve().parent.parts[-2:] == ("data", "bench"):
-            raise ValueError("data/bench is for measurements, not for dry runs: choose --out")
+            raise ValueError(
+                "data/bench may contain only measurements, but this is a dry run; choose another "
+                "folder with --out"
+            )
         clocks = device.read_clocks()
         provenance = {
             "device": device.name,
@@ -109,6 +112,7 @@ def refuse_others(path: Path, before: dict[str, Any], here: dict[str, Any]) -> N
     )
     if differ := [f"{k}: {old.get(k)} there, {new[k]} here" for k in new if new[k] != old.get(k)]:
         raise ValueError(
-            f"{path} was measured with a different configuration ({'; '.join(differ)}), and "
-            "results are never mixed: name another file with --out, or move this one to start again"
+            f"results of different configurations may not be mixed, but {path} was measured with "
+            f"another one ({'; '.join(differ)}); name another file with --out, or move this one "
+            "to start again"
         )
