@@ -100,7 +100,7 @@ def test_chapters_that_fail_fail_the_build_and_nothing_else(tmp_path):
     assert status == 1
     assert "01_bad: FAILED after" in said and "ZeroDivisionError: mine" in said
     assert "open it: build/book/smoke/01_bad.failed.ipynb" in said
-    assert "needs exactly one code cell tagged `parameters`" in said
+    assert "must have exactly one code cell tagged `parameters`" in said
     assert "has no seed; add the missing line" in said
     assert "RED: 01_bad, 03_bare, 04_torn" in said and "02_good: done in" in said
     assert "\x1b" not in said

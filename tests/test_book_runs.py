@@ -79,10 +79,10 @@ def test_a_gpu_trains_runs_as_one_model_and_their_records_stand_with_the_others(
 def test_a_gpu_that_torch_does_not_see_is_one_sentence(book, monkeypatch):
     monkeypatch.setattr("press.book.runs.get_gpu_name", lambda: "cpu")
     code, said = run(book, "book", "runs", "--device", "cuda")
-    assert code == 2 and "torch sees here, as cuda or by its name, got 'cuda'" in said
+    assert code == 2 and "name of the GPU that torch finds, got 'cuda'" in said
     monkeypatch.setattr("press.book.runs.get_gpu_name", lambda: "A GPU")
     assert find_gpu("cuda") == find_gpu("A GPU") == "A GPU"
-    with pytest.raises(ValueError, match=r"got .NVIDIA H200., but torch .* sees A GPU"):
+    with pytest.raises(ValueError, match=r"got .NVIDIA H200., but torch .* finds A GPU"):
         find_gpu("NVIDIA H200")
 
 
@@ -158,7 +158,7 @@ def test_a_list_trains_nothing_and_one_of_another_version_names_the_way_out(book
     assert not (book / ".labkit" / "runs").exists()
     (path,) = (book / ".labkit" / "asked").glob("*.jsonl")
     path.write_text(path.read_text().replace('"width"', '"breadth"'))
-    with pytest.raises(Red, match=r"another version of labkit wrote them .*breadth.*--list"):
+    with pytest.raises(Red, match=r"another version of labkit wrote it .*breadth.*--list"):
         asked.read_runs(book, "book", "01_one")
 
 

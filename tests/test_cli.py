@@ -30,7 +30,7 @@ def book(tmp_path, monkeypatch):
         (["book", "build", "--size", "tiny"], "smoke"),
         (["book", "build", "--seed", "x"], "integer, got 'x'"),
         (["book", "build", "--only", "07"], "01_one"),
-        (["book", "build", "--only", "--seed", "1"], "one word or more"),
+        (["book", "build", "--only", "--seed", "1"], "at least one word"),
         (["book", "build", "--nope"], "No such option: --nope"),
         (["book", "accept", "a"], "--why"),
         (["claims", "compare"], "lists lock, locks"),

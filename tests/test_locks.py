@@ -347,7 +347,7 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
         (["07-other=0.5"], "no claim '07-other' is recorded"),
         (["07-new=1.0", *said], "above 0 and below 1"),
         (["07-new"], "07-new=0.7; got '07-new'"),
-        (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "must name its arms and rungs"),
+        (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "must name both arms and rungs"),
         (
             ["07-new=0.5", *said, "--arm", "pre", "--arm", "nope", "--rungs", "S"],
             "unknown arm 'nope'",
@@ -365,7 +365,7 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
     assert not find_lock(book, "08-new").paired
     same = ["--said", "They tie.", "--n", "5", *arms, "--criterion"]
     assert cli.main(["claims", "lock", "08-tie=0.5", *same, "in [-0.02, 0.02]"]) == 2
-    assert "the same within 0.01 nats" in " ".join(capsys.readouterr().err.split())
+    assert "a margin of 0.01 nats" in " ".join(capsys.readouterr().err.split())
     assert cli.main(["claims", "lock", "08-tie=0.5", *same, "in [-0.01, 0.01]"]) == 0
     assert cli.main(["claims", "lock", "07-new=0.2", "--mine"]) == 0
     assert len(read_locks(book)) == 6 and (book / ".labkit/forecasts.jsonl").is_file()

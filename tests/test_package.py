@@ -37,7 +37,10 @@ def test_an_unknown_name_lists_the_known():
 def test_what_only_the_book_needs_says_what_to_install_where_it_is_missing():
     hide = "import sys; sys.modules.update(dict.fromkeys(('typer', 'sklearn', 'sympy')))\n"
     for code, words in (
-        ("import press.cli", "the command needs the package typer, which is not installed; pip"),
+        (
+            "import press.cli",
+            "the command needs the package typer, which is not installed; run: pip",
+        ),
         (
             "from labkit.corpora import Digits; Digits().load()",
             "pip install scikit-learn, or install everything",

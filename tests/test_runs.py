@@ -61,7 +61,7 @@ def test_a_key_that_nothing_has_is_told_without_torch(store):
         "print(status, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "2 False\n" and "'eee' is the key of no run here" in done.stderr
+    assert done.stdout == "2 False\n" and "no run has the key 'eee'" in done.stderr
 
 
 def test_outside_a_clone_one_sentence_says_where_the_records_are(store, tmp_path, capsys):

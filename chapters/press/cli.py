@@ -11,8 +11,8 @@ try:
     from typer.main import get_command
 except ModuleNotFoundError as error:
     raise SystemExit(
-        "labkit: the command needs the package typer, which is not installed; pip install typer, "
-        "or all that builds the book: pip install 'norm-lab-book[book]'"
+        "labkit: the command needs the package typer, which is not installed; run: pip install "
+        "typer, or install everything that builds the book: pip install 'norm-lab-book[book]'"
     ) from error
 
 from press.book.files import Red

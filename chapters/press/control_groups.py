@@ -81,7 +81,10 @@ def _make_version_1(folder: Path, limit: int) -> Group:
 
 def _make_version_2(base: Path, owner: str, name: str, limit: int) -> Group:
     if "memory" not in (base / "cgroup.controllers").read_text().split():
-        raise OSError(f"the memory controller is not in {base / 'cgroup.controllers'}")
+        raise OSError(
+            "a memory limit needs the memory controller, which is not in "
+            f"{base / 'cgroup.controllers'}"
+        )
     (base / "cgroup.subtree_control").write_text("+memory")
     (base / owner).mkdir(exist_ok=True)
     (base / owner / "cgroup.subtree_control").write_text("+memory")

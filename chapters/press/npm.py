@@ -24,8 +24,8 @@ def find_npm(wanted: str) -> list[str]:
     if found := shutil.which("npm"):
         return [found]
     raise ValueError(
-        f"npm is needed to fetch {wanted}, but it is not installed; install the extra: pip "
-        "install 'norm-lab-book[course]', or Node 20 or newer with npm"
+        f"fetching {wanted} needs npm, which is not installed; install the extra: pip install "
+        "'norm-lab-book[course]', or Node 20 or newer with npm"
     )
 
 
@@ -34,5 +34,6 @@ def run_npm(wanted: str, *arguments: str) -> None:
     told = subprocess.run([*find_npm(wanted), *arguments])
     if told.returncode:
         raise ValueError(
-            f"npm exited with code {told.returncode} and did not install {wanted}; see above"
+            f"npm must install {wanted}, but exited with code {told.returncode}; its output above "
+            "has the reason"
         )

@@ -45,7 +45,7 @@ def test_a_group_of_either_version_says_whether_memory_ended_a_process(file, tmp
 def test_without_a_memory_controller_it_is_said(tmp_path):
     assert "no control group for memory" in control_groups.find_problem(tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
-    assert "the memory controller is not in" in control_groups.find_problem(tmp_path)
+    assert "the memory controller, which is not in" in control_groups.find_problem(tmp_path)
 
 
 def test_the_gpu_with_the_fewest_users_is_next():
@@ -61,7 +61,7 @@ def test_a_user_keeps_the_gpu_and_a_full_house_says_so():
     mine = {"CUDA_VISIBLE_DEVICES": "0", "LABKIT_GPU_FRACTION": "0.5"}
     assert shares.assign_device("a") == shares.assign_device("a") == mine
     shares.assign_device("b")
-    with pytest.raises(ValueError, match="all 2 places on the GPUs are taken"):
+    with pytest.raises(ValueError, match="but all 2 are taken"):
         shares.assign_device("c")
 
 

@@ -56,7 +56,7 @@ def test_one_taken_out_cannot_come_in(file):
     passwords.give_passwords(file, ["alice", "bob"])
     passwords.remove_users(file, ["alice"])
     assert list(passwords.load_hashes(file)) == ["bob"]
-    with pytest.raises(ValueError, match="these users have one: bob"):
+    with pytest.raises(ValueError, match="choose one of bob"):
         passwords.remove_users(file, ["alice"])
 
 

@@ -164,8 +164,8 @@ def test_a_homework_of_the_book_is_not_released_where_the_book_is_not(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["homework", "release", "hw1", "--out", "x"]) == 2
     assert capsys.readouterr().err == (
-        "labkit: 'hw1' is a homework of the book, and the book is not here: clone its repository "
-        "and call this inside; or name a source of your own, such as homework/hw9_mine.py\n"
+        "labkit: 'hw1' is a homework of the book, which is not here; run this command in a clone "
+        "of its repository, or name a source of your own, such as homework/hw9_mine.py\n"
     )
 
 

@@ -187,7 +187,7 @@ def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
     assert marked[0]["late"] == 5
     results.write_result(tmp_path / "results" / "hw9_b", {**found[0], "homework": "hw9_b"})
     assert cli.main([*words, *late]) == 2
-    assert "name it with --homework" in capsys.readouterr().err
+    assert "choose one with --homework" in capsys.readouterr().err
     # A call for one homework keeps the rows of the other.
     assert cli.main([*words, "--homework", "hw9_b"]) == 1
     assert {row["homework"] for row in read_rows()} == {NAME, "hw9_b"}

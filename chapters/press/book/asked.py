@@ -41,8 +41,8 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
         return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
     except (KeyError, TypeError) as error:
         raise Red(
-            f"{path_of(root, size, name)} lists runs as another version of labkit wrote them "
-            f"({error}); `labkit book runs --list` writes the list again"
+            f"{path_of(root, size, name)} must list runs in this version's form, but another "
+            f"version of labkit wrote it ({error}); write it again with `labkit book runs --list`"
         ) from error
 
 

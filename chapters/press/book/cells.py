@@ -102,7 +102,10 @@ def run_program(program: str, chapter: Chapter, environment: Mapping[str, str], 
         },
     )
     if done.returncode:
-        raise RuntimeError(f"{chapter.name}: its process ended ({done.returncode}):\n{done.stderr}")
+        raise RuntimeError(
+            f"{chapter.name} must run to its end, but its process ended with "
+            f"{done.returncode}:\n{done.stderr}"
+        )
     return done.stdout
 
 

@@ -66,8 +66,8 @@ def find_root(start: Path = Path()) -> Path:
         if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
             return folder
     raise ValueError(
-        f"the book's folder contains chapters/ and pyproject.toml; neither {start.resolve()} nor "
-        "any of its parents does; change into the book's folder"
+        "this command needs the book's folder, with chapters/ and pyproject.toml, but neither "
+        f"{start.resolve()} nor any of its parents is one; change into the book's folder"
     )
 
 
@@ -122,8 +122,8 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise ValueError(
-            f"{where} needs exactly one code cell tagged `parameters`, but has {len(cells)}; "
-            'start it with `# %% tags=["parameters"]`, `size = "book"`, `seed = 0`'
+            f"{where} must have exactly one code cell tagged `parameters`, but has {len(cells)}; "
+            'begin it with `# %% tags=["parameters"]`, `size = "book"`, `seed = 0`'
         )
     names = {node.id for node in ast.walk(ast.parse(cells[0].source)) if isinstance(node, ast.Name)}
     missing = [name for name in PARAMETERS if name not in names]

@@ -82,7 +82,9 @@ def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
         name = claim["id"]
         if name in joined:
             places = " and ".join(sorted({joined[name]["chapter"], claim["chapter"]}))
-            raise Red(f"a claim's id must be unique, but {name!r} occurs twice (in {places})")
+            raise Red(
+                f"a claim's id must be unique, but {name!r} occurs twice (in {places}); rename one"
+            )
         joined[name] = {
             key: claim.get(key) if key in EXACT else round_numbers(claim.get(key)) for key in ENTRY
         }
@@ -137,7 +139,10 @@ def load_built(root: Path, size: str) -> dict[str, Any]:
     """Read the claims of the executed chapters."""
     path = built_path(root, size)
     if not path.is_file():
-        raise Red(f"no chapter has been executed with size {size} yet; run `make book`")
+        raise Red(
+            f"the ledger needs executed chapters, but none has been executed with size {size} "
+            "yet; run `make book`"
+        )
     return load_ledger(path, f"remove it and run `labkit book build --size {size}`")
 
 
@@ -149,8 +154,8 @@ def list_findings(
     seed = built["provenance"].get("seed", 0)
     if seed != 0:
         raise Red(
-            f"the ledger is for seed 0, but the last build used seed {seed}; run `labkit book "
-            f"build --size {size}`"
+            f"the ledger must come from seed 0, but the last build used seed {seed}; run `labkit "
+            f"book build --size {size}`"
         )
     return compare_claims(recorded, built, absent), recorded, built
 
@@ -187,7 +192,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
     In a long size chapters are recorded as they get done; else all must be there first.
     """
     if not why.strip():
-        raise ValueError('a change of the ledger needs a reason, got none; add --why "…"')
+        raise ValueError('a change of the ledger must have a reason, got none; add --why "…"')
     with hold_lock(root / ".labkit" / f"ledger-{size}.lock"):
         stale = state.list_stale(root, size)
         found, recorded, built = list_findings(root, size, stale)
@@ -196,19 +201,23 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
             print(f"left out, for they were not executed with it: {', '.join(stale)}")
         elif ids is None and stale:
             raise Red(
-                f"{', '.join(stale)} changed after the last execution, so --all cannot accept "
-                "them; run `make book`"
+                "--all needs chapters that were executed after their last change, but "
+                f"{', '.join(stale)} changed since; run `make book`"
             )
         names = sorted(differing) if ids is None else list(ids)
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
             if chapter in stale:
                 raise Red(
-                    f"{name} comes from {chapter}, which changed after it ran; run `make book`"
+                    f"a claim's chapter must be executed after its last change, but {chapter} of "
+                    f"{name} changed since; run `make book`"
                 )
             if name not in differing and name not in built["claims"]:
                 listing = ", ".join(sorted(differing)) or "none"
-                raise ValueError(f"no claim {name!r} to accept; those that differ: {listing}")
+                raise ValueError(
+                    f"only a claim that differs can be accepted, but there is no claim {name!r}; "
+                    f"choose one of {listing}"
+                )
         about = {key: value for key, value in built["provenance"].items() if key != "seed"}
         claims = recorded["claims"]
         for name in names:

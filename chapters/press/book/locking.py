@@ -64,13 +64,13 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
     criterion = criterion or known.get("criterion")
     if not (said and criterion):
         raise ValueError(
-            f"no claim {name!r} is recorded; to lock a new one give its sentence and criterion: "
-            f'labkit claims lock {name}={p:g} --said "…" --criterion "> 0"'
+            f"a new claim needs a sentence and a criterion, and no claim {name!r} is recorded; "
+            f'give both: labkit claims lock {name}={p:g} --said "…" --criterion "> 0"'
         )
     arms, rungs = tuple(given.get("arms") or ()), tuple(given.get("rungs") or ())
     if bool(arms) != bool(rungs):
         raise ValueError(
-            f"a claim on the ladder must name its arms and rungs, but {name!r} has arms "
+            f"a claim on the ladder must name both arms and rungs, but {name!r} has arms "
             f"{', '.join(arms) or 'none'} and rungs {', '.join(rungs) or 'none'}; give --arm "
             "twice and --rungs, or neither"
         )
@@ -102,7 +102,7 @@ def _read_counts(words: str | None) -> int | tuple[int, ...]:
         counts = tuple(int(word) for word in words.split(","))
     except ValueError as error:
         raise ValueError(
-            f"--n must be a number of seeds, or one number per rung (20,10); got {words}"
+            f"--n must be a number of seeds, or one number per rung, as in 20,10; got {words!r}"
         ) from error
     return counts[0] if len(counts) == 1 else counts
 
@@ -118,7 +118,10 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
             if name not in known:
                 raise ValueError(explain_unknown(what, name, known))
     if len(arms) != 2:
-        raise ValueError(f"a comparison needs two arms, got {len(arms)}: {', '.join(arms)}")
+        raise ValueError(
+            f"a comparison needs exactly two arms, got {len(arms)}: {', '.join(arms)}; give --arm "
+            "twice"
+        )
 
 
 def _check_margin(arms: Sequence[str], criterion: str) -> None:
@@ -126,8 +129,8 @@ def _check_margin(arms: Sequence[str], criterion: str) -> None:
     rule = parse_criterion(criterion)
     if arms and rule.two_sided and (rule.low, rule.high) != (-MARGIN, MARGIN):
         raise ValueError(
-            f"on the ladder two methods are the same within {MARGIN:g} nats, got {criterion!r}; "
-            f'give --criterion "in [-{MARGIN:g}, {MARGIN:g}]"'
+            f"on the ladder, two methods must be compared with a margin of {MARGIN:g} nats, got "
+            f'{criterion!r}; give --criterion "in [-{MARGIN:g}, {MARGIN:g}]"'
         )
 
 
@@ -157,7 +160,10 @@ def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]
     known = {*load_recorded(root, "book")["claims"], *(lock.id for lock in read_locks(root))}
     for name, p in asked:
         if name not in known:
-            raise ValueError(f"no claim {name!r} is recorded or locked; the scoreboard lists them")
+            raise ValueError(
+                "a forecast must be about a recorded or locked claim, but there is no claim "
+                f"{name!r}; the scoreboard lists all"
+            )
         if not 0 < p < 1:
             raise ValueError(f"a probability must be above 0 and below 1, got {p:g}")
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -59,8 +59,8 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
         if total > LIMIT:
             raise ValueError(
-                f"the book's records may take {LIMIT / 1e6:.0f} MB, but take {total / 1e6:.1f}; "
-                "record fewer probes, or fewer runs"
+                f"the book's records may take at most {LIMIT / 1e6:.0f} MB, but take "
+                f"{total / 1e6:.1f} MB; record fewer probes or runs"
             )
     return [one for one in done if one.runs or one.dropped]
 

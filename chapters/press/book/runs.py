@@ -104,9 +104,9 @@ def find_gpu(asked: str) -> str:
     if seen != CPU and asked in ("cuda", seen):
         return seen
     raise ValueError(
-        f"the device of runs must be a GPU that torch sees here, as cuda or by its name, got "
-        f"{asked!r}, but torch {torch.__version__} sees {'no GPU' if seen == CPU else seen}; leave "
-        "the device out to train on this machine's cores"
+        f"--device must be cuda or the name of the GPU that torch finds, got {asked!r}, but torch "
+        f"{torch.__version__} finds {'no GPU' if seen == CPU else seen}; leave it out to train on "
+        "this machine's cores"
     )
 
 

@@ -82,9 +82,9 @@ def run_module(python: str, *arguments: str) -> str:
     done = subprocess.run([python, "-I", "-m", *arguments], stdout=stdout)
     if done.returncode:
         raise SetupError(
-            f"`{' '.join(arguments[:2])}` must succeed, but it exited with {done.returncode} (the "
-            "reason is above); check the network and the disk, on Debian also apt-get install "
-            "python3-venv, and call make again: what was downloaded is kept"
+            f"`{' '.join(arguments[:2])}` must succeed, but exited with {done.returncode} (the "
+            "reason is above); check the network and the disk (on Debian, also run apt-get "
+            "install python3-venv), then run make again: downloads are kept"
         )
     return (done.stdout or b"").decode()
 
@@ -114,12 +114,13 @@ def set_up(root: Path, chosen: bool) -> None:
     stamp = read_stamp(venv)
     if venv.exists() and any(venv.iterdir()) and not stamp:
         raise SetupError(
-            "the set-up must create .venv, but this .venv has another origin; move it away"
+            "make must create .venv itself, but something else created this .venv; move it away "
+            "and run make again"
         )
     if stamp and stamp["root"] != str(root):
         raise SetupError(
-            f".venv works in one folder, and it was made for {stamp['root']}; the clone is at "
-            f"{root} now: move it back, or remove .venv and call make again"
+            f".venv works only in the folder for which it was made, {stamp['root']}, but the "
+            f"clone is now at {root}; move it back, or remove .venv and run make again"
         )
     reason = find_misfit(venv, stamp, chosen) if stamp else ""
     if reason:

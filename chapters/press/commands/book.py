@@ -74,7 +74,7 @@ def accept_claims(
     from press.book import ledger
 
     if bool(ids) == every:
-        raise ValueError("accept needs either ids of claims or --all, and not both")
+        raise ValueError("accept needs either ids of claims or --all, but not both")
     return ledger.accept_claims(find_root(), size, ids, why)
 
 

@@ -80,7 +80,7 @@ def make_passwords(
         gone = sorted(set(passwords.load_hashes(course.passwords)) - set(names)) if drop else []
         passwords.remove_users(course.passwords, gone)
     except PermissionError as error:
-        raise Red(f"only root can read the passwords: {error}; use sudo") from error
+        raise Red(f"reading the passwords needs root, but failed: {error}; use sudo") from error
     kept = len(names) - len(new)
     print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
 
@@ -130,7 +130,9 @@ def gather_file(
     course = read(settings)
     _need_root("homework is read as each student")
     if Path(file).name != file:
-        raise ValueError(f"gather needs a file name without folders, got {file!r}")
+        raise ValueError(
+            f"gather needs a file name without folders, as in hw1_norms.ipynb; got {file!r}"
+        )
     told = handing.gather_files(course, file, out)
     for name, wrong in told.items():
         if wrong:

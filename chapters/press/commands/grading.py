@@ -62,7 +62,8 @@ def collect_submissions(
     )
     if not done.taken and not done.kept:
         raise Red(
-            f"nothing of {homework} was found in {inbox}; the files found there are listed above"
+            f"{inbox} must contain submissions of {homework}, but none was found; the files found "
+            "there are listed above"
         )
     odd = any(each.problem for each in done.taken)
     return 1 if done.missing or done.refused or odd else 0

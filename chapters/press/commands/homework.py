@@ -56,8 +56,8 @@ def _find_source(name: str) -> Path:
         found = sources()
     except ValueError as error:  # an installed package has no homeworks
         raise ValueError(
-            f"{name!r} is a homework of the book, and the book is not here: clone its repository "
-            "and call this inside; or name a source of your own, such as homework/hw9_mine.py"
+            f"{name!r} is a homework of the book, which is not here; run this command in a clone "
+            "of its repository, or name a source of your own, such as homework/hw9_mine.py"
         ) from error
     hits = match_names(name, found)
     if len(hits) != 1:

@@ -92,7 +92,8 @@ def _write_starter(path: Path) -> None:
 
     if path.suffix != ".py":
         raise ValueError(
-            f"a norm's file must end in .py, got {str(path)!r}; for example: --starter my_norm.py"
+            f"a norm's file must end in .py, got {str(path)!r}; name it like this: --starter "
+            "my_norm.py"
         )
     if path.exists():
         raise ValueError(f"--starter must name a new file, but {path} exists; choose another name")

@@ -44,7 +44,7 @@ def repeat_options(words: list[str], several: set[str]) -> list[str]:
         if word in several:
             option = word
             if AN_OPTION.match(following):
-                raise BadParameter("it takes one word or more", param_hint=f"'{option}'")
+                raise BadParameter("at least one word must follow it", param_hint=f"'{option}'")
             continue
         if AN_OPTION.match(word):
             option = ""

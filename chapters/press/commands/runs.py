@@ -21,7 +21,10 @@ def show_run(key: str) -> None:
 
     row = Store(root).find_row(full_key)
     if row is None:
-        raise ValueError(f"the record of {full_key} is damaged; its run trains again")
+        raise ValueError(
+            f"the record of {full_key} must be readable, but is damaged; train its run again with "
+            "the same command that trained it"
+        )
     made = {
         name: of
         for name, of in row.items()
@@ -54,12 +57,14 @@ def find_key(root: Path, prefix: str) -> str:
 
     keys = [key for key in list_run_keys(root) if key.startswith(prefix.lower())]
     if not keys and (why := explain_no_records(root)):
-        raise ValueError(f"{prefix!r} is the key of no run here; {why}")
+        raise ValueError(
+            f"a key must be that of a run here, but no run has the key {prefix!r}; {why}"
+        )
     if len(keys) != 1:
         some = f": {', '.join(key[:12] for key in keys[:5])}" if keys else ""
         raise ValueError(
-            f"the beginning of a key must be unique, but {len(keys)} keys begin with "
-            f"{prefix!r}{some}; each line of data/records has its run's key"
+            f"the beginning of a key must fit exactly one run, but {len(keys)} keys begin with "
+            f"{prefix!r}{some}; each line of data/records contains its run's key"
         )
     return keys[0]
 

@@ -105,10 +105,13 @@ def update_marks(
     if again:
         print(f"answered anew, though marked by hand: {', '.join(again)}")
     if (due is None) != (late is None):
-        raise ValueError("--due and --late must be given together")
+        raise ValueError("--due and --late must be given together, but one is missing; add it")
     if due is not None and late is not None:
         if len({each["homework"] for each in found}) > 1:
-            raise ValueError("--due and --late apply to one homework; name it with --homework")
+            raise ValueError(
+                "--due and --late apply to one homework at a time, but there are several; choose "
+                "one with --homework"
+            )
         when = by_hand.read_time(due)
         table = by_hand.set_penalties(found, table, when, late, _read_rows(students))
     marked = by_hand.apply_marks(found, table)

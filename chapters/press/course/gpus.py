@@ -30,8 +30,9 @@ class Shares:
             device = min(self.devices, key=taken.count)
             if taken.count(device) >= self.users:
                 raise ValueError(
-                    f"all {len(self.devices) * self.users} places on the GPUs are taken; try "
-                    "again when a server has stopped, or ask for a larger gpu_users"
+                    f"a server needs a place on a GPU, but all {len(self.devices) * self.users} "
+                    "are taken; try again when a server has stopped, or ask for a larger "
+                    "gpu_users"
                 )
             self.held[name] = device
         told = {"CUDA_VISIBLE_DEVICES": self.held[name]}

@@ -93,7 +93,10 @@ def _list_files(folder: Path, name: str) -> list[Path]:
     own = folder / name
     found = sorted(path for path in (own if own.is_dir() else folder).iterdir() if path.is_file())
     if not found:
-        raise ValueError(f"there is nothing for {name} in {folder}: no folder {own}, no files")
+        raise ValueError(
+            f"{folder} must contain files to hand out to {name}, directly or in a folder "
+            f"{own.name}, but has none"
+        )
     return found
 
 
@@ -117,9 +120,11 @@ def _read_plain(path: Path) -> bytes:
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise ValueError(f"nothing handed in: there is no {FOLDER}/{path.name}") from None
+        raise ValueError(
+            f"a submission must be {FOLDER}/{path.name}, but this file does not exist"
+        ) from None
     with open(number, "rb") as file:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
-            raise ValueError(f"{path.name} must be a file of at most {LARGEST >> 20} MiB")
+            raise ValueError(f"{path.name} must be a regular file of at most {LARGEST >> 20} MiB")
         return file.read(LARGEST)

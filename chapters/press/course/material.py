@@ -30,7 +30,9 @@ def commit_material(
     if missing := [path for path in also if not path.exists()]:
         raise ValueError(f"--also must name an existing file or folder, but {missing[0]} does not")
     if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
-        raise ValueError(f"{into} must be empty or a git repository, but it is neither")
+        raise ValueError(
+            f"{into} must be empty or a git repository, but is neither; choose another folder"
+        )
     into.mkdir(parents=True, exist_ok=True)
     if not (into / ".git").is_dir():
         _run_git(into, "init", "--quiet", f"--initial-branch={BRANCH}")
@@ -75,12 +77,12 @@ def _choose_chapters(root: Path, chapters: Sequence[str]) -> list[Path]:
     stems = [chapter.name for chapter in there]
     if not stems:
         raise ValueError(
-            f"the chapters come from the book's clone, but {root} has none; call this command in "
+            f"the chapters come from the book's clone, but {root} has none; run this command in "
             "the clone"
         )
     for name in chapters:
         if name not in stems and name not in [chapter.number for chapter in there]:
-            raise ValueError(f"there is no chapter {name!r}; choose from {', '.join(stems)}")
+            raise ValueError(f"there is no chapter {name!r}; choose one of {', '.join(stems)}")
     taken = [c for c in there if not chapters or c.name in chapters or c.number in chapters]
     twins = [chapter.twin for chapter in taken if chapter.twin.exists()]
     return [*(chapter.source for chapter in taken), *twins]
@@ -96,5 +98,7 @@ def _run_git(folder: Path, *words: str) -> str:
         env=os.environ | {"LANG": "C"},
     )
     if told.returncode:
-        raise ValueError(f"git {words[0]} failed in {folder}: {told.stderr.strip()}")
+        raise ValueError(
+            f"`git {words[0]}` must succeed in {folder}, but failed: {told.stderr.strip()}"
+        )
     return told.stdout

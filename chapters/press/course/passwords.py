@@ -47,7 +47,8 @@ def load_hashes(path: Path) -> dict[str, dict[str, str]]:
         return {}
     if path.stat().st_mode & 0o077:
         raise ValueError(
-            f"{path} contains password hashes, so only its owner may read it; run: chmod 600 {path}"
+            f"{path} contains password hashes, so only its owner may be able to read it; run: "
+            f"chmod 600 {path}"
         )
     return read_json(path, "make it again with `labkit course passwords`")
 
@@ -82,7 +83,8 @@ def remove_users(path: Path, names: Iterable[str]) -> None:
         for name in names:
             if kept.pop(name, None) is None:
                 raise ValueError(
-                    f"{name!r} has no password; these users have one: {', '.join(sorted(kept))}"
+                    f"only a user with a password can be removed, but {name!r} has none; choose "
+                    f"one of {', '.join(sorted(kept))}"
                 )
         write_whole(path, json.dumps(kept, indent=1), mode=0o600)
 

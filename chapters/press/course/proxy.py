@@ -18,15 +18,18 @@ def find_proxy() -> list[str]:
     """
     if named := os.environ.get("LABKIT_PROXY"):
         if not os.access(named, os.X_OK):
-            raise ValueError(f"LABKIT_PROXY must name a program, but {named} is not a program")
+            raise ValueError(
+                f"LABKIT_PROXY must name a program, but {named} cannot be executed; correct it, "
+                "or unset it"
+            )
         return [named]
     folders = [Path(sys.prefix), Path.cwd()]
     programs = [folder / "node_modules" / ".bin" / NAME for folder in folders]
     script = shutil.which(NAME) or next((str(p) for p in programs if p.exists()), None)
     if script is None:
         raise ValueError(
-            f"the program {NAME} was not found; install it: labkit fetch proxy, or name it: "
-            "LABKIT_PROXY=…"
+            f"the course server needs the program {NAME}, which was not found; install it with "
+            "`labkit fetch proxy`, or name it: LABKIT_PROXY=…"
         )
     return [*find_packaged("bin/node"), script]
 

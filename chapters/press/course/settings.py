@@ -39,14 +39,14 @@ class Settings:
             if not getattr(self, name).is_absolute():
                 raise ValueError(f"{name} must be an absolute path, got {getattr(self, name)}")
         if not 1024 <= self.port <= 65533:
-            raise ValueError(f"port must lie between 1024 and 65533, got {self.port}")
+            raise ValueError(f"port must be from 1024 to 65533, got {self.port}")
         for name in ("processes", "cores", "gpu_users"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.check_minutes < self.idle_minutes:
             raise ValueError(
-                "check_minutes must be above 0 and below idle_minutes, or servers in use count "
-                f"as idle; got {self.check_minutes} and {self.idle_minutes}"
+                "check_minutes must be above 0 and below idle_minutes, because otherwise servers "
+                f"in use count as idle; got {self.check_minutes} and {self.idle_minutes}"
             )
         if self.isolation not in ISOLATIONS:
             raise ValueError(
@@ -54,8 +54,8 @@ class Settings:
             )
         if self.first_uid < 1000:
             raise ValueError(
-                "first_uid must be 1000 or more, since lower numbers are the system's; got "
-                f"{self.first_uid}"
+                "first_uid must be at least 1000, because lower user IDs belong to the system; "
+                f"got {self.first_uid}"
             )
         if self.open.startswith("/") or ".." in Path(self.open).parts:
             raise ValueError(f"open must name a file inside the material, got {self.open!r}")
@@ -83,17 +83,20 @@ def read(path: Path) -> Settings:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(
-            f"the settings must be in a file, but {path} does not exist; write it with one line, "
+            f"the settings must be in a file, but {path} does not exist; create it with the line "
             'material = "/srv/course", or name another file: --settings FILE'
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be TOML, but {error}") from error
+        raise ValueError(f"{path} must be valid TOML, but is not: {error}") from error
     kinds: dict[str, Any] = {field.name: field.type for field in fields(Settings)}
     if unknown := [name for name in told if name not in kinds]:
-        raise ValueError(f"{path}: unknown key {unknown[0]!r}; there are {', '.join(kinds)}")
+        raise ValueError(
+            f"{path} may set only {', '.join(kinds)}, but sets {unknown[0]!r}; remove it or "
+            "correct its name"
+        )
     if "material" not in told:
         raise ValueError(
-            f"{path} must name the course's git repository: material = "
+            f"{path} must name the course's git repository, as in material = "
             '"/srv/course"; `labkit course material` makes one'
         )
     try:
