@@ -122,7 +122,7 @@ def test_results_are_read_back_or_refused(tmp_path, three):
     for places in ([tmp_path], [tmp_path / NAME], [tmp_path, tmp_path / NAME]):
         assert results.load_results(places) == three
     assert results.load_results([tmp_path], "hw8") == three
-    with pytest.raises(ValueError, match=f"no results of hw9 in .*, only those of {NAME}"):
+    with pytest.raises(ValueError, match=f"results of hw9 .* none in .*, only those of {NAME}"):
         results.load_results([tmp_path], "hw9")
     (tmp_path / NAME / "bob.json").write_text("{}")
     with pytest.raises(ValueError, match=r"bob\.json must be a result"):
@@ -130,5 +130,5 @@ def test_results_are_read_back_or_refused(tmp_path, three):
     with pytest.raises(ValueError, match="must be a folder that"):
         results.load_results([tmp_path / "gone"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"no results in .*; make them"):
+    with pytest.raises(ValueError, match=r"results are needed, .*; make them"):
         results.load_results([tmp_path / "empty"])

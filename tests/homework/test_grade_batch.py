@@ -110,7 +110,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(
         "s1: q1 3/3 -> not graded (the test changed)",
         "s1: q2 2/2 -> 1/2 (the test changed)",
     ]
-    assert "q1 is not graded for always, s1: the private test of q1, line 2" in told.err
+    assert "q1 is not graded for always, s1: the private test of q1 must not raise" in told.err
     new = results.load_result(done.folder / "s1.json")
     assert new and new["total"] is None and points(new) == {"q1": None, "q2": 1}
 
@@ -134,7 +134,7 @@ def test_what_is_to_be_graded_must_be_clear(tmp_path):
     assert list(batch.find_submissions([folder], NAME)) == ["ann"]
     assert list(batch.find_submissions([folder / "ann.ipynb"], NAME)) == ["ann"]
     (folder / "ann.py").write_text("x = 1", encoding="utf-8")
-    with pytest.raises(ValueError, match="two submissions"):
+    with pytest.raises(ValueError, match="may have only one submission"):
         batch.find_submissions([folder], NAME)
     (folder / "ann.py").rename(folder / "-ann.py")
     with pytest.raises(ValueError, match="student's id, got"):
@@ -142,7 +142,7 @@ def test_what_is_to_be_graded_must_be_clear(tmp_path):
     with pytest.raises(ValueError, match="but does not exist"):
         batch.find_submissions([folder / "gone"], NAME)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="nothing to grade"):
+    with pytest.raises(ValueError, match="grading needs a folder"):
         batch.find_submissions([tmp_path / "empty"], NAME)
     with pytest.raises(ValueError, match="it has none"):
         find_private_file(tmp_path)

@@ -128,7 +128,9 @@ def test_a_file_that_is_no_submission_is_named_from_collecting_to_the_scores(
     (tmp_path / "inbox" / "bob.ipynb").write_bytes(b"")
     write(tmp_path / "inbox", "ann")
     collect = ["homework", "collect", "inbox", "--homework", NAME, "--out", "out"]
-    empty = "the file is empty; save the notebook and hand it in again"
+    empty = (
+        "a submission must not be empty, but this file is; save the notebook and hand it in again"
+    )
     assert cli.main(collect) == 1
     assert capsys.readouterr().out.splitlines()[:3] == [
         "ann: ann.ipynb",

@@ -47,14 +47,18 @@ def test_a_right_submission_has_all_points_and_nothing_to_read(tmp_path):
         (changed("+ eps)", "+ eps)[None]"), (0, 2), "Wrong shape"),
         (changed("return [count / whole", "return [count * whole"), (3, 0), "They add up to 1."),
         (changed("[count / whole", "[1 / len(counts)"), (3, 1), "Wrong value in item 0"),
-        (changed("def shares", "def shared"), (3, 0), "Not found: no definition of shares"),
+        (
+            changed("def shares", "def shared"),
+            (3, 0),
+            "Not found: the submission must define shares",
+        ),
         (changed("def total", "def totals"), (3, 0), "NameError"),
-        (["x = 1"], (0, 0), "none of the names that hw8_small asks for is defined in this file"),
+        (["x = 1"], (0, 0), "must define names that hw8_small asks for, but this file"),
         ([*CELLS, "def rms_norm(:"], (3, 2), "code cell 6, line 1 is not Python"),
         (
             [*changed("[count / whole", "[float(np.divide(count, whole))"), "import numpy as np\n"],
             (3, 0),
-            "q2 imports numpy; this homework may import torch, math and Python's basics such as",
+            "q2 imports numpy; this homework may import only torch, math and basic modules",
         ),
     ],
 )
@@ -108,8 +112,8 @@ def test_another_homeworks_notebook_is_named_unless_it_answers_this_one(tmp_path
     other = handed_in([RMS, "import torch"], "hw2_find_the_bug")
     assert (other["total"], other["status"]) == (0, "another homework: hw2_find_the_bug")
     said = (
-        "this is the notebook of hw2_find_the_bug, but hw8_small is required; hand in the "
-        "notebook of hw8_small"
+        "a submission of hw8_small must be the notebook of hw8_small, but this is the notebook of "
+        "hw2_find_the_bug; hand in the right one"
     )
     assert f"\n\nYour file was not graded: {said}.\n" in feedback.write_markdown(other)
     for name in ("hw2_find_the_bug", NAME, 3):
@@ -231,10 +235,13 @@ def test_cells_of_lines_and_python_files_are_read(tmp_path):
 def test_a_faulty_test_takes_no_points_and_is_named(tmp_path):
     path = write(tmp_path, "ann")
     for test, reason in [
-        (TEST_2.replace("sum(counts)", "sum(4)"), "line 4 raised TypeError"),
-        (TEST_2.replace('"one", 1', '"one", 2'), "yielded parts of 3 points in total"),
-        (TEST_2.replace('"one"', '"shares"'), "two parts of one name"),
-        ("def test_q2(student, draw, given):\n    return []", "must yield parts"),
+        (TEST_2.replace("sum(counts)", "sum(4)"), "but raised TypeError"),
+        (
+            TEST_2.replace('"one", 1', '"one", 2'),
+            "must yield parts of 2 points in total, but yielded 3",
+        ),
+        (TEST_2.replace('"one"', '"shares"'), "but two have the same"),
+        ("def test_q2(student, draw, given):\n    return []", "must yield at least one part"),
         ("def test_q9(:", "raised SyntaxError"),
     ]:
         if "def test_q9" in test:  # a release refuses it; a worker's roots need the syntax
@@ -255,7 +262,7 @@ def test_a_test_that_hangs_is_interrupted(monkeypatch):
         "def test_q1(student, draw, given):\n    while True:\n        try: pass\n"
         "        except Exception: pass\n    yield"
     )
-    with pytest.raises(private_test.Faulty, match=r"did not end in 0\.2 s"):
+    with pytest.raises(private_test.Faulty, match=r"must end within 0\.2 s"):
         private_test.run_private_test(hangs, "q1", InProcess(), None, {})  # pyright: ignore
 
 

@@ -156,8 +156,8 @@ def test_points_by_hand_replace_those_of_a_test_and_are_said(tmp_path):
         ({"points": "5"}, "ann, q3: points must be from 0 to 4"),
         ({"points": "nan"}, "ann, q3: points must be from 0 to 4"),
         ({"points": "many"}, "ann, q3: could not convert"),
-        ({"student": "eve"}, "eve, q3: no result"),
-        ({"homework": "hw8"}, "ann, q3: no result of hw8 matches this row"),
+        ({"student": "eve"}, "eve, q3: every row must match a result"),
+        ({"homework": "hw8"}, "ann, q3: every row must match a result, but no result of hw8"),
         ({"question": "late", "points": "2"}, "ann, late: points must be at most 0"),
     ],
 )
@@ -170,7 +170,7 @@ def test_marks_out_of_range_or_of_nobody_are_refused(tmp_path, monkeypatch, caps
     assert said in capsys.readouterr().err
     (tmp_path / "marks.csv").write_text("student,points\n")
     assert cli.main(WORDS[:5]) == 2
-    assert "it lacks comment" in capsys.readouterr().err
+    assert "but lacks comment" in capsys.readouterr().err
 
 
 def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
@@ -202,7 +202,7 @@ def test_an_extension_is_a_number_of_days():
     assert marks.count_days_late(result, due, {}) == 3
     assert marks.count_days_late(result, due, rows) == 1
     assert marks.count_days_late(result, due, {"handed in hw1": "2026-11-01"}) == 0
-    with pytest.raises(ValueError, match="number of days; ann has 'a week'"):
+    with pytest.raises(ValueError, match="number of days, but ann has 'a week'"):
         marks.count_days_late({**result, "homework": "hw2_bugs"}, due, rows)
 
 

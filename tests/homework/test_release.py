@@ -134,10 +134,10 @@ def test_a_private_file_that_was_changed_or_damaged_is_refused(released, tmp_pat
     text = (released[1] / "private/hw9_toy.json").read_text()
     told = json.loads(text)
     damaged = {
-        "was changed after its release": text.replace("Is it a product?", "Is it?"),
-        "must be a homework's private JSON": text[:-20],
+        "must not change after its release": text.replace("Is it a product?", "Is it?"),
+        "must be the private JSON file of a homework": text[:-20],
         "must have schema 1": json.dumps({**told, "schema": 2}),
-        "lacks what a private file holds": json.dumps(
+        "must have all parts of a private file": json.dumps(
             {key: value for key, value in told.items() if key != "probes"}
         ),
     }
@@ -145,7 +145,7 @@ def test_a_private_file_that_was_changed_or_damaged_is_refused(released, tmp_pat
         (tmp_path / "hw.json").write_text(content)
         with pytest.raises(ValueError, match=said):
             private.load_private(tmp_path / "hw.json")
-    with pytest.raises(ValueError, match="must be a homework's private JSON"):
+    with pytest.raises(ValueError, match="must be the private JSON file of a homework"):
         private.load_private(tmp_path / "none.json")
 
 

@@ -33,19 +33,19 @@ def at(number):
 MISTAKES = {
     "no end": (
         ("    return answer_of_q1\n    " + END, "    return answer_of_q1"),
-        at(0) + "### BEGIN SOLUTION does not end in its cell",
+        at(0) + "a region must end in its own cell, but ### BEGIN SOLUTION does not",
     ),
     "no begin": (
         ("    ### BEGIN SOLUTION\n    answer", "    answer"),
-        at(2) + "### END SOLUTION has no matching start",
+        at(2) + "a region must begin and end in the same cell, but ### END SOLUTION",
     ),
     "one region in another": (
         ("    answer_of_q1 = x * FACTOR", "    ### BEGIN HIDDEN TESTS"),
-        at(1) + "### BEGIN HIDDEN TESTS is inside another region",
+        at(1) + "regions may not be nested, but ### BEGIN HIDDEN TESTS is inside",
     ),
     "a mark misspelt": (
         ("    ### BEGIN SOLUTION\n    answer", "    ## begin solution\n    answer"),
-        at(0) + "a mark reads ### BEGIN SOLUTION",
+        at(0) + "a mark must be ### BEGIN SOLUTION",
     ),
     "a solution outside of a solution cell": (
         (Q1, "# %%"),
@@ -121,11 +121,11 @@ MISTAKES = {
     ),
     "a setting of another kind": (
         ('"minutes": 5', '"minutes": "5"'),
-        "HOMEWORK['minutes'] is a int and not empty; got '5'",
+        "HOMEWORK['minutes'] must be a int and not empty; got '5'",
     ),
     "a package that is none": (
         ('["math"]', '["torch.nn"]'),
-        "lists names that a submission may import, such as \"torch\"; got 'torch.nn'",
+        "must list names that a submission may import, such as \"torch\"; got 'torch.nn'",
     ),
     "a variant that is no draw": (
         ("draw.integers(2, 1000)", "7"),
@@ -133,7 +133,7 @@ MISTAKES = {
     ),
     "a variant drawn twice": (
         ("SHIFTS = draw", "FACTOR = draw"),
-        "line 17: a variant must have one line, but FACTOR has two",
+        "line 17: a variant must be assigned only once, but FACTOR is",
     ),
     "a name defined again": (
         ("class Scale:", "def times(x):\n    return x\n\n\nclass Scale:"),
@@ -174,9 +174,9 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 @pytest.mark.parametrize("name", ["HW1.py", "hw1.ipynb", "hw-1.py"])
 def test_a_source_has_a_plain_name_and_is_there(name, tmp_path):
     (tmp_path / name).write_text(TOY)
-    with pytest.raises(ValueError, match=r"a homework's source must be a file like"):
+    with pytest.raises(ValueError, match=r"a homework's source must be an existing file"):
         source.read_homework(tmp_path / name)
-    with pytest.raises(ValueError, match="which is not there"):
+    with pytest.raises(ValueError, match="which does not exist"):
         source.read_homework(tmp_path / "hw1_none.py")
 
 

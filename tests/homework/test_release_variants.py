@@ -77,14 +77,14 @@ def test_a_notebook_shows_the_numbers_themselves():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("A = draw.choice(())", "draw.choice takes plain numbers and lists"),
-        ("A = draw.choice(open('x'))", "draw.choice takes plain numbers and lists"),
-        ("A = draw.uniform(1)", "draw.uniform takes plain numbers and lists"),
-        ("A = draw.__class__(1)", "draw has choice, integers, uniform and normal"),
-        ("A = draw.unit()", "draw has choice, integers, uniform and normal"),
+        ("A = draw.choice(())", "draw.choice needs plain numbers and lists"),
+        ("A = draw.choice(open('x'))", "draw.choice needs plain numbers and lists"),
+        ("A = draw.uniform(1)", "draw.uniform needs plain numbers and lists"),
+        ("A = draw.__class__(1)", "draw has only choice, integers, uniform and normal"),
+        ("A = draw.unit()", "draw has only choice, integers, uniform and normal"),
         ("A = print(1)", "a `variant` cell holds lines such as"),
         ("A, B = draw.choice((1, 2))", "a `variant` cell holds lines such as"),
-        ("A = draw.integers(5, 5)", "needs low below high"),
+        ("A = draw.integers(5, 5)", "needs low < high"),
     ],
 )
 def test_anything_but_a_draw_is_refused_and_nothing_is_executed(line, said):

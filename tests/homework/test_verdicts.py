@@ -140,7 +140,7 @@ def test_items_of_an_answer_keep_its_failure():
 def test_every_gives_the_first_verdict_that_is_not_right():
     assert every(true(True), true(True)).ok
     assert every(true(True), true(False, "this"), true(False, "that")).cause == "this"
-    with pytest.raises(ValueError, match="one verdict or more"):
+    with pytest.raises(ValueError, match="at least one verdict"):
         every()
 
 
@@ -148,7 +148,7 @@ def test_every_gives_the_first_verdict_that_is_not_right():
 def test_a_part_takes_points_of_at_least_nothing_and_a_verdict(points):
     with pytest.raises(ValueError, match="points of at least 0"):
         part("values", points, true(True))
-    with pytest.raises(ValueError, match="a verdict such as"):
+    with pytest.raises(ValueError, match="a verdict, such as"):
         part("values", 1, True)  # pyright: ignore[reportArgumentType]
 
 

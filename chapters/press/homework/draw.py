@@ -49,7 +49,7 @@ class Draw:
     def choice(self, sequence: Sequence[T]) -> T:
         """One of the items of a sequence, chosen uniformly."""
         if not len(sequence):
-            raise ValueError("draw.choice takes one of several items, got none; name at least one")
+            raise ValueError("draw.choice needs at least one item to choose from, got none")
         return sequence[self.integers(0, len(sequence))]
 
 
@@ -58,5 +58,5 @@ def _convert_drawn(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | st
         return float(wide)
     kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if not isinstance(kind, torch.dtype):
-        raise ValueError(f"dtype is one of torch's, such as float32, got {dtype!r}")
+        raise ValueError(f"dtype must be one of torch's, such as float32, got {dtype!r}")
     return wide.to(kind)

@@ -112,6 +112,7 @@ def _import_nbformat() -> Any:
         import nbformat  # of the extra `book`
     except ImportError as error:
         raise ValueError(
-            "a release needs nbformat to write notebooks; install this project's extra `book`"
+            "a release needs the package nbformat to write notebooks, which is not installed; "
+            "run: pip install 'norm-lab-book[book]'"
         ) from error
     return nbformat

@@ -78,7 +78,8 @@ def load_private(path: Path) -> Private:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"{path} must be a homework's private JSON ({error}); {WAY_OUT}"
+            f"{path} must be the private JSON file of a homework, but cannot be read ({error}); "
+            f"{WAY_OUT}"
         ) from error
     if not isinstance(told, dict) or told.get("schema") != SCHEMA:
         actual = told.get("schema") if isinstance(told, dict) else type(told).__name__
@@ -86,11 +87,14 @@ def load_private(path: Path) -> Private:
     try:
         found = _build_private(told)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} lacks what a private file holds ({error}); {WAY_OUT}") from error
+        raise ValueError(
+            f"{path} must have all parts of a private file, but one is missing or wrong "
+            f"({error}); {WAY_OUT}"
+        ) from error
     if found.seal().digest != found.digest:
         raise ValueError(
-            f"{path} was changed after its release: its digest differs; edit the source and "
-            f"{WAY_OUT}"
+            f"a private file must not change after its release, but {path} did: its digest "
+            f"differs; edit the source and {WAY_OUT}"
         )
     return found
 

@@ -50,9 +50,9 @@ def split_blocks(source: str, first: int = 1) -> list[Block]:
         if mark is None:
             if NEARLY.match(line):
                 raise ValueError(
-                    f"line {number}: a mark reads ### BEGIN SOLUTION, ### END SOLUTION, "
-                    "### BEGIN HIDDEN TESTS or ### END HIDDEN TESTS, alone on its line; "
-                    f"got {line.strip()!r}"
+                    f"line {number}: a mark must be ### BEGIN SOLUTION, ### END SOLUTION, ### "
+                    "BEGIN HIDDEN TESTS or ### END HIDDEN TESTS, alone on its line; got "
+                    f"{line.strip()!r}"
                 )
             lines.append(line)
             continue
@@ -67,8 +67,8 @@ def split_blocks(source: str, first: int = 1) -> list[Block]:
         begun, lines = number + 1, []
     if opened is not None:
         raise ValueError(
-            f"line {begun - 1}: ### BEGIN {opened['kind']} does not end in its cell; add ### END "
-            f"{opened['kind']}"
+            f"line {begun - 1}: a region must end in its own cell, but ### BEGIN {opened['kind']} "
+            f"does not; add ### END {opened['kind']}"
         )
     if lines:
         found.append(Block(OPEN, begun, tuple(lines)))
@@ -113,13 +113,13 @@ def keep_kinds(source: str, *kinds: str, first: int = 1) -> str:
 def _check_pair(mark: re.Match[str], opened: re.Match[str] | None, number: int) -> None:
     if mark["side"] == "BEGIN" and opened is not None:
         raise ValueError(
-            f"line {number}: ### BEGIN {mark['kind']} is inside another region; end that region "
-            f"first with ### END {opened['kind']}"
+            f"line {number}: regions may not be nested, but ### BEGIN {mark['kind']} is inside "
+            f"another region; end that one first with ### END {opened['kind']}"
         )
     if mark["side"] == "END" and (opened is None or opened["kind"] != mark["kind"]):
         raise ValueError(
-            f"line {number}: ### END {mark['kind']} has no matching start; a region begins with "
-            f"### BEGIN {mark['kind']} in the same cell"
+            f"line {number}: a region must begin and end in the same cell, but ### END "
+            f"{mark['kind']} has no matching start; add ### BEGIN {mark['kind']}"
         )
 
 

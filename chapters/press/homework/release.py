@@ -57,7 +57,9 @@ def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int
     try:
         _write_files(out, files)
     except OSError as error:
-        raise Red(f"{out} must be a writable folder; {error}; choose another") from error
+        raise Red(
+            f"{out} must be a writable folder, but is not ({error}); choose another"
+        ) from error
     different = len({json.dumps(each, sort_keys=True) for each in values.values()})
     return Released(ready, out, len(values), different, told.warnings)
 

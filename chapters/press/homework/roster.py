@@ -31,7 +31,7 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"a roster must be a CSV file in UTF-8; {path} cannot be read: {error}"
+            f"a roster must be a CSV file in UTF-8, but {path} cannot be read: {error}"
         ) from error
     head = text.partition("\n")[0]
     # Spreadsheets in much of Europe part columns by semicolons.
@@ -39,8 +39,8 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     columns = [name.strip().lower() for name in rows.fieldnames or ()]
     if columns.count("id") != 1:
         raise ValueError(
-            f"a roster must have one column `id`, as in id,name,email; {path} begins "
-            f"{head.strip()!r}"
+            f"a roster must have exactly one column `id`, as in id,name,email, but {path} begins "
+            f"with {head.strip()!r}"
         )
     rows.fieldnames = columns
     found: list[Student] = []
@@ -51,17 +51,22 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         where = f"{path}, line {rows.line_num}: "
         if not ID.fullmatch(name) or name.endswith("."):
             raise ValueError(
-                f"{where}an id names a folder: letters, digits and . _ @ + -, at most 64, a letter "
-                f"or digit first and no dot at the end; got {name!r}"
+                f"{where}an id must consist of at most 64 letters, digits and . _ @ + -, begin "
+                "with a letter or digit and not end in a dot, because it names a folder; got "
+                f"{name!r}"
             )
         # One folder for ada and Ada on a disk that knows no difference.
         if name.casefold() in lines:
             first = lines[name.casefold()]
-            raise ValueError(f"{where}{name!r} is already on line {first}; delete or rename one")
+            raise ValueError(
+                f"{where}every id must be unique, but {name!r} is already on line {first}; delete "
+                "or rename one"
+            )
         lines[name.casefold()] = rows.line_num
         found.append(Student(name, told))
     if not found:
         raise ValueError(
-            f"{path} lists no student; add a line below the header, or release without --students"
+            f"a roster must list at least one student, but {path} lists none; add a line below "
+            "the header, or release without --students"
         )
     return tuple(found)

@@ -33,12 +33,13 @@ def read_settings(cells: Sequence[Cell]) -> dict[str, Any]:
     for key, kind in TYPES.items():
         if type(told[key]) is not kind or not told[key]:
             raise ValueError(
-                f"{where}HOMEWORK[{key!r}] is a {kind.__name__} and not empty; got {told[key]!r}"
+                f"{where}HOMEWORK[{key!r}] must be a {kind.__name__} and not empty; got "
+                f"{told[key]!r}"
             )
     wrong = [name for name in told["packages"] if not str(name).isidentifier()]
     if wrong:
         raise ValueError(
-            f'{where}HOMEWORK["packages"] lists names that a submission may import, such as '
+            f'{where}HOMEWORK["packages"] must list names that a submission may import, such as '
             f'"torch"; got {wrong[0]!r}'
         )
     return told

@@ -90,8 +90,9 @@ def read_homework(path: Path) -> Homework:
     """Read a homework; ValueError lists every mistake in its source, with line numbers."""
     if not path.is_file() or not re.fullmatch(r"[a-z][a-z0-9_]*\.py", path.name):
         raise ValueError(
-            "a homework's source must be a file like chapters/homework/hw1_norms.py (small "
-            f"letters, digits, _); got {path}{'' if path.is_file() else ', which is not there'}"
+            "a homework's source must be an existing file with a name like hw1_norms.py "
+            "(lower-case letters, digits, _), got "
+            f"{path}{'' if path.is_file() else ', which does not exist'}"
         )
     cells = read_cells(path.read_text(encoding="utf-8"))
     found = mistakes.find_mistakes(cells)

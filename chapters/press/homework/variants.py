@@ -48,7 +48,8 @@ def read_sources(cell: str, line: int = 1) -> dict[str, str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 if name in found:
                     raise ValueError(
-                        f"{where}a variant must have one line, but {name} has two; delete one"
+                        f"{where}a variant must be assigned only once, but {name} is assigned "
+                        "twice; delete one line"
                     )
                 source = ast.unparse(call)
                 try:
@@ -103,7 +104,9 @@ def draw_value(source: str, stream: Stream) -> Any:
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="draw"), attr=how)):
             if how not in ("choice", "integers", "uniform", "normal"):
-                raise ValueError(f"draw has choice, integers, uniform and normal; got {source!r}")
+                raise ValueError(
+                    f"draw has only choice, integers, uniform and normal; got {source!r}"
+                )
         case _:
             raise ValueError(f"{RULE}; got {source!r}")
     try:
@@ -112,14 +115,15 @@ def draw_value(source: str, stream: Stream) -> Any:
         return getattr(stream, how)(*arguments, **named)
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(
-            f"draw.{how} takes plain numbers and lists; {source!r} does not work ({error})"
+            f"draw.{how} needs plain numbers and lists as arguments, but {source!r} does not work "
+            f"({error})"
         ) from error
 
 
 def check_order(low: float, high: float) -> None:
     """Refuse bounds in the wrong order."""
     if not low < high:
-        raise ValueError(f"a draw needs low below high, got low={low!r}, high={high!r}")
+        raise ValueError(f"a draw needs low < high, got low={low!r} and high={high!r}")
 
 
 def _fill_shape(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:

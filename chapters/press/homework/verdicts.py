@@ -68,10 +68,10 @@ def part(name: str, points: float, verdict: Verdict, says: str = "") -> Part:
     """
     if not isinstance(verdict, Verdict):
         raise ValueError(
-            f"part {name!r} takes a verdict such as close(…), got {name_kind(verdict)}"
+            f"part {name!r} needs a verdict, such as close(…), got {name_kind(verdict)}"
         )
     if isinstance(points, bool) or not isinstance(points, (int, float)) or not points >= 0:
-        raise ValueError(f"part {name!r} takes points of at least 0, got {points!r}")
+        raise ValueError(f"part {name!r} needs points of at least 0, got {points!r}")
     return Part(str(name), points, verdict, says)
 
 
@@ -109,7 +109,7 @@ def true(ok: bool, says: str = "") -> Verdict:
 def every(*verdicts: Verdict) -> Verdict:
     """Right if all verdicts are: return the first wrong one, otherwise the last."""
     if not verdicts:
-        raise ValueError("every(…) takes one verdict or more, got none")
+        raise ValueError("every(…) needs at least one verdict, got none")
     return next((each for each in verdicts if not each.ok), verdicts[-1])
 
 

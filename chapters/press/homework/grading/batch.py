@@ -79,15 +79,16 @@ def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
                 )
             if path.stem in found:
                 raise ValueError(
-                    f"{path.stem} has two submissions, {found[path.stem]} and {path}; keep one, "
-                    "or let `labkit homework collect` choose the latest"
+                    f"a student may have only one submission, but {path.stem} has two, "
+                    f"{found[path.stem]} and {path}; keep one, or let `labkit homework collect` "
+                    "choose the latest"
                 )
             found[path.stem] = path
     if not found:
         raise ValueError(
-            f"there is nothing to grade here: no folder {homework} that `labkit homework collect` "
-            "wrote, and no .ipynb or .py named by a student's id; collect again, and name the "
-            f"homework with --homework {homework}"
+            f"grading needs a folder {homework} that `labkit homework collect` wrote, or .ipynb "
+            "or .py files named by a student's id, but found neither; collect again, and name "
+            f"the homework with --homework {homework}"
         )
     return dict(sorted(found.items()))
 
@@ -107,13 +108,16 @@ def grade_class(
     """
     private = load_private(private_path)
     if unknown := sorted(set(only) - set(files)):
-        raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
+        raise ValueError(
+            f"--only may name only students who handed in, but {', '.join(unknown)} handed in "
+            "nothing"
+        )
     strangers = sorted(set(files) - set(private.students)) if private.students else []
     if len(strangers) == len(files):
         raise Red(
-            f"{private_path.parents[1]} was released to {len(private.students)} students, such as "
-            f"{private.students[0]}, and none of the {len(files)} who handed in is among them; "
-            "name the release of this class with --release"
+            f"the release must be that of this class, but {private_path.parents[1]} was released "
+            f"to {len(private.students)} students, such as {private.students[0]}, and none of the "
+            f"{len(files)} who handed in is among them; name the right one with --release"
         )
     folder = out / private.homework
     grader = Grader(private, digest_code(Limits(seconds=float(how.seconds))))
@@ -175,7 +179,9 @@ def _grade_students(
             student = task["student"]
             yield student, result or make_lost_result(private, student, files[student], why)
     except pool.Lost as error:
-        raise Red(f"nothing can be graded: {error}; existing results are kept") from error
+        raise Red(
+            f"grading must be able to start, but cannot: {error}; existing results are kept"
+        ) from error
     finally:
         sweep_leftovers()
 

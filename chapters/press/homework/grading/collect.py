@@ -65,7 +65,7 @@ def collect_inbox(
     folder = out / homework
     if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
         raise ValueError(
-            f"--out must be outside the inbox, got {out} in {inbox}; choose another folder"
+            f"--out must be outside the inbox, but {out} is in {inbox}; choose another folder"
         )
     found, refused = _assign_files(list_files(inbox), students, homework)
     with hold_lock(make_own_folder(out) / f".{homework}.lock"):

@@ -104,7 +104,8 @@ def _read_programs(
             return handed_in, found, [found.build_program(each) for each in names]
     except TooLong:
         raise submission.Unreadable(
-            f"the file could not be read in {READ_SECONDS:g} s; remove code that no question needs"
+            f"a file must be readable within {READ_SECONDS:g} s, but this one was not; remove "
+            "code that no question needs"
         ) from None
 
 
@@ -114,8 +115,8 @@ def _name_refused_imports(imported: Collection[str], private: Private) -> str:
     if not refused:
         return ""
     return (
-        f"imports {', '.join(refused)}; this homework may import {', '.join(private.packages)} and "
-        "Python's basics such as math"
+        f"imports {', '.join(refused)}; this homework may import only "
+        f"{', '.join(private.packages)} and basic modules of Python such as math"
     )
 
 
@@ -141,8 +142,8 @@ def _grade_question(
         most = sum(each.points for each in judged)
         if abs(most - one.points) > 1e-6:
             raise Faulty(
-                f"the private test of {one.id} yielded parts of {plain_number(most)} points in "
-                f"total, but the question has {one.points}"
+                f"the private test of {one.id} must yield parts of {one.points} points in total, "
+                f"but yielded {plain_number(most)}"
             )
     except Faulty as error:
         return make_question(one, [], NOT_GRADED, str(error), digests)

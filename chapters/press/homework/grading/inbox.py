@@ -72,11 +72,12 @@ def list_files(inbox: Path) -> Iterator[Found | Refused]:
     elif inbox.is_file() and zipfile.is_zipfile(inbox):
         if inbox.stat().st_size > MOST_ZIP:
             raise ValueError(
-                f"an inbox may have at most {MOST_ZIP // 10**9} GB, but {inbox} has more"
+                f"an inbox may have at most {MOST_ZIP // 10**9} GB, but {inbox} is larger; unzip "
+                "it, and name the folder"
             )
         yield from _list_zip(inbox, (), DEPTH, MOST_ZIP)
     else:
-        raise ValueError(f"{inbox} must be a folder or a zip of submissions, but it is neither")
+        raise ValueError(f"{inbox} must be a folder or a zip file of submissions, but is neither")
 
 
 def _list_folder(folder: Path, parts: tuple[str, ...]) -> Iterator[Found | Refused]:

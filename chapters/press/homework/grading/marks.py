@@ -45,7 +45,9 @@ def read_marks(path: Path) -> Marks:
     delimiter = ";" if ";" in text.partition("\n")[0] else ","
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     if missing := set(COLUMNS) - {"answer"} - set(rows.fieldnames or ()):
-        raise ValueError(f"{path} has the columns {', '.join(COLUMNS)}; it lacks {min(missing)}")
+        raise ValueError(
+            f"{path} must have the columns {', '.join(COLUMNS)}, but lacks {min(missing)}; add it"
+        )
     marks: Marks = {}
     for row in rows:
         try:
@@ -106,8 +108,8 @@ def apply_marks(results: Sequence[Result], marks: Marks) -> list[Result]:
         if key[1] in names and key not in known:
             student, homework, question = key
             raise ValueError(
-                f"{student}, {question}: no result of {homework} matches this row; correct or "
-                "delete it"
+                f"{student}, {question}: every row must match a result, but no result of "
+                f"{homework} matches this one; correct or delete it"
             )
     return [_apply_to_one(each, marks) for each in results]
 
@@ -147,7 +149,8 @@ def count_days_late(result: Result, due: datetime, row: Mapping[str, str]) -> in
         extension = timedelta(days=float(said or 0))
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"the roster's extension must be a number of days; {result['student']} has {said!r}"
+            f"an extension in the roster must be a number of days, but {result['student']} has "
+            f"{said!r}"
         ) from error
     return max(0, math.ceil((read_time(when) - due - extension) / timedelta(days=1)))
 
@@ -157,7 +160,7 @@ def read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:
-        raise ValueError(f"a time must look like 2026-12-01 23:59, got {text!r}") from error
+        raise ValueError(f"a time must have the form 2026-12-01 23:59, got {text!r}") from error
 
 
 def _apply_to_one(result: Result, marks: Marks) -> Result:

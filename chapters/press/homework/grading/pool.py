@@ -63,7 +63,7 @@ def _read_answer(future: Future, seconds: float) -> tuple[Answered | None, str]:
     except ProcessExpired:
         return None, "its examiner ended with an error or was killed"
     except BrokenProcessPool as error:
-        raise Lost("examiners end before they can begin") from error
+        raise Lost("examiner processes end before they can begin") from error
     if "lost" in answer:
         raise Lost(answer["lost"])
     return answer.get("answer"), answer.get("failed", "")

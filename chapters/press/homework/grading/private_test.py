@@ -59,7 +59,9 @@ def run_private_test(
     except Faulty:
         raise
     except TooLong:
-        raise Faulty(f"the private test of {question} did not end in {TEST_SECONDS:g} s") from None
+        raise Faulty(
+            f"the private test of {question} must end within {TEST_SECONDS:g} s, but did not"
+        ) from None
     except Exception as error:
         lines = [
             each.lineno
@@ -69,11 +71,19 @@ def run_private_test(
         place = f", line {lines[-1]}" if lines else ""
         # Its text may hold what a student's code returned.
         what = clean_text(f"{type(error).__name__}: {error}")
-        raise Faulty(f"the private test of {question}{place} raised {what}") from error
+        raise Faulty(
+            f"the private test of {question} must not raise an error, but raised {what}{place}"
+        ) from error
     if not found or not all(isinstance(each, Part) for each in found):
-        raise Faulty(f"the private test of {question} must yield parts: yield part(…)")
+        raise Faulty(
+            f"the private test of {question} must yield at least one part, and only parts: yield "
+            "part(…)"
+        )
     if len({each.name for each in found}) < len(found):
-        raise Faulty(f"the private test of {question} yields two parts of one name")
+        raise Faulty(
+            f"the private test of {question} must give each part a different name, but two have "
+            "the same"
+        )
     return found
 
 

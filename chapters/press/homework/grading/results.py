@@ -151,7 +151,7 @@ def load_results(places: Sequence[Path], homework: str | None = None) -> list[Re
             result = load_result(path)
             if result is None:
                 raise ValueError(
-                    f"{path} must be a result of schema {SCHEMA}, and is damaged; grade it again "
+                    f"{path} must be a result of schema {SCHEMA}, but is damaged; grade it again "
                     "with `labkit homework grade`"
                 )
             names.add(result["homework"])
@@ -161,7 +161,7 @@ def load_results(places: Sequence[Path], homework: str | None = None) -> list[Re
         asked = f" of {homework}" if homework else ""
         has = f", only those of {', '.join(sorted(names))}" if names else ""
         raise ValueError(
-            f"no results{asked} in {' and '.join(map(str, places))}{has}; make them with "
-            "`labkit homework grade`"
+            f"results{asked} are needed, but there are none in "
+            f"{' and '.join(map(str, places))}{has}; make them with `labkit homework grade`"
         )
     return [found[key] for key in sorted(found)]

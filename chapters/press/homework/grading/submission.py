@@ -72,7 +72,8 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
         homework = _find_homework(notebook)
     if len(cells) > MOST_CELLS:
         raise Unreadable(
-            f"a submission may have at most {MOST_CELLS} code cells, but this one has {len(cells)}"
+            f"a submission may have at most {MOST_CELLS} code cells, but this one has "
+            f"{len(cells)}; merge or remove cells"
         )
     if (size := sum(map(len, cells))) > MOST_CODE:
         raise Unreadable(
@@ -80,7 +81,10 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
             f"{size}; remove data that was pasted into the code"
         )
     if not any(cell.strip() for cell in (*cells, *answers.values())):
-        raise Unreadable("the file contains no code; save the notebook before you hand it in")
+        raise Unreadable(
+            "a submission must contain code, but this file has none; save the notebook before "
+            "you hand it in"
+        )
     return Submission(tuple(cells), tuple(problems), answers, homework)
 
 
@@ -101,15 +105,15 @@ def check_homework(
     name = name_other_homework(handed_in, homework)
     if name and not set(asked) <= set(defined):
         raise OtherHomework(
-            f"this is the notebook of {name}, but {homework} is required; hand in the notebook of "
-            f"{homework}",
+            f"a submission of {homework} must be the notebook of {homework}, but this is the "
+            f"notebook of {name}; hand in the right one",
             name,
         )
     unknown = not handed_in.homework and not handed_in.answers
     if unknown and asked and not set(asked) & set(defined):
         raise OtherHomework(
-            f"none of the names that {homework} asks for is defined in this file, so it is most "
-            "likely another homework's"
+            f"a submission must define names that {homework} asks for, but this file defines "
+            "none, so it is most likely another homework's"
         )
 
 
@@ -122,11 +126,15 @@ def _read_bytes(path: Path) -> bytes:
         # Neither a link to another's file nor a pipe that never ends.
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
-        raise Unreadable(f"the file cannot be opened ({error.strerror})") from None
+        raise Unreadable(
+            f"a submission must be readable, but this file cannot be opened ({error.strerror})"
+        ) from None
     try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            raise Unreadable("a submission must be a regular file, but this is not one")
+            raise Unreadable(
+                "a submission must be a regular file, but this is not one; hand in the file itself"
+            )
         if about.st_size > MOST_BYTES:
             raise Unreadable(
                 f"a submission may have at most {MOST_BYTES // 10**6} MB, but this one has "
@@ -140,11 +148,16 @@ def _read_bytes(path: Path) -> bytes:
 
 def _decode(raw: bytes) -> str:
     if not raw.strip():
-        raise Unreadable("the file is empty; save the notebook and hand it in again")
+        raise Unreadable(
+            "a submission must not be empty, but this file is; save the notebook and hand it in "
+            "again"
+        )
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Unreadable("the file is not text; hand in the notebook itself") from None
+        raise Unreadable(
+            "a submission must be text, but this file is not; hand in the notebook itself"
+        ) from None
 
 
 def _find_homework(notebook: Mapping[str, Any]) -> str:
@@ -160,14 +173,19 @@ def _parse_notebook(text: str) -> Mapping[str, Any]:
     try:
         notebook = json.loads(text)
     except RecursionError:
-        raise Unreadable("the file is nested too deeply to be a notebook") from None
+        raise Unreadable(
+            "a notebook must not be deeply nested, but this file is; hand in the notebook itself"
+        ) from None
     except ValueError:
         raise Unreadable(
-            "the file is not a whole notebook: its JSON is damaged; download it again from "
-            "JupyterLab and hand that in"
+            "a submission must be a complete notebook, but this file's JSON is damaged; download "
+            "it again from JupyterLab and hand that in"
         ) from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise Unreadable("the file is JSON, but no notebook (nbformat 4): it has no cells")
+        raise Unreadable(
+            "a notebook (nbformat 4) must have cells, but this JSON file has none; hand in the "
+            "notebook itself"
+        )
     return notebook
 
 

@@ -116,7 +116,9 @@ class Sandbox:
             text = said.read()[-2000:].decode(errors="replace").strip()
             said.close()
             self._stop_zygote()
-            raise RuntimeError(f"the zygote, which imports {self.packages}, did not start: {text}")
+            raise RuntimeError(
+                f"grading needs a zygote that imports {self.packages}, but it did not start: {text}"
+            )
         said.close()  # here; the zygote keeps its own
         self.starts += 1
 
@@ -171,7 +173,9 @@ class Sandbox:
                 heard = self._send_order(order, channel)
             if "pid" not in heard:
                 why = heard.get("failed", "the zygote ended twice")
-                raise RuntimeError(f"the system could not fork a worker: {why}")
+                raise RuntimeError(
+                    f"grading needs a worker, but the system could not fork one: {why}"
+                )
             process.take(heard["pid"], *heard["descriptors"])
         except BaseException:
             process.remove()

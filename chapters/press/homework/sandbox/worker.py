@@ -122,7 +122,9 @@ class Worker:
             head = {}
         if not head.get("ready"):
             why = clean_text(str(why), 2000)
-            raise RuntimeError(f"a worker could not be confined, so it ran nothing: {why}")
+            raise RuntimeError(
+                f"a worker must be confined before it runs anything, but could not be: {why}"
+            )
         self._ask({"do": "load", "program": self.program, "probes": self.probes}, None)
 
     def _ask(self, order: dict[str, Any], value: Any) -> Answer:
@@ -149,9 +151,9 @@ class Worker:
             )
             failure, detail = head.get("failure"), head.get("detail", "")
             if head.get("id") != self._number or type(detail) is not str:
-                raise wire.Refused("the worker's reply is not a valid message")
+                raise wire.Refused("the worker must reply with a valid message, but did not")
             if failure and failure not in FAILURES:
-                raise wire.Refused("the worker's reply is not a valid message")
+                raise wire.Refused("the worker must reply with a valid message, but did not")
         except Slow:
             return self._end("slow", f"no answer within {limits.seconds:g} s")
         except TooMuchWritten:

@@ -70,8 +70,8 @@ def guard_builtins(allowed: Iterable[str]) -> dict[str, Any]:
         top = str(name).partition(".")[0]
         if level or top not in may:
             raise Forbidden(
-                f"this homework may import {', '.join(names)} and Python's basics such as math; "
-                f"it imports {top or 'a file by a relative import'}"
+                f"this homework may import only {', '.join(names)} and basic modules of Python "
+                f"such as math, but imports {top or 'a file by a relative import'}"
             )
         return original(name, globals, locals, fromlist, level)
 

@@ -119,7 +119,7 @@ class Program:
             return self.names[name]
         if "" in self.broken:
             raise self.broken[""]
-        raise Missing(f"no definition of {name}")
+        raise Missing(f"the submission must define {name}, but does not")
 
     def find_probe(self, name: str) -> Callable[..., Any]:
         """Find a probe, with the submission's definitions bound as its first argument."""

@@ -20,6 +20,7 @@ MAX_HEADER = 8 << 20  # bytes
 
 _MAX_DEPTH = 32
 _MAX_NODES = 200_000
+_TOO_DEEP = f"a value may have {_MAX_NODES} parts in {_MAX_DEPTH} levels, but this one has more"
 _MAX_BITS = 256  # of an int
 _MAX_AXES = 16
 _NAMES = """
@@ -44,13 +45,13 @@ class Pack:
         """Convert a value to its tree; raise Refused if it is not plain data."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
-            raise Refused("the value is nested too deeply or has too many parts")
+            raise Refused(_TOO_DEEP)
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
         if kind is int:
             if value.bit_length() > _MAX_BITS:
-                raise Refused(f"an int may have {_MAX_BITS} bits, got {value.bit_length()}")
+                raise Refused(f"an int may have at most {_MAX_BITS} bits, got {value.bit_length()}")
             return value
         if kind is float:
             return ["f", value.hex()]
@@ -61,7 +62,7 @@ class Pack:
             ]
         if kind is dict:
             if any(type(key) is not str for key in value):
-                raise Refused("the keys of a dict must be text")
+                raise Refused("all keys of a dict must be strings")
             return ["d", [[key, self.pack_value(item, depth + 1)] for key, item in value.items()]]
         return self._pack_array(value, kind)
 
@@ -74,7 +75,7 @@ class Pack:
             try:
                 value = torch.from_numpy(numpy.array(value, order="C"))
             except TypeError as error:
-                raise Refused(f"an array of dtype {value.dtype} is not plain data") from error
+                raise Refused(f"an array must contain numbers, got dtype {value.dtype}") from error
         elif not torch or (kind is not torch.Tensor and kind is not torch.nn.Parameter):
             raise Refused(
                 "a value must be None, a number, text, a list, tuple or dict of these, or a "
@@ -98,7 +99,7 @@ class Pack:
     def _take_room(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise Refused("the value is larger than an answer may be")
+            raise Refused("an answer must not exceed the size limit, but this value does")
 
 
 def _describe_tensor(tensor: Any) -> str:
@@ -112,7 +113,7 @@ def write_frame(head: dict, value: Any = None, cap: int = 64 << 20) -> bytes:
     tree = pack.pack_value(value)
     header = json.dumps({"head": head, "value": tree}).encode()
     if len(header) > MAX_HEADER:
-        raise Refused("the value is larger than an answer may be")
+        raise Refused("an answer must not exceed the size limit, but this value does")
     body = b"".join(pack.blobs)
     return HEAD.pack(MAGIC, len(header), len(body)) + header + body
 
@@ -121,7 +122,7 @@ def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
     """Read the lengths of header and body from a frame's start; raise Refused above the limit."""
     magic, header, body = HEAD.unpack(start)
     if magic != MAGIC or header > MAX_HEADER or body > cap:
-        raise Refused("the worker's reply is not a valid message, or too large")
+        raise Refused("the worker must reply with a valid message of limited size, but did not")
     return header, body
 
 
@@ -130,15 +131,15 @@ def read_message(header: bytes, body: bytes) -> tuple[dict, Any]:
     try:
         message = json.loads(header)
         if type(message) is not dict or type(message.get("head")) is not dict:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         unpack = Unpack(body)
         value = unpack.unpack_value(message.get("value"))
     except Refused:
         raise
     except Exception as error:  # these are a stranger's bytes: whatever is odd is refused
-        raise Refused("the worker's reply is not a valid message") from error
+        raise Refused("the worker must reply with a valid message, but did not") from error
     if unpack.at != len(body):
-        raise Refused("the worker's reply is not a valid message")
+        raise Refused("the worker must reply with a valid message, but did not")
     return message["head"], value
 
 
@@ -154,11 +155,11 @@ class Unpack:
         """Convert a tree back to a value; raise an error if it is invalid."""
         self.nodes += 1
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES:
-            raise Refused("the value is nested too deeply or has too many parts")
+            raise Refused(_TOO_DEEP)
         if tree is None or type(tree) in (bool, int, str):
             return tree
         if type(tree) is not list or type(tree[0]) is not str:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         tag, *rest = tree
         if tag == "f":
             return float.fromhex(*rest)
@@ -166,28 +167,28 @@ class Unpack:
             return self._tensor(*rest)
         (items,) = rest
         if type(items) is not list:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         if tag == "d":
             if any(type(key) is not str for key, _ in items):
-                raise Refused("the keys of a dict must be text")
+                raise Refused("all keys of a dict must be strings")
             return {key: self.unpack_value(item, depth + 1) for key, item in items}
         kind = {"l": list, "t": tuple}[tag] if tag in ("l", "t") else None
         if kind is None:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         return kind(self.unpack_value(item, depth + 1) for item in items)
 
     def _tensor(self, name: str, shape: list) -> Any:
         import torch  # the grader has it; the zygote too
 
         if name not in _DTYPES or len(shape) > _MAX_AXES:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         dtype = getattr(torch, name)
         count = math.prod(shape)
         size = count * dtype.itemsize
         if size > len(self.body) - self.at:
-            raise Refused("the worker's reply is not a valid message")
+            raise Refused("the worker must reply with a valid message, but did not")
         if not count:
             return torch.empty(shape, dtype=dtype)
         part = bytearray(self.body[self.at : self.at + size])
