@@ -12,7 +12,7 @@ from press.book.chapters import find_root
 from press.commands.options import Address, Engine, Only, Seed, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
-Recorded = Annotated[Literal["book", "gpu"], Option("--size", help="of the runs")]
+Recorded = Annotated[Literal["book", "gpu"], Option("--size", help="the size of the runs")]
 Part = Literal["twins", "tables", "content", "constraints", "claims"]
 # What to do about the faults of each part; the ledger says it of each claim.
 WAYS_OUT: dict[Part, str] = {
@@ -84,7 +84,7 @@ def train_runs(
     only: Only = None,
     seed: Seed = 0,
     duration: Annotated[
-        str | None, Option("--for", help="stop after this time, such as 2h; call again to continue")
+        str | None, Option("--for", help="stop after this time, such as 2h; run again to continue")
     ] = None,
     only_list: Annotated[
         bool, Option("--list", help="list the missing runs; train nothing")
@@ -161,7 +161,7 @@ def write_tables() -> None:
 
 @app.command("check")
 def check_book(
-    part: Annotated[Part | None, Argument(help="default: all of them")] = None,
+    part: Annotated[Part | None, Argument(help="what to check (default: all)")] = None,
     size: Size = "book",
 ) -> int:
     """Check twins, tables, content, constraints and claims; edit nothing.

@@ -14,10 +14,10 @@ Asked = Annotated[
 @app.command("lock")
 def lock_claims(
     claims: Asked,
-    said: Annotated[str | None, Option(help="its sentence (default: as recorded)")] = None,
+    said: Annotated[str | None, Option(help="the sentence (default: as recorded)")] = None,
     criterion: Annotated[str | None, Option(help='such as "> 0" (default: as recorded)')] = None,
     arms: Annotated[
-        list[str] | None, Option("--arm", metavar="ARM", help="one of its two arms, on the ladder")
+        list[str] | None, Option("--arm", metavar="ARM", help="one of the two arms, on the ladder")
     ] = None,
     rungs: Annotated[str | None, Option(metavar="S,M", help="the rungs, on the ladder")] = None,
     n: Annotated[
@@ -25,14 +25,14 @@ def lock_claims(
         Option("--n", metavar="20,10", help="number of evaluation seeds, or one per rung"),
     ] = None,
     margin: Annotated[
-        float | None, Option(help="the smallest difference that so many can detect")
+        float | None, Option(help="the smallest difference that so many seeds detect")
     ] = None,
     paired: Annotated[
         bool | None,
         Option(help="compare runs with the same seed in pairs (default: yes, on the ladder)"),
     ] = None,
     rate: Annotated[str | None, Option(help="how the learning rate is found")] = None,
-    sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="of claim")] = None,
+    sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="the kind of claim")] = None,
     paper: Annotated[float | None, Option(help="the probability entered for the source")] = None,
     mine: Annotated[bool, Option("--mine", help="a forecast of your own: no lock")] = False,
 ) -> None:

@@ -88,8 +88,8 @@ def make_passwords(
 @app.command("material", cls=Several)
 def make_material(
     into: Annotated[Path, Argument(help="the repository's folder, which every user may read")],
-    chapters: Annotated[list[str] | None, Argument(help="03, 05 … (default: all)")] = None,
-    also: Annotated[list[Path] | None, Option(metavar="PATH...", help="files, folders")] = None,
+    chapters: Annotated[list[str] | None, Argument(help="such as 03 05 (default: all)")] = None,
+    also: Annotated[list[Path] | None, Option(metavar="PATH...", help="more files")] = None,
 ) -> None:
     """Create or update the repository for students."""
     from labkit.system.root import project_root

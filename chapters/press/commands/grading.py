@@ -16,9 +16,9 @@ app = Typer()
 
 @app.command("collect")
 def collect_submissions(
-    inbox: Annotated[Path, Argument(help="a folder or a zip")],
-    homework: Annotated[str, Option(metavar="HW", help="its name, or hw1 for short")],
-    out: Annotated[Path, Option(help="the folder for the files taken")],
+    inbox: Annotated[Path, Argument(help="a folder or zip file of submissions")],
+    homework: Annotated[str, Option(metavar="HW", help="the homework's name, or hw1")],
+    out: Annotated[Path, Option(help="the folder for collected files")],
     students: Annotated[
         Path | None, Option(help="a roster: ids, and other names of students")
     ] = None,
@@ -75,11 +75,13 @@ def grade_submissions(
         list[Path], Argument(help="the folder that collect wrote, or files ID.ipynb")
     ],
     release: Annotated[Path, Option(help="the folder that `labkit homework release` wrote")],
-    out: Annotated[Path, Option(help="for the results")],
+    out: Annotated[Path, Option(help="the folder for the results")],
     homework: Homework = None,
-    jobs: Annotated[int | None, Option(min=1, help="default: one per core")] = None,
+    jobs: Annotated[int | None, Option(min=1, help="processes (default: one per core)")] = None,
     seconds: Annotated[float, Option(help="limit for one call of a student's code")] = 5.0,
-    only: Annotated[list[str] | None, Option(metavar="ID", help="may be repeated")] = None,
+    only: Annotated[
+        list[str] | None, Option(metavar="ID", help="grade only this student; may be repeated")
+    ] = None,
 ) -> int:
     """Grade the collected files, each question in a sandbox.
 

@@ -15,8 +15,8 @@ app = Typer(name="homework", help="Release homework, grade it safely, export sco
 @app.command("release")
 def release_homework(
     homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
-    out: Annotated[Path, Option(help="a new folder")],
-    students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
+    out: Annotated[Path, Option(help="the folder to create")],
+    students: Annotated[Path | None, Option(help="a roster: one notebook per student")] = None,
     seed: Annotated[int, Option(help="the seed of the students' numbers")] = 0,
 ) -> None:
     """Make notebooks, key and private tests from one source.

@@ -17,9 +17,9 @@ MAIN = ("pre", "post", "qk", "deepnorm", "hybrid*", "dyt", "ngpt", "none")
 @app.command("leaderboard", cls=Several)
 def rank_entries(
     names: Annotated[
-        list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight entries")
+        list[str] | None, Argument(metavar="ENTRY", help="what to rank (default: the book's eight)")
     ] = None,
-    rung: Annotated[str, Option(help="of the ladder: a size (S, M) or a variant")] = "S",
+    rung: Annotated[str, Option(help="a size of the ladder (S, M), or a variant")] = "S",
     look: Annotated[
         bool, Option("--look", help="train 300 steps with one seed; gives no ranking")
     ] = False,

@@ -22,7 +22,7 @@ Marks = Annotated[Path | None, Option(help="the table that `labkit homework mark
 @app.command("feedback")
 def write_feedback(
     results: Results,
-    out: Annotated[Path, Option(help="a folder")],
+    out: Annotated[Path, Option(help="the folder to write")],
     homework: Homework = None,
     marks: Marks = None,
     collected: Annotated[
@@ -87,7 +87,7 @@ def update_marks(
     out: Annotated[Path, Option(help="the table: read if it exists, then written")],
     homework: Homework = None,
     students: Students = None,
-    due: Annotated[str | None, Option(metavar="TIME", help="such as '2026-12-01 23:59'")] = None,
+    due: Annotated[str | None, Option(metavar="TIME", help="like '2026-12-01 23:59'")] = None,
     late: Annotated[
         float | None, Option(min=0, max=100, help="percent of all points for each day begun")
     ] = None,

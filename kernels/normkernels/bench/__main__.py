@@ -47,12 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
     """Make the command's parser."""
     top = argparse.ArgumentParser("python -m normkernels.bench", description=__doc__)
     top.add_argument("--minutes", type=float, default=8, help="stop before this long (default: 8)")
-    top.add_argument("--out", type=Path, help="the file (default: in data/bench)")
+    top.add_argument("--out", type=Path, help="the file to write (default: in data/bench)")
     top.add_argument("--kernels", nargs="+", choices=OPERATIONS, default=[*OPERATIONS])
     top.add_argument("--phases", nargs="+", choices=PHASES, default=[*PHASES])
     top.add_argument("--steps", action="store_true", help="measure whole training steps instead")
-    top.add_argument("--commit", help="of the sources, where git is absent")
-    top.add_argument("--dry-run", action="store_true", help="no GPU: tiny sizes, interpreted")
+    top.add_argument("--commit", help="the sources' commit, if git is absent")
+    top.add_argument("--dry-run", action="store_true", help="interpret tiny sizes without a GPU")
     return top
 
 
