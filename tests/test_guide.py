@@ -151,7 +151,7 @@ def test_places_that_are_missing_are_named(place, said):
 
 
 def test_what_is_no_place_is_refused():
-    with pytest.raises(ValueError, match="a place is"):
+    with pytest.raises(ValueError, match="a place must be"):
         place_of("chapter 2")
 
 

@@ -109,7 +109,7 @@ def test_a_figure_has_a_number_and_an_address_that_no_word_changes():
 
 def test_two_figures_of_a_chapter_cannot_have_one_address():
     cells = [(f"draw({i})", [], named("rise", "Up.")) for i in range(2)]
-    with pytest.raises(Red, match="two figures are named 'rise'; rename one"):
+    with pytest.raises(Red, match="has two figures 'rise'; rename one"):
         build_page(ONE, fake_book.notebook(*cells))
 
 

@@ -41,7 +41,10 @@ class Numbering:
         """
         name = read_name(output) or f"unnamed-{len(self.names) + 1}"
         if name in self.names:
-            raise Red(f'{self.chapter}: two figures are named {name!r}; rename one: .named("…")')
+            raise Red(
+                f"a figure's name must be unique, but {self.chapter} has two figures {name!r}; "
+                "rename one: .named(…)"
+            )
         self.names.append(name)
         number = f"{format_number(read_number(self.chapter))}.{len(self.names)}"
         table = find_table(self.chapter, name) if TABLE in output["data"] else ""

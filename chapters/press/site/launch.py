@@ -31,7 +31,10 @@ def read_addresses(root: Path) -> dict[str, str]:
     tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     found = tables.get("tool", {}).get("labkit", {}).get("launch", {})
     if unknown := set(found) - {"hub"}:
-        raise ValueError(f"[tool.labkit.launch] has hub; got {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"[tool.labkit.launch] may have only the key hub, got {', '.join(sorted(unknown))}; "
+            "remove it"
+        )
     addresses = {name: address for name, address in found.items() if address}
     repository = tables.get("project", {}).get("urls", {}).get("Repository", "")
     if match := GITHUB.fullmatch(repository):

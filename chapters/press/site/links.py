@@ -57,7 +57,7 @@ def place_of(text: str) -> Place:
     match = PLACE.fullmatch(" ".join(text.split()))
     if match is None:
         raise ValueError(
-            'a place is "NN", "NN#heading", "NN!claim-id", "NN.exercise" or "NN~words", '
+            'a place must be "NN", "NN#heading", "NN!claim-id", "NN.exercise" or "NN~words", '
             f"got {text!r}"
         )
     return Place(match["number"], KINDS.get(match["mark"] or "", ""), (match["what"] or "").strip())

@@ -108,10 +108,15 @@ def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        raise Red("printing needs the package playwright; run `make setup`") from error
+        raise Red(
+            "printing needs the package playwright, which is not installed; run `make setup`"
+        ) from error
     chromium = shutil.which("chromium")
     if chromium is None:
-        raise Red("printing needs the program chromium: install it (apt), or run .ci/run")
+        raise Red(
+            "printing needs the program chromium, which was not found; install it (apt), or run "
+            ".ci/run"
+        )
     with serve_folder(folder) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": WIDTH, "height": 1200})
@@ -120,7 +125,10 @@ def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
         page.goto(f"{address}print/index.html")
         seen = page.evaluate("pages => assemble(pages)", pages)
         if seen["broken"] or seen["sections"] != len(pages):
-            raise Red(f"every page and picture must print, but {json.dumps(seen)}")
+            raise Red(
+                f"the printed book must contain all {len(pages)} pages and their pictures, but "
+                f"the browser reports {json.dumps(seen)}"
+            )
         yield page
         browser.close()
 

@@ -52,14 +52,18 @@ def fetch_pyodide(prefix: Path = Path(sys.prefix)) -> Path:
         came = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
         if came != INTEGRITY:
             raise ValueError(
-                f"checksum mismatch for pyodide {VERSION}: expected {INTEGRITY}, got {came}"
+                f"the checksum of pyodide {VERSION} must be {INTEGRITY}, got {came}; download it "
+                "again"
             )
         folder.mkdir(parents=True, exist_ok=True)
         with tarfile.open(archive) as packed:
             for name in FILES:
                 member = packed.extractfile(f"package/{name}")
                 if member is None:
-                    raise ValueError(f"pyodide {VERSION} has no file {name}; see its releases")
+                    raise ValueError(
+                        f"the site needs the file {name} of pyodide, but version {VERSION} has "
+                        "none; see its releases"
+                    )
                 (folder / name).write_bytes(member.read())
     (folder / "NOTICE.txt").write_text(NOTICE, encoding="utf-8")
     return folder

@@ -115,7 +115,9 @@ REFERENCES = """# References
 def chapter_names(root: Path) -> list[str]:
     """List the names of the chapters, from their sources."""
     if not (names := [chapter.name for chapter in find_chapters(root)]):
-        raise Red(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
+        raise Red(
+            f"a book must have chapters (chapters/NN_name.py), but {root / 'chapters'} has none"
+        )
     return names
 
 
@@ -131,8 +133,8 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
         raise Red(
-            f"the site needs executed chapters; not yet executed at size {size}: "
-            f"{', '.join(missing)}; run `make book`"
+            f"the site needs executed chapters, but {', '.join(missing)} has not been executed at "
+            f"size {size} yet; run `make book`"
         )
     return found
 

@@ -106,8 +106,8 @@ def find_span(text: str, name: str) -> tuple[int, int]:
     found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
     if found is None:
         raise Red(
-            f"{PAGE} has lost the marks of its table of {name}; put <!-- {name} --> and "
-            f"<!-- /{name} --> where it belongs"
+            f"{PAGE} must have marks for its table of {name}, but has none; put <!-- {name} --> "
+            f"and <!-- /{name} --> where it belongs"
         )
     return found.span(1)
 

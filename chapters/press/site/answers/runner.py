@@ -24,7 +24,7 @@ class Absent:
         self._package = package
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{self._package} is not on this page; JupyterLab has it")
+        raise AttributeError(f"{self._package} is not available on this page; use it in JupyterLab")
 
 
 def install(torch: types.ModuleType) -> None:

@@ -222,7 +222,7 @@ class Tensor:
 
     def __len__(self):
         if not self.shape:
-            raise TypeError("a tensor of one number has no length")
+            raise TypeError("len() needs a tensor with an axis, got a single number")
         return self.shape[0]
 
     def __iter__(self):
@@ -230,9 +230,7 @@ class Tensor:
 
     def item(self):
         if len(self._data) != 1:
-            raise RuntimeError(
-                f"item() needs a tensor of one number; this tensor has shape {self.shape}"
-            )
+            raise RuntimeError(f"item() needs a tensor of one number, got shape {self.shape}")
         return self._data[0]
 
     def tolist(self) -> Any:
@@ -252,7 +250,7 @@ class Tensor:
 
     def __index__(self):
         if self.dtype.is_floating_point:
-            raise TypeError("an index must be a whole number")
+            raise TypeError(f"an index must be a whole number, got {self.dtype}")
         return int(self.item())
 
     # -- the same numbers, otherwise
@@ -293,7 +291,9 @@ class Tensor:
             rest = _count(size for size in sizes if size != -1)
             sizes[sizes.index(-1)] = len(self._data) // rest if rest else 0
         if _count(sizes) != len(self._data):
-            raise RuntimeError(f"{self.shape} cannot be reshaped to {tuple(sizes)}")
+            raise RuntimeError(
+                f"reshape must keep the number of values, got {self.shape} and {tuple(sizes)}"
+            )
         return Tensor(self._data, sizes, self.dtype)._as_view()
 
     view = reshape
@@ -301,7 +301,7 @@ class Tensor:
     def _axis(self, dim, more=0):
         count = self.ndim + more
         if not -count <= dim < max(count, 1):
-            raise IndexError(f"there is no axis {dim} in a tensor of {self.ndim}")
+            raise IndexError(f"a tensor of {self.ndim} axes has no axis {dim}")
         return dim % max(count, 1)
 
     def flatten(self, start_dim=0, end_dim=-1):
@@ -393,14 +393,19 @@ class Tensor:
         if len(index) == 1 and isinstance(index[0], Tensor) and index[0].dtype is bool_:
             mask = index[0]
             if mask.shape != self.shape[: mask.ndim]:
-                raise IndexError(f"a mask of shape {mask.shape} does not fit {self.shape}")
+                raise IndexError(
+                    f"a mask must have the shape of the leading axes of {self.shape}, got "
+                    f"{mask.shape}"
+                )
             step = _count(self.shape[mask.ndim :])
             rows = [i for i, kept in enumerate(mask._data) if kept]
             places = [row * step + i for row in rows for i in range(step)]
             return places, (len(rows), *self.shape[mask.ndim :])
         used = sum(one is not None and one is not Ellipsis for one in index)
         if used > self.ndim:
-            raise IndexError(f"{used} indices for a tensor of {self.ndim} axes")
+            raise IndexError(
+                f"a tensor of {self.ndim} axes needs at most {self.ndim} indices, got {used}"
+            )
         left = [slice(None)] * (self.ndim - used)
         if Ellipsis in [one if one is Ellipsis else 0 for one in index]:
             at = next(i for i, one in enumerate(index) if one is Ellipsis)
@@ -425,7 +430,7 @@ class Tensor:
             if isinstance(one, slice):
                 if (one.step or 1) < 0:
                     raise ValueError(
-                        "a step must be greater than zero; use flip to reverse an axis"
+                        f"a step must be positive, got {one.step}; use flip to reverse an axis"
                     )
                 chosen = list(range(size)[one])
                 shape.append(len(chosen))
@@ -530,7 +535,9 @@ class Tensor:
         b = other if other.ndim > 1 else other.unsqueeze(1)
         (rows, inner), (inner_b, columns) = a.shape[-2:], b.shape[-2:]
         if inner != inner_b:
-            raise RuntimeError(f"{self.shape} @ {other.shape}: {inner} and {inner_b} differ")
+            raise RuntimeError(
+                f"{self.shape} @ {other.shape} needs equal inner sizes, got {inner} and {inner_b}"
+            )
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left = _stretch(a, (*batch, rows, inner))
         right = _stretch(b, (*batch, inner, columns))
@@ -592,7 +599,7 @@ class Tensor:
 
     def mean(self, dim=None, keepdim=False, *, axis=None):
         if not self.dtype.is_floating_point:
-            raise RuntimeError("a mean needs floats; call .double() first")
+            raise RuntimeError(f"a mean needs floats, got {self.dtype}; call .double() first")
         dim = axis if dim is None else dim
         return self._reduce(lambda v: sum(v) / len(v) if v else nan, dim, keepdim)
 
@@ -623,7 +630,10 @@ class Tensor:
 
     def _choose(self, other, better):
         if not isinstance(other, Tensor):
-            raise TypeError("maximum and minimum need two tensors; for a number use clamp")
+            raise TypeError(
+                f"maximum and minimum need two tensors, got {type(other).__name__}; for a number "
+                "use clamp"
+            )
         return self._combine(other, better)
 
     def amax(self, dim=None, keepdim=False):
@@ -652,7 +662,9 @@ class Tensor:
     def _become(self, other):
         self._refuse_view()
         if other.shape != self.shape:
-            raise RuntimeError(f"a result of shape {other.shape} does not fit into {self.shape}")
+            raise RuntimeError(
+                f"an in-place result must have shape {self.shape}, got {other.shape}"
+            )
         self._data = [MAKERS[self.dtype](value) for value in other._data]
         self._write_through()
         return self
