@@ -22,6 +22,13 @@ SEARCHES = {
     "seven answers": "02_pre_and_post_norm.html#seven-answers",
     "qk norm rope order": "04_qk_norm.html#the-order-of-qk-norm-and-rope",
     "loss scaling": "D_numbers.html#loss-scaling",
+    # Faults that users of other libraries reported.
+    "gain promotes": "package.html",
+    "dim ignored": "package.html",
+    "batch norm checkpointing": "package.html",
+    "freeze batch norm": "package.html",
+    "two eps": "package.html#two-eps-in-one-model",
+    "groups ignored": "package.html",
 }
 FOUND = "#search-results ul.search > li a:first-of-type"
 
