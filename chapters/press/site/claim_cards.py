@@ -84,7 +84,7 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
     rule += filter(None, [typeset(describe_source(claim))])
     asked = [*filter(None, map(typeset, (said, describe_original(claim)))), "; ".join(rule)]
     judged = [f"{words[:1].upper()}{words[1:]}{html.escape(marks)}{describe_word(claim)}"]
-    evidence = describe_original(claim), describe_evidence(claim, estimate), describe_trials(claim)
+    evidence = describe_evidence(claim, estimate), describe_trials(claim)
     judged += map(typeset, filter(None, evidence))
     more = [
         f"<b>What was asked.</b> {'<br>'.join(asked)}",
