@@ -11,6 +11,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+import torch
 from claim_call import claim
 
 from labkit.experiments import Lab, Results, ladder
@@ -116,15 +117,32 @@ def test_a_larger_rung_is_searched_a_little_below_the_best_rate_of_s():
     }
 
 
-def test_a_direction_changes_one_thing_of_rung_s():
+def test_a_direction_changes_one_thing_of_its_size():
     for name in ladder.DIRECTIONS:
-        here, there = ladder.build_base_run("S", "pre"), ladder.build_base_run(name, "pre")
+        size = ladder.find_size(name)
+        assert size in ladder.SIZES and ladder.find_size(size) == size
+        here, there = ladder.build_base_run(size, "pre"), ladder.build_base_run(name, "pre")
         depth = there.model.depth != here.model.depth
         decay = there.train.weight_decay != here.train.weight_decay
         text = there.data != here.data
         assert depth + decay + text == 1, name
         assert there.train.steps == here.train.steps
-    assert ladder.build_base_run("W", "pre").train.decayed == "matrices"
+    for name in ("W", "MW"):
+        assert ladder.build_base_run(name, "pre").train.decayed == "matrices"
+
+
+@pytest.mark.parametrize("rung", ["S", "MW"])
+def test_embeddings_that_start_at_a_size_differ_in_nothing_else(rung):
+    for arm in (name for name in ladder.ARMS if name.endswith(", drawn 0.02")):
+        weights = []
+        for name in (arm.partition(",")[0], arm):
+            torch.manual_seed(0)
+            weights.append(dict(ladder.build_base_run(rung, name).model.build().named_parameters()))
+        usual, drawn = weights
+        assert drawn.keys() == usual.keys() and drawn["embedding.weight"].requires_grad
+        for name, weight in usual.items():
+            factor = 0.02 if name == "embedding.weight" else 1.0
+            assert torch.equal(drawn[name], weight * factor), (arm, name)
 
 
 def test_every_arm_of_a_rung_has_the_others_data_and_length():

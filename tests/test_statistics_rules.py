@@ -366,9 +366,9 @@ def test_the_ladder_s_verdict_is_the_first_line_that_applies(sizes, directions, 
 
 
 def test_sizes_and_directions_are_told_apart():
-    assert split_rungs({"S": 1, "D": 2, "L": 3, "D24": 4, "W": 5, "C": 6}) == (
+    assert split_rungs({"S": 1, "D": 2, "L": 3, "D24": 4, "W": 5, "C": 6, "MW": 7}) == (
         {"S": 1, "L": 3},
-        {"D": 2, "D24": 4, "W": 5, "C": 6},
+        {"D": 2, "D24": 4, "W": 5, "C": 6, "MW": 7},
     )
 
 

@@ -228,7 +228,7 @@ def _list_lacking(found: ladder.Ladder, rung: str, arm: str) -> list[str]:
     """List the requirements that a comparison with Pre-Norm does not meet on this rung."""
     if arm == OVER or not ladder.has_reported(found, OVER, rung):
         return []
-    judged = "S" if rung in ladder.DIRECTIONS else rung
+    judged = ladder.find_size(rung)
     wanted = found.where(arm=[arm, OVER, *APART], rung=[rung, judged])
     return [*ladder.improvement(wanted, arm, OVER).find_lacking(rung)]
 

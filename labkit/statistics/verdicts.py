@@ -28,7 +28,7 @@ from labkit.statistics.proportions import Gap
 
 T = TypeVar("T")
 LEVEL = 0.05
-DIRECTIONS = ("D", "D24", "W", "C")  # rungs that are variants of one size
+DIRECTIONS = ("D", "D24", "W", "C", "MW")  # rungs that are variants of one size
 
 
 def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:

@@ -89,7 +89,7 @@ def _name_rung(rung: str) -> str:
     from labkit.experiments import ladder
 
     changes = ladder.RUNGS[rung].changes
-    return f"{rung} (rung S with {changes})" if changes else f"rung {rung}"
+    return f"{rung} (rung {ladder.find_size(rung)} with {changes})" if changes else f"rung {rung}"
 
 
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:

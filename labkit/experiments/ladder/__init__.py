@@ -1,6 +1,6 @@
 """The shared ladder: a grid of arms, trained long enough for comparisons, on similar rungs.
 
-rungs.py      arms, rungs, and directions: variants of rung S with one change
+rungs.py      arms, rungs, and directions: variants of a size with one change
 rates.py      choice of an arm's learning rate, and its remaining uncertainty
 method.py     the runs of one arm on one rung, for tuning and for evaluation
 reading.py    results of the runs, and the progress of each arm
@@ -55,4 +55,5 @@ from labkit.experiments.ladder.rungs import (
     build_base_run,
     build_text,
     configure_run,
+    find_size,
 )

@@ -34,6 +34,7 @@ from labkit.experiments.ladder.rungs import (
     RUNGS,
     build_base_run,
     build_text,
+    find_size,
 )
 from labkit.experiments.locks import find_lock
 from labkit.experiments.sample import find_start
@@ -203,7 +204,7 @@ def references(rung: str) -> dict[str, float]:
 def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list[str]:
     """List the requirements that a comparison does not meet on one rung."""
     both = found.where(arm=[arm, over], rung=rung)
-    judged = "S" if rung in DIRECTIONS else rung
+    judged = find_size(rung)
     of_part = improvement(found, PARTLESS, over).get(judged)
     return regime.too_young(
         build_base_run(judged, arm),

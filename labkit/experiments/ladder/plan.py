@@ -22,6 +22,9 @@ CODED = ("pre", "qk", "post", "hybrid", "lns", "qkv-pre", "ngpt", "none", "dyt")
 # Arms ranked by the appendices: their own, and chapters' arms that only they discuss.
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
+USUAL = tuple(
+    f"{arm}, drawn 0.02" for arm in ("pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none")
+)
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
 # Arms whose rates were tuned on a GPU: only their evaluation is left.
 TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
@@ -52,6 +55,10 @@ PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("D24", DEEPER),
     ("W", DECAYED),
     ("C", CODED),
+    ("S", USUAL),
+    ("W", (*USUAL, "ngpt", "lns", "hybrid", "none")),
+    ("M", USUAL),
+    ("MW", (*USUAL, "pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none", "ngpt")),
     ("S", tuple(ARMS)),
     ("M", tuple(ARMS)),
 )

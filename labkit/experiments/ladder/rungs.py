@@ -1,8 +1,8 @@
-"""Methods and sizes of the ladder: arms, rungs, and directions (rung S with one change).
+"""Methods and sizes of the ladder: arms, rungs, and directions (a size with one change).
 
-A rung is a model size with its data and number of steps. A direction is a variant of rung S with
-one change: twelve blocks (D) or 24 (D24), weight decay (W), or program code as its text (C). It has
-the same number of batches as S.
+A rung is a model size with its data and number of steps. A direction is a variant of a size with
+one change: of S twelve blocks (D) or 24 (D24), weight decay (W), or program code as its text (C),
+of M weight decay (MW). It has the same number of batches as the size.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,8 @@ class Rung:
         0  # quarters of a decade by which the search with three seeds starts lower than on S
     )
     seeds: int = 10  # that report
-    changes: str = ""  # of a direction: its change from rung S
+    of: str = "S"  # of a direction: the size that it changes
+    changes: str = ""  # of a direction: its change
 
 
 RUNGS = {
@@ -50,6 +51,8 @@ RUNGS = {
               changes="weight decay 0.1 on matrices"),
     "C": Rung(dim=32, depth=6, time=32, steps=3_200, source="code", below="S",
               changes="program code for text"),
+    "MW": Rung(dim=64, depth=6, time=64, steps=6_000, weight_decay=0.1, below="S", lower=1, of="M",
+               changes="weight decay 0.1 on matrices"),
 }  # fmt: skip
 SIZES = ("S", "M", "L")
 DIRECTIONS = tuple(name for name, rung in RUNGS.items() if rung.changes)
@@ -117,6 +120,11 @@ SHELVED: dict[str, Arm] = {
     # HybridNorm's Table 3 has a third start: output matrices as large as all others.
     "pre, normal": Arm({"recipe": "pre", "init": "normal"}),
     "hybrid, normal": Arm({"recipe": "hybrid", "init": "normal"}),
+    # Embeddings as language models draw them. nGPT's have length 1, whatever they are drawn from.
+    **{
+        f"{recipe}, drawn 0.02": Arm({"recipe": recipe, "embedding_drawn": 0.02}, kind=Perturbed)
+        for recipe in ("pre", "qk", "lns", "hybrid", "qkv-pre", "post", "none")
+    },
     # Four experts share the parameters of a plain feed-forward; each token uses two of them.
     **{
         f"{recipe}, experts": Arm({"recipe": recipe, "experts": 4})
@@ -124,6 +132,11 @@ SHELVED: dict[str, Arm] = {
     },
 }  # fmt: skip
 ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
+
+
+def find_size(rung: str) -> str:
+    """Return the size that a direction changes; of a size, itself."""
+    return RUNGS[rung].of if rung in DIRECTIONS else rung
 
 
 def build_text(rung: str) -> Text:
