@@ -10,9 +10,9 @@
 r"""
 # RMSNorm
 
-**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) only
-divide, by the root mean square, and so does Llama. Add 10 to every embedding: LayerNorm's output stays, RMSNorm's changes, and a textbook
-variance in bfloat16 all but stops training. What does subtracting the mean do, and when may a norm skip it?
+**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) and Llama
+only divide, by the root mean square. Add 10 to every embedding: LayerNorm's output stays the same, RMSNorm's changes, and a model
+with a textbook variance in bfloat16 hardly learns. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
 
@@ -78,7 +78,7 @@ plots.shadow(
     {"as they are": 0, "10 added to every channel": 10},
     caption="The tokens (3, 1, −1, 5) and (1, 3, 5, −1), and the line on which all channels are equal. LayerNorm first "
     "subtracts a token's shadow on that line, its projection (dashed). The two remainders point in opposite directions, whatever was added to all channels. "
-    "RMSNorm keeps the direction of each arrow. With 10 added to every channel, the two directions are nearly the same.",
+    "RMSNorm keeps the direction of each arrow. With 10 added to every channel, the angle between the two arrows falls from 96° to 21°.",
 ).named("beside-the-line")
 
 # %% [markdown]
@@ -108,7 +108,7 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 
 # %% [markdown]
 r"""
-RMSNorm sends both $a + 10$ and $b + 10$ close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These were 5/9 of the
+Under RMSNorm both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These were 5/9 of the
 energy (the sum of squares), and are now 5/149 of it. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
 picture.
 
@@ -203,7 +203,7 @@ assert check.rms_norm(solved_rms_norm).ok
 
 # %% [markdown]
 r"""
-This is what every model of this book runs:
+This is the function that all models with RMSNorm in this book use:
 """
 
 # %%
@@ -243,8 +243,8 @@ r"""
 [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a
 Pre-Norm model *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
 component along $\mathbf 1$ is written, carried and never read. So it can be removed at the source: subtract the mean over
-channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$
-in place of $x$, always. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
+channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now always $Px$
+in place of $x$. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
 """
 
 
@@ -288,7 +288,7 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open: does *training* find the function as easily, and what
+So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open. Does *training* find the function as easily? And what
 does RMSNorm save?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
@@ -484,7 +484,8 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     reference=ladder.references(sizes.rung),
-    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: with it the loss is higher at low learning rates, and rises only at higher learning rates than without it. "
+    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: with the offset the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
+    "At the two highest learning rates there is one seed, the one with which the learning rate was chosen. "
     "We trained LayerNorm without the offset. By algebra its curve would be the same with the offset.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
@@ -529,8 +530,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 # %% [markdown]
 r"""
 With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss with the offset is higher.
-At learning rates that are too high it is lower than the loss with either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
-And the best learning rate is known only as a range: five seeds hardly distinguish the two highest of these learning rates. So the card's interval also contains
+At learning rates that are too high for models without the offset, it is lower than the loss of either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
+And the best learning rate is known only as a range: among the learning rates that we evaluated with five seeds, the two highest can hardly be distinguished. So the card's interval also contains
 the uncertainty from choosing the learning rate with one seed.
 
 ### Do the blocks subtract the mean, or outgrow it?
@@ -569,8 +570,8 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"RMS of the mean and of the rest of the stream, against the block. How much of the offset's mean is removed depends on the learning rate. Both lines of the rest are at the learning rate {its_rate:g}: "
-    "the rest grows in both models, but far less with the offset than without it.",
+    caption=f"RMS of the mean and of the rest of the stream, against the block. How much of the offset's mean is removed depends on the learning rate. The rest is shown at the learning rate {its_rate:g}, "
+    "with the offset and without it. It grows in both models, but far less with the offset.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
@@ -628,7 +629,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
     "< 1",
     "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at the learning rate {lower_rate:g}, and {last:.2f} times as large at {higher_rate:g}. The largest ratio of each seed averages {mean:.2f}.",
+    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at the learning rate {lower_rate:g}, and {last:.2f} times as large at {higher_rate:g}. The criterion is for each seed's largest ratio at any of the learning rates, on average {mean:.2f}.",
     source="this book, a prediction",
     beside={
         "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
@@ -687,7 +688,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-*Transformer Anatomy*, part 7, blames the subtraction $x_i - \mu$. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
@@ -919,7 +920,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
     caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass most runs reach a loss only a little lower than "
-    "that of letter frequencies. One of these runs improves late, and 150 steps do not show whether the others would.",
+    "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late, and 150 steps do not show whether the others would.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
 
@@ -943,7 +944,7 @@ price.claim(
 r"""
 ### No effect on ordinary activations
 
-Does the formula also fail without the offset? We train with it on ordinary tokens:
+Does the one-pass formula also fail without the offset? We train with it on ordinary tokens:
 """
 
 # %%
@@ -1145,7 +1146,7 @@ exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items
 r"""
 ## Exercises
 
-**2 (by hand, 10 minutes).** Data with mean 20 and variance 1: the mean square is 401, the square of the mean 400. Suppose
+**2 (by hand, 10 minutes).** Data have mean 20 and variance 1, so their mean square is 401 and the square of their mean is 400. Suppose
 both are computed exactly and then rounded. How far apart are bfloat16's numbers (8 significant bits) there, and what does the
 one-pass variance give in bfloat16, and in float16 (11 bits)? A tie goes to the even neighbour.
 """
@@ -1248,7 +1249,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 
 ## What you now know
 
-- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it and is invariant only to a change of the token's length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
+- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it, and is invariant to the token's length only. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm no function is lost: the weights can do the subtraction beforehand.
   Training did not miss it, either, as far as we looked: ordinary tokens have hardly any mean, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
@@ -1258,7 +1259,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
   RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16 its squares overflow from 256 on. Ordinary
-  tokens have too little mean for the two cliffs, but a stream can leave the range of float16 where the learning rate is high.
+  tokens have too little mean for the two cliffs. But at a high learning rate the stream itself can grow so large that its squares overflow in float16, as without the offset in the last row of the table of streams.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any
   of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
