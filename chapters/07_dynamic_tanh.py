@@ -80,7 +80,7 @@ plots.explore(
     "spread-of-wild-tokens",
     start=8,
     label="size of one token in ten",
-    caption="Output of one layer norm against its input, on a batch in which one token in ten is larger. The slider sets how much larger. Over all tokens the map flattens at both ends, and at size 1 it is a line. "
+    caption="Output of one layer norm against its input, on a batch in which one token in ten is larger. The slider sets how much larger. At size 1 the map over all tokens is a line. At larger sizes it flattens at both ends. "
     "Lines: three single tokens. Here and below, half of the points are the most extreme entries, so that the ends can be seen, and half are evenly spaced in rank. "
     "The bend is the slope at the ends divided by the slope in the middle. It is 1 for a line and smaller for an S.",
 )
@@ -406,7 +406,7 @@ We use three kinds of models. We tuned each learning rate with seeds that are no
 | text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | 1 | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
 | vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | ½ | does DyT train at a rate at which blocks without norms fail? |
 
-Most published statements on DyT are about ImageNet, or about models that are a thousand times larger or more. Six of our cards concern such statements. They show how a comparison is made, but give no verdict, because our models are too small to test these statements.
+Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Six of our cards concern such statements. They show how a comparison is made, but give no verdict, because our models are too small to test these statements.
 
 We begin with the runs on digits, since the next section also uses one of them. First we search the learning rates:
 """
@@ -468,8 +468,8 @@ def draw_maps(chosen, caption, *results):
 maps, wild = (results.values("norm-maps")[0] for results in (calm, planted))
 draw_maps(
     {"first norm": maps[0], "last norm": maps[-1], "first norm, planted": wild[0]},
-    "Outputs of layer norm against its inputs, in a text model of four blocks after a short training. Points: single entries. Lines: three tokens, those with the smallest, the middle and the largest "
-    "standard deviation. In the right panel, with an outlier planted in every space, the line of the spaces is flat, and the map is half an S because all outliers have the same sign.",
+    "Outputs of layer norm against its inputs, in a briefly trained text model of four blocks. Points: single entries. Lines: three tokens, those with the smallest, the middle and the largest "
+    "standard deviation. In the right panel an outlier is planted in every space: the line of the spaces is flat, and the map is half an S because all outliers have the same sign.",
     calm,
     planted,
 ).named("learned-maps")
@@ -533,7 +533,7 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     ylim=(1.3, 3.2),
-    caption="Validation loss against peak learning rate, in the search of the ladder, for four choices of the layer before each sublayer. A cross marks a diverged run. Which model has the lowest point? "
+    caption="Validation loss against peak learning rate for models with RMSNorm, DyT, Derf or nothing before each sublayer. The runs are those of the search for a learning rate, at size S. Crosses mark diverged runs. Which model has the lowest point? "
     "And which models still learn at three times their best rate, and at ten times?",
     provenance=lab.provenance(searches),
 ).named("race-by-rate")
@@ -602,7 +602,7 @@ lab.train_live(Experiment(dyt, at_its_own))
 maps = inside.values("norm-maps")[0]
 draw_maps(
     {"first norm": maps[0], "a middle norm": maps[len(maps) // 2], "last norm": maps[-1]},
-    "Outputs of DyT against its inputs, in the ladder's model after training. Here the S is built in, so compare the range of the inputs with the width of the slope: "
+    "Outputs of DyT against its inputs, in the ladder's model after training. Here the S is built in, so compare the range of the inputs with the width of the steep part: "
     "entries on the two flat ends pass hardly any gradient.",
     inside,
 ).named("dyt-maps")
@@ -624,7 +624,7 @@ inside.measure(average_flat).claim(
     "07-trained-dyt-is-saturated",
     "> 0.5",
     "Most entries of a trained DyT are saturated.",
-    found="In a trained model with DyT, {mean:.0%} of the entries of all DyT layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is {lower:.0%}, and with 0.99 it is {higher:.0%}.",
+    found="In a trained model with DyT, {mean:.0%} of the entries of all DyT layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is about {lower:.0%}, and with 0.99 it is about {higher:.0%} (estimated from 80 entries per layer).",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
     published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
     beside={
@@ -681,7 +681,7 @@ plots.panels(
     xlabel="norm, from the first to the last",
     log=["RMS of the input", "learned α"],
     limits={"share of saturated entries": (0, 1)},
-    caption="Three quantities after training, for each norm of the ladder's DyT model, from three initial values of α at the same learning rate. The labels give the initial values. "
+    caption="RMS of the input, learned α and share of saturated entries after training, at each DyT layer of the ladder's model, from three initial values of α at the same learning rate. "
     "Compare the lines panel by panel: in which quantity is a factor of four left?",
     provenance=lab.provenance(inside, quarter, four),
 ).named("first-alpha")
@@ -846,7 +846,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Is the bound the reason? The blocks without norms start from Xavier's rule, and
+At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? The blocks without norms start from Xavier's rule, and
 with small branches they tolerate higher rates (chapter 00). An initial $\alpha$ of ½ makes branches smaller as well, and we did not train a model with small branches but without a bound. One caution: the model *no norm* still has the ViT's last layer norm, as all three have.
 
 ### Very little text
@@ -878,7 +878,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="Test loss against peak learning rate, after training on 2,048 characters. To the right of its minimum a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
+    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above that of its minimum a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
     provenance=lab.provenance(searched),
 ).named("little-text")
 
@@ -905,7 +905,7 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 # %% [markdown]
 r"""
 Compare the card's two numbers. At 0.01 DyT's loss is lower, but layer norm is far past its minimum, and a lower rate
-lowers its loss about as much as DyT does. With tuned rates the interval contains zero. The advantage of DyT on this text is a flatter right side: a learning rate that is too high raises its loss less.
+lowers its loss about as much as DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
@@ -941,7 +941,7 @@ plots.table(
     [
         {
             "mistake": slip,
-            "laws kept": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
+            "checks passed": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
             "what the check says": next(
                 (law.cause for law in report.failed if law.cause),
                 f"fails first: {report.failed[0].name}",
@@ -1008,7 +1008,7 @@ a sign, up to shift and scale. (c) $\tanh(\alpha x)/\alpha = x + O(\alpha^2)$, t
 
 </details>
 
-**4 (open).** Find a recipe under which DyT reaches RMSNorm on this text: an initial $\alpha$ for attention that differs from the rest, a norm on the embedding, or a gain that gives branches back the
+**4 (open).** Find a recipe with which DyT reaches RMSNorm's loss on this text: an initial $\alpha$ for attention that differs from the rest, a norm on the embedding, or a gain that gives branches back the
 size that a norm would. Write down beforehand which result would make you stop. Use five seeds, and tune the norm with the same care.
 """
 
