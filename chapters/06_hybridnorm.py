@@ -110,8 +110,8 @@ plots.curves(
 r"""
 ## The idea: one norm, moved onto the stream
 
-For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00, and
-*HybridNorm\**, whose first block differs, 19.85 ([Table 4](https://arxiv.org/abs/2503.04598), early version). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
+For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus the perplexity is 20.30 for Pre-Norm, 20.00 for HybridNorm, and 19.85 for
+*HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598), early version). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
 than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate,
 and the paper describes its initialization in more than one way.
 
@@ -450,14 +450,14 @@ ladder.improvement(climbed, "hybrid").claim(
 
 # %% [markdown]
 r"""
-At size M HybridNorm's loss is lower than Pre-Norm's, and at size S the interval contains zero. Our models are far smaller than the paper's, so this card gives no verdict on Table 4.
+At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
 
 Where does the improvement come from? There are four possible sources, which we examine in turn, with large embeddings and with small ones.
 
 **1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
 chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
 
-**2. The norms inside attention.** QKV-Pre makes no other change. Its published perplexity is 19.96, *lower* than plain HybridNorm's. With norms on queries and keys only, Pre-QK-Pre has 20.22
+**2. The norms inside attention.** QKV-Pre makes this change alone. Its published perplexity is 19.96, *lower* than plain HybridNorm's. The row Pre-QK-Pre, with norms on queries and keys only, has 20.22
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with Pre-Norm that has norms on queries and keys:
 """
 
@@ -744,7 +744,7 @@ The embeddings do grow: after training they enter with an RMS near 1 or above, a
 But the parts of the improvement differ even more from the published ones. In the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
 Other differences remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-How much small embeddings cost Pre-Norm depends on the fixed multiplier. With it, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
+How much small embeddings cost Pre-Norm depends on the fixed multiplier. With that multiplier, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
 
 We had not expected the main result of that card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. So the way in which embeddings enter is a part of the recipe, although no drawing of a block shows it.
 """
@@ -758,7 +758,7 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 r"""
 ### Other initializations
 
-Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and *Megatron* shrinks all outputs alike. We trained the same two recipes from three initializations as well, but from Xavier's in place of Normal. The next figure compares our runs with that table.
+Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and *Megatron* shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal. The next figure compares our runs with that table.
 """
 
 # %%
