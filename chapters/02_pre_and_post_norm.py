@@ -930,7 +930,7 @@ r"""
 ### Where the story does not hold
 
 A plateau at one learning rate is an anecdote, and a hundred steps are not a full training run. From here on the runs are those of the *ladder*, the shared grid of experiments
-that the book's chapters use: 20 characters per parameter, warm-up over a tenth of the steps for every method, RMSNorm, SwiGLU,
+that the book's chapters use. Its models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
 gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its model sizes are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
 Size M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
 
@@ -1188,7 +1188,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
 
-*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream, and in the product of these factors each denominator cancels with the next numerator, which leaves Pre-Norm's share: at initialization Admin *is* Pre-Norm, but for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
+*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream. In the product of these factors each denominator cancels with the next numerator, and what remains is Pre-Norm's share: at initialization Admin *is* Pre-Norm, except for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
 *Wrong if* it failed wherever Post-Norm does. At a learning rate too high for Post-Norm, our Admin model learns something (one seed).
 
 </details>
@@ -1440,7 +1440,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero. If not, it does so only barely, and the verdict is weak. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero. If it does not, the interval still excludes zero, but only barely, and the verdict is weak. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
