@@ -1080,6 +1080,7 @@ the equal lengths were used: RMSNorm has the property too.
 | bad in training mode, better in evaluation | a batch of few values | more values per mean |
 | most channels get hardly any gradient, a few a huge one | two values share a mean: the norm is a sign | more values per mean, or a larger $\varepsilon$ |
 | a language model too good in training mode | statistics of the future | LayerNorm |
+| a frozen model changes in evaluation | `requires_grad_(False)` does not stop running statistics, and `model.train()` undoes an earlier `eval()` | `eval()` of the frozen norms after each `train()` |
 
 ## References
 
