@@ -43,7 +43,7 @@ WRONG = {
     ),
     "an error": (lambda x, k: x @ k, "raised TypeError"),
     "too few": (lambda x: x, "it raised TypeError"),
-    "no function": (7, "a function is wanted, got int"),
+    "no function": (7, "the answer must be a function, got int"),
     "no answer": (..., "not answered yet"),
 }
 
@@ -71,7 +71,7 @@ def test_one_case_is_told_by_shape_and_count():
     def case(mine):
         return message(check.function(mine, (X, 2), right))
 
-    assert case(lambda x, k: x[0]) == "an answer of shape (2, 2) is wanted, got (2,)"
+    assert case(lambda x, k: x[0]) == "the answer must have shape (2, 2), got (2,)"
     assert case(lambda x, k: x) == "4 of 4 not right"
 
 
@@ -82,7 +82,7 @@ def test_several_results_are_told_apart():
     assert check.function(both, (X,), both).ok
     wrong = check.function(lambda x: (x.sum(0), x.sum() + 1), (X,), both)
     assert message(wrong) == "not right yet: result 2"
-    assert "2 results are wanted" in message(check.function(lambda x: x, (X,), both))
+    assert "must be a tuple of 2 results" in message(check.function(lambda x: x, (X,), both))
 
 
 def test_several_functions_and_functions_as_arguments():

@@ -147,7 +147,7 @@ ROWS = [
     (Exercise("2", "yours = 12"), "the right answer fails"),
     (Exercise("3", "yours = 13", {"yours = 13.0": "double"}), "wrong: yours = 13.0 passes"),
     (Exercise("4", "yours = 13", {"yours = 1": "half"}), "is told"),
-    (Exercise("5", "yours = 13", {"yours = 'a'": "a number is wanted"}), None),
+    (Exercise("5", "yours = 13", {"yours = 'a'": "the answer must be a number"}), None),
     (Exercise("6", "yours = 13"), "starter passes"),
 ]
 

@@ -60,8 +60,8 @@ def describe(case: Case, actual: Tensor, expected: Tensor, what: str = "") -> st
     where = largest_difference(actual.detach(), expected.detach())
     place = f"position {where}" if where else "the only position"
     return (
-        f"on {case}{what}, at {place} came {actual[where].item():.6g}, "
-        f"expected {expected[where].item():.6g}"
+        f"on {case}{what}, the value at {place} is {actual[where].item():.6g}, expected "
+        f"{expected[where].item():.6g}"
     )
 
 

@@ -39,29 +39,29 @@ def find_fault(yours: Any, truth: Any, rtol: float) -> str:
     """
     if isinstance(truth, str):
         if not isinstance(yours, str):
-            return f"a word or a sentence is wanted, got {type(yours).__name__}"
+            return f"the answer must be a word or a sentence, got {type(yours).__name__}"
         return "" if _normalize_text(yours) == _normalize_text(truth) else "not this one"
     if isinstance(truth, Mapping):
         if not isinstance(yours, Mapping) or set(yours) != set(truth):
-            return f"one answer for each of {', '.join(map(str, truth))} is wanted"
+            return f"the answer must have one value for each of {', '.join(map(str, truth))}"
         faults = {key: find_fault(yours[key], truth[key], rtol) for key in truth}
         wrong = [_name_part(str(key), fault) for key, fault in faults.items() if fault]
         return f"{WRONG}{', '.join(wrong)}" if wrong else ""
     if _is_several(truth):
         if not isinstance(yours, list | tuple) or len(yours) != len(truth):
-            return f"{len(truth)} results are wanted, in a tuple"
+            return f"the answer must be a tuple of {len(truth)} results"
         numbered = (dict(enumerate(part, start=1)) for part in (yours, truth))
         return find_fault(next(numbered), next(numbered), rtol).replace(WRONG, f"{WRONG}result ", 1)
     if isinstance(truth, bool):
         said = yours.tolist() if hasattr(yours, "tolist") else yours
         if not isinstance(said, bool):
-            return f"True or False is wanted, got {type(yours).__name__}"
+            return f"the answer must be True or False, got {type(yours).__name__}"
         return "" if said == truth else "not this one"
     if callable(yours) or isinstance(yours, str | Mapping):
-        return f"a number is wanted, got {type(yours).__name__}"
+        return f"the answer must be a number, got {type(yours).__name__}"
     (shape, actual), (wanted_shape, wanted) = read_numbers(yours), read_numbers(truth)
     if shape != wanted_shape and not len(actual) == len(wanted) == 1:
-        return f"an answer of shape {wanted_shape} is wanted, got {shape}"
+        return f"the answer must have shape {wanted_shape}, got {shape}"
     allowed = rtol * (max((abs(w) for w in wanted if isfinite(w)), default=0.0) or 1.0)
     wrong = sum(not _is_close(a, w, allowed) for a, w in zip(actual, wanted, strict=True))
     if not wrong:

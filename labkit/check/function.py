@@ -79,7 +79,7 @@ def _find_lack(given: Any) -> str:
     """Return the message for a missing function, or "" if there is a function."""
     if given is None or given is ...:
         return "not answered yet"
-    return "" if callable(given) else f"a function is wanted, got {type(given).__name__}"
+    return "" if callable(given) else f"the answer must be a function, got {type(given).__name__}"
 
 
 def _name(given: Function) -> str:

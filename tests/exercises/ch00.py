@@ -24,7 +24,7 @@ EXERCISES = [
         wrong={
             'yours = {"a": 2.69, "b": 0.725}': "not right yet: a. Hint: variances add",
             'yours = {"a": 1.64, "b": 1.04}': "not right yet: b",
-            "yours = 7.24": "one answer for each of a, b is wanted",
+            "yours = 7.24": "the answer must have one value for each of a, b",
         },
     ),
     Exercise(

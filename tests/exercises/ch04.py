@@ -34,7 +34,7 @@ EXERCISES = [
                 lines="return turned(gain_q * normed(q)) @ turned(gain_k * normed(k)).T / 4"
             ): "eps under the root",
             LOGITS.format(lines="return turned(gain_q * normed(q))"): (
-                "an answer of shape (8, 8) is wanted, got (8, 16)"
+                "the answer must have shape (8, 8), got (8, 16)"
             ),
         },
     ),
