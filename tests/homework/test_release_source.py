@@ -49,31 +49,31 @@ MISTAKES = {
     ),
     "a solution outside of a solution cell": (
         (Q1, "# %%"),
-        at(0) + "### BEGIN SOLUTION stands in a cell that is not tagged solution",
+        at(0) + "### BEGIN SOLUTION must be in a cell tagged solution",
     ),
     "hidden tests outside of a test cell": (
         (T2, "# %%"),
-        "### BEGIN HIDDEN TESTS stands in a cell that is not tagged test",
+        "### BEGIN HIDDEN TESTS must be in a cell tagged test",
     ),
     "an empty region": (
         ("    answer_of_q1 = x * FACTOR\n    return answer_of_q1\n", ""),
-        at(1) + "this region is empty; write the solution in it",
+        at(1) + "a region must have text; write the solution",
     ),
     "a solution cell without a region": (
         (BODY, "    pass"),
-        "a cell tagged solution:… has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
+        "a cell tagged solution:… must have ### BEGIN SOLUTION … ### END SOLUTION, but",
     ),
     "a test without points": (
         (T1, '# %% tags=["test:q1"]'),
-        after(T1) + "a cell tagged 'test:q1' has points; add one tag such as points:2",
+        after(T1) + "a cell tagged 'test:q1' must have points; add one tag such as points:2",
     ),
     "points that are no number": (
         ("points:3", "points:many"),
-        "points are a whole number from 1 up, as in points:2; got 'points:many'",
+        "points must be a whole number of at least 1, as in points:2; got 'points:many'",
     ),
     "points without a test": (
         (Q1, '# %% tags=["solution:q1", "points:2"]'),
-        after(Q1) + "points belong to a test",
+        after(Q1) + "only a test, or an answer that is marked by hand, may have points",
     ),
     "an unknown tag": (
         (Q1, '# %% tags=["solutions:q1"]'),
@@ -81,35 +81,35 @@ MISTAKES = {
     ),
     "two tags in one": (
         (Q1, '# %% tags=["solution:q1", "variant"]'),
-        "a cell is for one thing, but this one is tagged solution, variant",
+        "a cell must have one role, but is tagged solution, variant",
     ),
     "a tag on prose": (
         ('# %% [markdown]\nr"""\nNow', '# %% [markdown] tags=["solution:q3"]\nr"""\nNow'),
-        "only a code cell can be tagged solution; this is a markdown cell",
+        "only a code cell can be tagged solution, but this is a markdown cell",
     ),
     "an answer without points": (
         (Q1, '# %% tags=["answer:q7"]'),
-        after(Q1) + "a cell tagged 'answer:q7' has points; add one tag such as points:2",
+        after(Q1) + "a cell tagged 'answer:q7' must have points; add one tag such as points:2",
     ),
     "an answer and a test of one question": (
         (Q1, '# %% tags=["answer:q2", "points:1"]'),
-        after(Q1) + "q2 is marked by hand and has another cell",
+        after(Q1) + "a question marked by hand may have only one cell, but q2 has two",
     ),
     "a question without a test": (
         (Q1, '# %% tags=["solution:q7"]'),
-        after(Q1) + "question q7 has no test; add a cell tagged test:q7",
+        after(Q1) + "every question must have a test; add a cell tagged test:q7",
     ),
     "a test without an answer": (
         (Q1, '# %% tags=["solution:q7"]'),
-        after(T1) + "q1 has a test and no answer; add a cell tagged solution:q1",
+        after(T1) + "every test must have an answer; add a cell tagged solution:q1",
     ),
     "two tests of a question": (
         (T2, '# %% tags=["test:q1", "points:2"]'),
-        "a question has one test, q1 has another before this; join them",
+        "a question may have only one test, but q1 has two; join them",
     ),
     "a probe of nobody": (
         ("probe:q2", "probe:q5"),
-        "this probe belongs to q5, which has no test",
+        "a probe's question must have a test, but q5 has none",
     ),
     "no settings": (
         ('# %% tags=["homework"]', "# %%"),
@@ -121,7 +121,7 @@ MISTAKES = {
     ),
     "a setting of another kind": (
         ('"minutes": 5', '"minutes": "5"'),
-        "HOMEWORK['minutes'] must be a int and not empty; got '5'",
+        "HOMEWORK['minutes'] must have type int and not be empty; got '5'",
     ),
     "a package that is none": (
         ('["math"]', '["torch.nn"]'),

@@ -47,11 +47,11 @@ RIGHTS = [
     (math.inf, math.inf),
 ]
 WRONGS = [
-    (RIGHT, RIGHT.T, "Wrong shape: (3, 2) came where (2, 3)"),
-    (RIGHT, RIGHT.double(), "Wrong dtype: float64 came where float32"),
+    (RIGHT, RIGHT.T, "Wrong shape: expected (2, 3), got (3, 2)"),
+    (RIGHT, RIGHT.double(), "Wrong dtype: expected float32, got float64"),
     (RIGHT, RIGHT * math.nan, "Not finite"),
     (RIGHT, RIGHT + 1, "Wrong values: shape and dtype fit"),
-    (RIGHT, [1.0], "Wrong type: a list came where a tensor"),
+    (RIGHT, [1.0], "Wrong type: expected a tensor, got a list"),
     (1, True, "Wrong type"),
     (True, 1, "Wrong type"),
     (2.5, math.nan, "Not finite"),

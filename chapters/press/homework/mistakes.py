@@ -47,21 +47,21 @@ def _check_tags(cell: Cell) -> Iterator[str]:
         elif word == "points" and re.fullmatch(r"[1-9][0-9]*", rest):
             continue
         elif word == "points":
-            yield f"{where}points are a whole number from 1 up, as in points:2; got {tag!r}"
+            yield f"{where}points must be a whole number of at least 1, as in points:2; got {tag!r}"
         else:
             yield f"{where}unknown tag {tag!r}; a homework's tags are {TAGS}"
     points = sum(tag.startswith("points:") for tag in cell.tags)
     if len(roles) > 1:
-        yield f"{where}a cell is for one thing, but this one is tagged {', '.join(roles)}; part it"
+        yield f"{where}a cell must have one role, but is tagged {', '.join(roles)}; split it"
     elif roles and cell.kind != "code" and roles != ["answer"]:
-        yield f"{where}only a code cell can be tagged {roles[0]}; this is a {cell.kind} cell"
+        yield f"{where}only a code cell can be tagged {roles[0]}, but this is a {cell.kind} cell"
     elif roles and roles[0] in WITH_POINTS and points != 1:
         tag = next(tag for tag in cell.tags if tag.startswith(roles[0]))
-        yield f"{where}a cell tagged {tag!r} has points; add one tag such as points:2"
+        yield f"{where}a cell tagged {tag!r} must have points; add one tag such as points:2"
     elif points and not (roles and roles[0] in WITH_POINTS):
         yield (
-            f"{where}points belong to a test, or to an answer that is marked by hand; move the tag "
-            "to the question's test:… cell"
+            f"{where}only a test, or an answer that is marked by hand, may have points; move the "
+            "tag to the question's test:… cell"
         )
 
 
@@ -76,26 +76,26 @@ def _check_regions(cell: Cell) -> Iterator[str]:
         place = next((block.number - 1 for block in found if block.kind == kind), cell.line)
         if kinds[kind] and cell.role not in roles:
             yield (
-                f"line {place}: ### BEGIN {kind} stands in a cell that is not tagged {roles[0]}:…; "
-                "tag the cell, or the lines would reach the students"
+                f"line {place}: ### BEGIN {kind} must be in a cell tagged {roles[0]}:…, but is "
+                "not; tag the cell, or the lines would reach the students"
             )
         elif cell.role in roles and not kinds[kind]:
             yield (
-                f"line {place}: a cell tagged {cell.role}:… has ### BEGIN {kind} … ### END {kind}; "
-                "this has none"
+                f"line {place}: a cell tagged {cell.role}:… must have ### BEGIN {kind} … ### END "
+                f"{kind}, but this one has none"
             )
     if kinds[HIDDEN] > 1:
-        yield f"line {cell.line}: a test cell has one region of hidden tests; join the two"
+        yield f"line {cell.line}: a test cell may have only one region of hidden tests; join them"
     for block in found:
         if block.kind != OPEN and not block.text.strip():
-            yield f"line {block.number}: this region is empty; write the {block.kind.lower()} in it"
+            yield f"line {block.number}: a region must have text; write the {block.kind.lower()}"
 
 
 def _check_settings(cells: Sequence[Cell]) -> Iterator[str]:
     try:
         settings.read_settings(cells)
     except (ValueError, StopIteration) as error:
-        yield str(error) or "a homework has code cells; this file has none"
+        yield str(error) or "a homework must have code cells, but this file has none"
 
 
 def _check_questions(cells: Sequence[Cell]) -> Iterator[str]:
@@ -107,17 +107,17 @@ def _check_questions(cells: Sequence[Cell]) -> Iterator[str]:
         where, name = f"line {cell.line}: ", cell.question
         seen[name] += cell.role == "test"
         if cell.role == "solution" and not tests[name]:
-            yield f"{where}question {name} has no test; add a cell tagged test:{name}, points:…"
+            yield f"{where}every question must have a test; add a cell tagged test:{name}, points:…"
         if cell.role == "test" and not answers[name]:
-            yield f"{where}{name} has a test and no answer; add a cell tagged solution:{name}"
+            yield f"{where}every test must have an answer; add a cell tagged solution:{name}"
         if cell.role == "test" and seen[name] > 1:
-            yield f"{where}a question has one test, {name} has another before this; join them"
+            yield f"{where}a question may have only one test, but {name} has two; join them"
         if cell.role == "probe" and not tests[name]:
-            yield f"{where}this probe belongs to {name}, which has no test; name its question"
+            yield f"{where}a probe's question must have a test, but {name} has none; rename it"
         if cell.role == "answer" and by_hand[name] + tests[name] + answers[name] > 1:
-            yield f"{where}{name} is marked by hand and has another cell; rename one of the two"
+            yield f"{where}a question marked by hand may have only one cell, but {name} has two"
     if not tests and not answers and not by_hand:
-        yield "line 1: a homework has questions; add cells tagged solution:q1 and test:q1, points:2"
+        yield "line 1: a homework must have questions; tag cells solution:q1 and test:q1, points:2"
 
 
 def _check_names(cells: Sequence[Cell]) -> Iterator[str]:

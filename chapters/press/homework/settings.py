@@ -33,7 +33,7 @@ def read_settings(cells: Sequence[Cell]) -> dict[str, Any]:
     for key, kind in TYPES.items():
         if type(told[key]) is not kind or not told[key]:
             raise ValueError(
-                f"{where}HOMEWORK[{key!r}] must be a {kind.__name__} and not empty; got "
+                f"{where}HOMEWORK[{key!r}] must have type {kind.__name__} and not be empty; got "
                 f"{told[key]!r}"
             )
     wrong = [name for name in told["packages"] if not str(name).isidentifier()]

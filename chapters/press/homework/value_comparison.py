@@ -37,7 +37,7 @@ def compare_values(value: Any, expected: Any, tolerance: Tolerance, where: str =
         return _compare_sequences(value, expected, tolerance, where)
     if type(value) is not type(expected):
         wanted = name_kind(expected)
-        return f"Wrong type{where}: {name_kind(value)} came where {wanted} is asked for."
+        return f"Wrong type{where}: expected {wanted}, got {name_kind(value)}."
     return "" if value == expected else f"Wrong value{where}."
 
 
@@ -60,17 +60,17 @@ def _compare_tensors(value: Tensor, expected: Tensor, tolerance: Tolerance, wher
         return _say_wrong_shape(value.shape, expected.shape, where)
     if value.dtype != expected.dtype:
         actual, wanted = (str(t.dtype).removeprefix("torch.") for t in (value, expected))
-        return f"Wrong dtype{where}: {actual} came where {wanted} is asked for."
+        return f"Wrong dtype{where}: expected {wanted}, got {actual}."
     wide, right = _widen_tensor(value), _widen_tensor(expected)
     if not _is_finite_where(wide, right):
-        return f"Not finite{where}: a NaN or an infinity stands where a finite number belongs."
+        return f"Not finite{where}: expected finite numbers, got a NaN or an infinity."
     return (
         "" if _are_close(wide, right, tolerance) else f"Wrong values{where}: shape and dtype fit."
     )
 
 
 def _say_wrong_shape(actual: torch.Size, wanted: torch.Size, where: str) -> str:
-    return f"Wrong shape{where}: {tuple(actual)} came where {tuple(wanted)} is asked for."
+    return f"Wrong shape{where}: expected {tuple(wanted)}, got {tuple(actual)}."
 
 
 def _widen_tensor(tensor: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ def _are_close(value: Tensor, right: Tensor, tolerance: Tolerance) -> bool:
 
 def _compare_numbers(value: float, expected: float, tolerance: Tolerance, where: str) -> str:
     if isinstance(value, float) and not math.isfinite(value) and math.isfinite(expected):
-        return f"Not finite{where}: {value} stands where a finite number belongs."
+        return f"Not finite{where}: expected a finite number, got {value}."
     return "" if _is_near(value, expected, tolerance) else f"Wrong value{where}."
 
 
@@ -114,8 +114,7 @@ def _compare_sequences(
     value: list | tuple, expected: list | tuple, tolerance: Tolerance, where: str
 ) -> str:
     if len(value) != len(expected):
-        actual = f"{len(value)} items came" if len(value) != 1 else "1 item came"
-        return f"Wrong shape{where}: {actual} where {len(expected)} are asked for."
+        return f"Wrong shape{where}: expected {len(expected)} items, got {len(value)}."
     pairs = enumerate(zip(value, expected, strict=True))
     causes = (compare_values(*pair, tolerance, f"{where} in item {at}") for at, pair in pairs)
     return next(filter(None, causes), "")
@@ -127,7 +126,7 @@ def _compare_dicts(value: dict, expected: dict, tolerance: Tolerance, where: str
         if key not in value:
             return f"Missing{where}: the key {key!r}."
     if len(value) > len(expected):
-        return f"Too many keys{where}: {len(value)} came where {len(expected)} are asked for."
+        return f"Too many keys{where}: expected {len(expected)}, got {len(value)}."
     causes = (
         compare_values(value[key], expected[key], tolerance, f"{where} under {key!r}")
         for key in keys

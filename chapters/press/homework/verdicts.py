@@ -172,4 +172,4 @@ def _explain_failure(answer: Answer) -> Verdict:
 
 
 def _describe_strange(value: Any) -> str:
-    return f"What came is {name_kind(value)}, and not of the form asked for."
+    return f"The answer must have the required form, but is {name_kind(value)}."
