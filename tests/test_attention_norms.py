@@ -71,11 +71,11 @@ def test_a_text_means_its_norms(text):
         ("kv l2 temperature=head", "a temperature applies only if both q and k"),
         ("q rms times=2", "times applies only if both q and k"),
         ("qk rms width after-rope", "is applied before the heads are split and rotated"),
-        ("qk rms times=fast", "'times=fast' needs a number"),
+        ("qk rms times=fast", "times= needs a number, got 'times=fast'"),
         ("qk rms times=0", "times must be a positive number"),
         ("qk rms times=nan", "times must be a positive number"),
         ("henry length=1", "length must be at least 2"),
-        ("henry length=1.5", "'length=1.5' needs a number"),
+        ("henry length=1.5", "length= needs a number, got 'length=1.5'"),
         ("qk l2 temperature=warm", "unknown temperature 'warm'; choose one of module, head"),
     ]
 )

@@ -184,7 +184,7 @@ STRANGERS = {
 def test_a_strangers_module_gets_one_sentence_that_says_what_is_taken(name):
     report = block(STRANGERS[name], "pre", config("pre"))
     assert not report.ok and len(report.laws) == 1
-    assert report.laws[0].message.startswith("check.block takes a step (x, f, norm), a block of")
+    assert report.laws[0].message.startswith("check.block needs a step (x, f, norm), a block of")
 
 
 def test_a_module_without_its_config_is_asked_for_it():

@@ -211,7 +211,10 @@ def test_a_mixture_is_transformers_mixtral(padding):
         ({"activation": "silu"}, "unknown activation 'silu'; did you mean 'swiglu'"),
         ({"chosen": 5}, "must be from 1 to 4; got 5"),
         ({"chosen": 0}, "must be from 1 to 4; got 0"),
-        ({"inner_norm": lambda width: make_norm("batch", width)}, "choose an inner norm"),
+        (
+            {"inner_norm": lambda width: make_norm("batch", width)},
+            "inner norm must treat each token",
+        ),
     ],
 )
 def test_a_mixture_refuses_nonsense(change, message):

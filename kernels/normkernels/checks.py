@@ -15,8 +15,8 @@ def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None
         check_tensor(name, role, tensor, x)
         if tensor.shape != x.shape:
             raise ValueError(
-                f"kernel {name} needs {role} of x's shape {tuple(x.shape)}, "
-                f"got {tuple(tensor.shape)}"
+                f"kernel {name} needs {role} to have the shape of x, {tuple(x.shape)}, got "
+                f"{tuple(tensor.shape)}"
             )
     if x.ndim == 0:
         raise ValueError(f"kernel {name} needs at least one axis, got a scalar; pass x[None]")

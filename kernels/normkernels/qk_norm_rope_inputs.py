@@ -67,5 +67,8 @@ def make_cos_sin(
             f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:
-        raise ValueError("kernel qk_norm_rope has no gradient for angles; pass angles.detach()")
+        raise ValueError(
+            "kernel qk_norm_rope has no gradient for angles, but they require grad; pass "
+            "angles.detach()"
+        )
     return (cos, sin) if cos.shape[1] else (None, None)

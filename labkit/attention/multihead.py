@@ -231,8 +231,8 @@ def _refuse_nonsense(
 ) -> None:
     if min(dim, heads, kv_heads) < 1 or dim % heads or heads % kv_heads:
         raise ValueError(
-            f"Attention needs dim ({dim}) to be a multiple of heads ({heads}), and heads a "
-            f"multiple of kv_heads ({kv_heads})"
+            f"dim must be a multiple of heads, and heads a multiple of kv_heads; got dim={dim}, "
+            f"heads={heads} and kv_heads={kv_heads}"
         )
     if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
         raise ValueError(

@@ -86,8 +86,8 @@ class AttentionNorms:
                 )
         if self.after_rope and self.share == "width":
             raise ValueError(
-                "a norm over the whole width is applied before the heads are split and rotated; "
-                "after-rope needs share head or own"
+                "after-rope needs share head or own, because a norm over the whole width is "
+                "applied before the heads are split and rotated"
             )
 
 
@@ -196,7 +196,7 @@ def _read_word(word: str) -> tuple[str, Any]:
     try:
         return field, kinds[field](value)
     except ValueError:
-        raise ValueError(f"{word!r} needs a number after {field}=") from None
+        raise ValueError(f"{field}= needs a number, got {word!r}") from None
 
 
 def _ways_out() -> str:

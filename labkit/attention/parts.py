@@ -59,8 +59,9 @@ def make_temperature(norms: AttentionNorms | None, heads: int) -> nn.Parameter |
         return nn.Parameter(torch.full((heads,), math.log(10)))
     if norms.length is None:
         raise ValueError(
-            "a temperature per module starts at log2(L² − L); give the length L of the context, "
-            "as in attention_norms('henry', length=1024) or 'henry length=1024'"
+            "a temperature per module needs the length L of the context, because it starts at "
+            "log2(L² − L); give it as in attention_norms('henry', length=1024) or 'henry "
+            "length=1024'"
         )
     return nn.Parameter(torch.tensor([math.log2(norms.length**2 - norms.length)]))
 

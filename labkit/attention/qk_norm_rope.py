@@ -94,7 +94,9 @@ def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
             f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:
-        raise ValueError("qk_norm_rope has no gradient for angles; pass angles.detach()")
+        raise ValueError(
+            "qk_norm_rope has no gradient for angles, but they require grad; pass angles.detach()"
+        )
     return cos, sin
 
 

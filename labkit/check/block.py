@@ -162,7 +162,10 @@ class Asked:
             return FunctionSubject(self.given, sides, self.recipe, depth, place, self.seed)
         config = self.config or ModelConfig(self.recipe, **SMALL)
         if config.experts is not None:
-            raise Broken("a block with experts cannot be checked; leave config.experts out")
+            raise Broken(
+                "a block to check must have no experts, but its config has; leave config.experts "
+                "out"
+            )
         if facts(config.norm_name).scope != "token":
             raise Broken(
                 "a block to check must have a norm that acts on each vector separately, got "

@@ -24,8 +24,8 @@ from labkit.placements.sphere import normalize_weights
 
 SIDES = ("attention", "feed-forward")
 TAKES = (
-    "check.block takes a step (x, f, norm), a block of functions (x, attention, feed_forward, "
-    "norm), or a module under the parameter names of labkit.model.Block with its config"
+    "check.block needs a step (x, f, norm), a block of functions (x, attention, feed_forward, "
+    "norm), or a module with the parameter names of labkit.model.Block and its config"
 )
 Move = Callable[[Tensor, Context], Tensor]  # passes the stream through one sublayer
 Parts = dict[str, Tensor]  # results: the stream, and ResiDual's second stream

@@ -310,7 +310,9 @@ class Module:
                 return self._make_module(self.norm.dim, {"num_groups": 2, "weight": True})
             except Exception as error:
                 refused = f"cannot be made of a size alone ({told(error)})"
-        raise Broken(f"{kind.__name__} {refused}: pass an instance, made as your model makes it")
+        raise Broken(
+            f"{kind.__name__} {refused}: pass an instance, made in the way your model makes it"
+        )
 
     def _make_module(self, dim: int, given: Mapping[str, Any]) -> nn.Module:
         assert isinstance(self.handed, type)
@@ -381,8 +383,8 @@ class ModuleRunner:
         wanted = dim if one.each else 1
         if own.numel() != wanted:
             raise Broken(
-                f"{one.name} of a norm of {dim} features holds {own.numel()} values, "
-                f"expected {wanted}",
+                f"{one.name} of a norm of {dim} features must have {wanted} values, but has "
+                f"{own.numel()}",
                 f"{one.name} is one number "
                 + ("for each feature" if one.each else "for all features")
                 + f"; here it is {'another size' if one.each else 'one for each'}",

@@ -19,8 +19,8 @@ from labkit.norms.rep_batch_norm import RepBatchNorm, fold
 Pairs = Mapping[str, str | Iterable[str]]
 _FOLDABLE = (nn.BatchNorm1d, BatchNorm, RepBatchNorm, PRepBatchNorm)
 _RULE = (
-    "BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm fold, and only into an nn.Linear "
-    "behind them"
+    "BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm can be folded, and only into an "
+    "nn.Linear that follows them"
 )
 
 
@@ -38,7 +38,7 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(places)
     if not wanted:
         raise ValueError(
-            f"nothing to fold in {type(model).__name__}: only {_RULE} in an nn.Sequential; its "
+            f"fold found nothing in {type(model).__name__}: only {_RULE} in an nn.Sequential; its "
             f"norms are {list_norms(model)}. For maps elsewhere, name the pairs, like "
             '{"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
         )
@@ -90,8 +90,8 @@ def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, li
             raise TypeError(f"{name} must be paired with nn.Linear modules, got {kinds}")
         if not isinstance(named[name], _FOLDABLE):
             raise TypeError(
-                f"{name} is {type(named[name]).__name__}, which does not fold: only {_RULE}, "
-                "since in evaluation they are a fixed affine map of the last axis"
+                f"{name} is {type(named[name]).__name__}, which cannot be folded: only {_RULE}, "
+                "because in evaluation they are a fixed affine map of the last axis"
             )
         wanted[named[name]] = [module for module in maps if isinstance(module, nn.Linear)]
     return wanted

@@ -70,7 +70,7 @@ def sweep(
         labels, of_grid = None, list(runs)
         if wrong := [each for each in of_grid if not isinstance(each, Run)]:
             raise TypeError(
-                f"sweep takes an Experiment or a list of Runs, got a {type(wrong[0]).__name__} in "
+                f"sweep needs an Experiment or a list of Runs, got a {type(wrong[0]).__name__} in "
                 "the list; pass the Experiment itself"
             )
     store = Store(project_root() if root is None else Path(root), device)

@@ -98,9 +98,8 @@ class MixtureOfExperts(nn.Module):
         )
         if any(getattr(module, "takes_mask", False) for module in self.experts.modules()):
             raise ValueError(
-                "an expert receives different tokens in every batch, so statistics over tokens "
-                "are meaningless inside it; choose an inner norm that treats each token "
-                "separately, such as rms"
+                "an expert's inner norm must treat each token separately, because an expert "
+                "receives different tokens in every batch; choose another one, such as rms"
             )
         self._loss: AuxiliaryLoss | None = None
 

@@ -129,7 +129,7 @@ MISTAKES = {
     ),
     "a variant that is no draw": (
         ("draw.integers(2, 1000)", "7"),
-        "line 16: a `variant` cell holds lines such as EPS = draw.choice",
+        "line 16: a `variant` cell may contain only lines such as EPS = draw.choice",
     ),
     "a variant drawn twice": (
         ("SHIFTS = draw", "FACTOR = draw"),

@@ -109,7 +109,7 @@ def hand_out(
     from press.course.settings import read
 
     course = read(settings)
-    _need_root("homework is written as each student")
+    _need_root("writing homework as each student")
     students = [
         name for name in passwords.load_hashes(course.passwords) if name not in course.admins
     ]
@@ -128,7 +128,7 @@ def gather_file(
     from press.course.settings import read
 
     course = read(settings)
-    _need_root("homework is read as each student")
+    _need_root("reading homework as each student")
     if Path(file).name != file:
         raise ValueError(
             f"gather needs a file name without folders, as in hw1_norms.ipynb; got {file!r}"
@@ -142,7 +142,7 @@ def gather_file(
 
 def _need_root(what: str) -> None:
     if os.geteuid() != 0:
-        raise Red(f"{what}, which only root can do; use sudo")
+        raise Red(f"{what} needs root; use sudo")
 
 
 def _private(path: Path) -> TextIO:

@@ -108,7 +108,7 @@ def _make_files(
 def _check_free(out: Path) -> None:
     """Refuse a folder that is not empty: students may be working on an earlier release."""
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
-        kind = "is a file" if out.is_file() else "holds something already"
+        kind = "is a file" if out.is_file() else "is not empty"
         raise ValueError(f"--out must name a new folder, but {out} {kind}; choose another")
 
 

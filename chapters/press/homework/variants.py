@@ -17,7 +17,7 @@ from typing import Any
 
 from press.homework.private import Private
 
-RULE = "a `variant` cell holds lines such as EPS = draw.choice([1e-5, 1e-6])"
+RULE = "a `variant` cell may contain only lines such as EPS = draw.choice([1e-5, 1e-6])"
 
 
 def draw_variants(private: Private, student: str = "") -> dict[str, Any]:

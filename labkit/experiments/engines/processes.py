@@ -74,7 +74,9 @@ class Processes(Engine):
         except BrokenProcessPool as died:
             self._kill_worker(place)
             reason = " ".join(str(died).split())
-            raise Died(f"{reason}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
+            raise Died(
+                f"the worker died: {reason}; if it ran out of memory, lower LABKIT_SLOTS; {KEPT}"
+            ) from None
         except (Lost, Interrupted):
             self._kill_worker(place)
             raise

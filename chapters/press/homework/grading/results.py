@@ -146,7 +146,9 @@ def load_results(places: Sequence[Path], homework: str | None = None) -> list[Re
     names: set[str] = set()
     for place in places:
         if not place.is_dir():
-            raise ValueError(f"{place} must be a folder that `labkit homework grade` wrote")
+            raise ValueError(
+                f"{place} must be a folder that `labkit homework grade` wrote, but is not a folder"
+            )
         for path in sorted([*place.glob("*.json"), *place.glob("*/*.json")]):
             result = load_result(path)
             if result is None:

@@ -442,7 +442,7 @@ class Tensor:
                 chosen = [range(size)[int(one.__index__())]]
             axes.append([i * step for i in chosen])
         if lists > 1:
-            raise NotHere("an index of two lists", {"one list at a time"})
+            raise NotHere("indexing with two lists", {"one list at a time"})
         return [sum(steps) for steps in itertools.product(*axes)], tuple(shape)
 
     def __getitem__(self, index):
@@ -769,7 +769,8 @@ def cat(tensors, dim=0):
     rest = {t.shape[:axis] + t.shape[axis + 1 :] for t in tensors}
     if len(rest) > 1:
         raise RuntimeError(
-            "tensors to join must have the same shape, except along the axis of the join"
+            "tensors to join must have the same shape, except along the axis of the join; got "
+            f"{[t.shape for t in tensors]}"
         )
     before = _count(tensors[0].shape[:axis])
     data = []
