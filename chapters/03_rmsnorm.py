@@ -485,8 +485,7 @@ plots.curves(
     logx=True,
     reference=ladder.references(sizes.rung),
     caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: with the offset the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
-    "At the two highest learning rates there is one seed, the one with which the learning rate was chosen. "
-    "We trained LayerNorm without the offset. By algebra its curve would be the same with the offset.",
+    "At the two highest learning rates there is one seed, the one with which the learning rate was chosen. We trained LayerNorm without the offset. By algebra its curve would be the same with the offset.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
