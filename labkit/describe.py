@@ -85,8 +85,8 @@ def describe_recipe(name: str, config: ModelConfig | None = None) -> Description
 def describe_norm(name: str, dim: int = 64, file: str = "") -> Description:
     """Describe the norm called `name`: equation, options, learnable parameters over `dim` values.
 
-    Its source is in the title; a norm of a reader's own has a `file`. ValueError for a name that
-    is not in NORMS.
+    The title contains its source; a reader's own norm has a `file`. Raises ValueError for a name
+    that is not in NORMS.
     """
     found = facts(name)
     options = [f"{key}={start}" for key, start in found.options.items() if key not in _TORCHS]

@@ -67,7 +67,7 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
     they saturate, as hardware does. Wider inputs are first rounded to float32.
 
     Raises:
-        ValueError: the format is none of FORMATS.
+        ValueError: the format is not in FORMATS.
     """
     kind, x = _find_format(name), x.to(torch.float32)
     if name == "float32":
@@ -84,7 +84,7 @@ def scale_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
     """Round a tensor with one scale: x → s · round(x / s), so that the largest value just fits.
 
     Raises:
-        ValueError: the format is none of FORMATS.
+        ValueError: the format is not in FORMATS.
     """
     scale = _divide_or_one(x.abs().amax().to(torch.float32), _find_format(name).largest)
     return scale * round_to_format(x / scale, name)
@@ -97,7 +97,7 @@ def emulate_nvfp4(x: Float[Tensor, "*leading width"]) -> Float[Tensor, "*leading
     round_e4m3(max |block| / (6 t)), into e4m3's range. A block whose scale is rounded to 0 is 0.
 
     Raises:
-        ValueError: the last axis is no multiple of 16.
+        ValueError: the size of the last axis is not a multiple of 16.
     """
     if x.ndim == 0 or x.shape[-1] % BLOCK:
         raise ValueError(
@@ -116,7 +116,7 @@ def sum_in_format(x: Float[Tensor, "*leading width"], name: str) -> Float[Tensor
     """Add up the last axis value by value, rounding after every addition.
 
     Raises:
-        ValueError: the format is none of FORMATS.
+        ValueError: the format is not in FORMATS.
     """
     total = torch.zeros(x.shape[:-1])
     for column in round_to_format(x, name).unbind(-1):

@@ -312,7 +312,7 @@ def train(
     """Train `model` in place on (inputs, targets) batches and return the record.
 
     On CUDA its norms run as fused kernels (`labkit.fused`) while it trains, unless `kernels` is
-    False; the record's provenance names them. Elsewhere they are the formulas.
+    False; the record's provenance names them. On other devices they run as formulas.
 
     A model may have further methods: `before_training(*inputs)` sees the first batch before the
     first step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and

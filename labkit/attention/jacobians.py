@@ -48,7 +48,7 @@ def attention_jacobians(
 ) -> dict[str, Float[Tensor, "output entry"]]:
     """Compute ∂S/∂W for W_Q, W_K, W_V of shape (d, d_k) and W_O of shape (d_k, d).
 
-    `weights` has them under the names of `MATRICES`. With `qkv_norm` this is Lemma A.2, without it
+    `weights` maps the names in `MATRICES` to them. With `qkv_norm` this is Lemma A.2, without it
     Lemma A.1, where `x` is the output of the norm before attention.
     """
     w_q, w_k, w_v, w_o = (weights[name] for name in MATRICES)

@@ -43,8 +43,8 @@ def apply_rotations(
 ) -> Float[Tensor, "batch heads time head_dim"]:
     """Rotate by the output of `turns_of`: x · cos + (x with its halves swapped) · (−sin, sin).
 
-    A token's heads are one long row here. Halves of a head, one after another, are loops over a
-    few numbers each and take more than twice as long at the book's sizes.
+    All heads of a token are rotated as one long row. Rotating half of a head at a time loops over
+    a few numbers each and takes more than twice as long at the book's sizes.
     """
     x = x.transpose(1, 2)
     swapped = x.roll(x.shape[-1] // 2, -1)

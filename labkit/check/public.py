@@ -160,7 +160,7 @@ def checks_passed(printed: str, question: str) -> bool:
 def out_of_time(printed: str) -> bool:
     """Return whether the output of a test cell shows no failures except laws that ran out of time.
 
-    A check of labkit has a few seconds, and a busy machine may need more.
+    Each check may take a few seconds, and a busy machine may need more.
     """
     faults = [line for line in printed.splitlines() if not CAUSE.match(line)]
     laws = [line for line in faults if not SUMMARY.search(line)]

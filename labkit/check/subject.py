@@ -264,7 +264,7 @@ class Module:
     def takes(self, shape: Shape, dim: int) -> bool:
         """Accept shapes that do not raise; torch's instance norms read some shapes as unbatched.
 
-        A norm of the last axis must take two and three axes, as every model has them.
+        A norm over the last axis must accept two and three axes, because models use both.
         """
         if self.norm.formula.features == -1:
             return len(shape) in (2, 3) or self._runs_on(shape, dim)

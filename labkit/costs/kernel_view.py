@@ -118,7 +118,7 @@ def read_steps(file: Path | None = None) -> tuple[dict[str, Any], Steps]:
     wrong results, and missing ones, are left out.
 
     Raises:
-        ValueError: the file is a dry run's.
+        ValueError: the file is from a dry run.
     """
     file = file or DATA / "bench" / "steps.json"
     found = json.loads(file.read_text(encoding="utf-8"))

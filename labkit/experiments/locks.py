@@ -239,9 +239,9 @@ def find_time(root: Path, lock: Lock) -> str:
 def choose_word(locked: str, since: str, looked: str | None = None) -> str:
     """Return the word for a claim's runs that are older than its lock; see the top of the file.
 
-    `locked` is the time of its lock (`find_time`), empty where it has none, `since` when the first
-    run that is judged began (UTC), and `looked` when the first of all runs began, searches and
-    preliminary evaluations included; None: there are no others. A run without a time counts as
+    `locked` is the time of the lock (`find_time`), empty if there is none. `since` is when the
+    first run that is judged began (UTC), and `looked` when the first of all runs began, including
+    searches and preliminary evaluations (None: there are no others). A run without a time counts as
     older.
     """
     if not locked or not since or _is_older(since, locked):

@@ -41,10 +41,10 @@ def get_kernels() -> ModuleType:
 def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """Return whether the kernels support these tensors; if not, the formula is used.
 
-    They support plain tensors on one device of theirs, not float64, not distributed, with rows that
-    are not too long, and only if Triton is installed. They are not used under torch.compile, which
-    fuses a norm with the operations around it but cannot see into our kernels: a fused model
-    compiles as if it had no kernels, which was faster at every width that was measured.
+    They need Triton, and support plain tensors on one supported device, neither float64 nor
+    distributed, whose rows are not too long. They are not used under torch.compile, which fuses a
+    norm with the operations around it but cannot see into our kernels: a fused model compiles as if
+    it had no kernels, which was faster at every width that was measured.
     """
     if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False

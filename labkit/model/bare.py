@@ -30,7 +30,7 @@ class GhostBatchNorm(BatchNorm):
     BatchNorm. Source: Hoffer, Hubara and Soudry 2017, arXiv 1705.08741.
 
     Raises:
-        ValueError: `size` is below 2, or a batch in training is no multiple of it.
+        ValueError: `size` is below 2, or a training batch is not a multiple of it.
     """
 
     def __init__(self, num_features: int, size: int, **kwargs):

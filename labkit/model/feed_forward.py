@@ -139,8 +139,8 @@ class MixtureOfExperts(nn.Module):
 
         They share the pass's graph: add them to the model's loss before its backward pass.
         balance = experts · Σ_e fraction_e · mean probability_e, where the fractions of the
-        assignments sum to 1: so 1 when all is uniform, whatever `chosen` is. transformers counts
-        the share of tokens, whose sum is `chosen`: its value is `chosen` times this one.
+        assignments sum to 1: so it is 1 when all is uniform, whatever `chosen` is. transformers
+        counts the share of tokens, whose sum is `chosen`: its value is `chosen` times this one.
         """
         if self._loss is None:
             raise ValueError(

@@ -119,7 +119,7 @@ def _draw_deepnorm(weight: Tensor, matrix: Matrix) -> None:
 def magneto_gain(stack: str, encoder: int, decoder: int) -> float:
     """Return Sub-LN's gain for a stack, given the number of blocks in each stack.
 
-    One stack of N: sqrt(ln 2N). Both: encoder sqrt(ln(3M) · ln(2N) / 3), decoder sqrt(ln 3M).
+    One stack of N blocks: sqrt(ln 2N). Two: encoder sqrt(ln(3M) · ln(2N) / 3), decoder sqrt(ln 3M).
     """
     if stack == "decoder" and encoder:
         return math.sqrt(math.log(3 * decoder))

@@ -185,7 +185,7 @@ def follow_gradient(
 ) -> list[float]:
     """Backpropagate a random gradient; return its norm at each point that `signal` returns.
 
-    The lowest layer comes first, the random gradient itself last; torch's random state draws it.
+    The lowest layer comes first, the random gradient last; torch's generator draws it.
     """
     streams = signal(net, images)
     found = torch.autograd.grad(streams[-1], streams, torch.randn_like(streams[-1]))

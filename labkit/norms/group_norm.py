@@ -57,8 +57,8 @@ def _check_groups(name: str, x: Tensor, num_groups: int) -> None:
 class GroupNorm(nn.GroupNorm):
     """`group_norm` as a module; a drop-in replacement for torch.nn.GroupNorm.
 
-    With `channel_axis=-1` each vector on the last axis is split into groups, as a transformer's
-    (batch, time, dim) needs.
+    With `channel_axis=-1` each vector on the last axis is split into groups, as required for a
+    transformer's (batch, time, dim).
     """
 
     equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over each group of channels"

@@ -170,7 +170,7 @@ def _list_untimed(entry: Mapping[str, Any]) -> list[str]:
 def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Figure:
     """Draw the fraction against row length: a row of panels per kernel, a line per provider.
 
-    chosen    kernels; empty: all that were measured
+    chosen    kernels to draw; empty: all that were measured
     """
     kernels = {k: of for k, of in _read_shares(recorded).items() if not chosen or k in chosen}
     if not kernels:

@@ -167,8 +167,8 @@ class Marks:
     def measure(self, fig: Any) -> str:
         """Return the HTML attribute with the scales and the position of the first axes.
 
-        It has the numbers at their left, right, bottom and top, and the coordinates of these in the
-        drawing.
+        It contains the numbers at the left, right, bottom and top of the axes, and the coordinates
+        of these edges in the drawing.
         """
         ax, scale, height = self.series[0].ax, 72 / fig.dpi, 72 * fig.get_figheight()
         box = ax.get_window_extent()

@@ -168,9 +168,9 @@ def explore(
 ) -> Slider:
     """Show `draw(value)`, a Figure, with a slider for the value.
 
-    All pictures are drawn at once, with at most 300 kB in total. `name` is unique on its page, and
-    `label` names the parameter. Numbers are in order; the slider begins at `start`, else at the
-    first. With a `formula` the page also computes the drawing for values in between.
+    All pictures are drawn at once, with at most 300 kB in total. `name` must be unique on its page,
+    and `label` names the parameter. Numbers must be in order; the slider begins at `start`, else at
+    the first. With a `formula` the page also computes the drawing for values in between.
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"a slider needs at least two values, all different, got {list(values)}")

@@ -25,9 +25,9 @@ def mean_fluctuation(features: list[Tensor]) -> float:
 class Fluctuation(Observer):
     """`mean_fluctuation` of batches of the training size, at the start and at the end.
 
-    For a transformer, of the stream after the embedding and each block. For any other network, of
-    the outputs of each linear layer or convolution except the last. BatchNorm uses its running
-    statistics, so that it does not hide the fluctuation.
+    For a transformer, it is that of the stream after the embedding and each block; for any other
+    network, that of the outputs of each linear layer or convolution except the last. BatchNorm uses
+    its running statistics, so that it does not hide the fluctuation.
     """
 
     name = "fluctuation"

@@ -247,7 +247,7 @@ def compare_samples(
 ) -> Difference:
     """Compare two arms with a pooled standard deviation; an arm marked in `alone` has its own.
 
-    Without a pooled standard deviation both arms have their own (Welch 1947). `pairs` are the
+    Without a pooled standard deviation each arm has its own (Welch 1947). `pairs` are the
     differences other − one for the shared seeds.
     """
 

@@ -34,7 +34,7 @@ DIRECTIONS = ("D", "D24", "W", "C", "MW")  # rungs that are variants of one size
 def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:
     """Judge an estimate: holds, contradicted, or not-seen.
 
-    `lacking` are requirements that the comparison does not meet; if there are any, it is not-seen.
+    `lacking` are requirements that the comparison fails; if there are any, it is `not-seen`.
     """
     if lacking:
         return "not-seen"

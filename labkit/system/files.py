@@ -18,7 +18,7 @@ WRITING = ".writing-"  # start of an unfinished file's name
 def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
     """Write a file atomically: a reader sees either the old file or the new one, even after a kill.
 
-    `mode` sets the permissions of a new file, minus the process' umask.
+    `mode` sets the permissions of a new file, minus the process's umask.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{WRITING}{uuid.uuid4().hex}")

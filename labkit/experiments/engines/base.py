@@ -58,7 +58,7 @@ class Interrupted(Exception):
 class Engine(ABC):
     """Base class: places that each train one task at a time; records are stored as they arrive.
 
-    A task whose place dies is retried, up to `tries` times in total. Records go to `store`: the
+    A task whose worker dies is retried, up to `tries` times in total. Records go to `store`: the
     device's store, unless it is replaced.
     """
 

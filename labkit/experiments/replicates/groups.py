@@ -35,8 +35,8 @@ SHARE = 0.2
 def asked_for(device: str = CPU, replicates: int | None = None) -> int:
     """Return the most runs that may train together: `replicates`, else LABKIT_REPLICATES.
 
-    The default is 1 on a CPU, where more gains little, and `ON_A_GPU` on a GPU, where small models
-    wait for launches.
+    The default is 1 on a CPU, where larger groups gain little, and `ON_A_GPU` on a GPU, where small
+    models wait for launches.
     """
     if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
         if not setting.isdigit():
