@@ -101,7 +101,7 @@ def emulate_nvfp4(x: Float[Tensor, "*leading width"]) -> Float[Tensor, "*leading
     """
     if x.ndim == 0 or x.shape[-1] % BLOCK:
         raise ValueError(
-            f"NVFP4 needs a last axis whose size is a multiple of the block size, {BLOCK}; got "
+            f"NVFP4 needs a last axis whose size is a multiple of {BLOCK}, the block size; got "
             f"shape {tuple(x.shape)}; pad it with zeros"
         )
     blocks = x.to(torch.float32).unflatten(-1, (-1, BLOCK))
