@@ -25,7 +25,9 @@ from press.site.predictions import draw_questions
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 # What every point and line of a figure is made of, at the end of its caption.
-DRAWN_FROM = re.compile(r"\s(?=(?:Thin lines|Points): [^;]*seeds?[;:])(?!.*grey: )")
+DRAWN_FROM = re.compile(
+    r"\s(?=(?:\([^()]*seeds?[^()]*\) )?(?:Thin lines|Points): [^;]*seeds?[;:])(?!.*grey: )"
+)
 UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
 MIME_TYPES = (
