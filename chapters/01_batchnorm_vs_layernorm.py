@@ -433,8 +433,13 @@ The statistics are computed in float32 or better, and the mean is subtracted *be
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
-the same number of images, about four times the training set, in batches of 128 down to 2. So small batches mean more steps. For each norm and batch size we choose with one seed among seven learning rates over three decades, and evaluate with five other seeds. The learning rates
-are proportional to the batch size.
+the same number of images, about four times the training set, in batches of 128 down to 2. So small batches mean more steps.
+
+<details><summary>How we tuned and evaluated</summary>
+
+For each norm and batch size we choose with one seed among seven learning rates over three decades, and evaluate with five other seeds. The learning rates are proportional to the batch size.
+
+</details>
 """
 
 # %%

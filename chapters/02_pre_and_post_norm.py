@@ -1012,7 +1012,13 @@ warm-up insufficient, and a smaller initialization to be the cure. Whether Post-
 
 ### Each at its own rate
 
-With the learning rate of each placement tuned, does Post-Norm reach a lower loss? **What we did:** tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each.
+With the learning rate of each placement tuned, does Post-Norm reach a lower loss?
+
+<details><summary>How we tuned and evaluated</summary>
+
+We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each.
+
+</details>
 """
 
 # %%
@@ -1053,7 +1059,13 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-Post-Norm's loss is higher, but the interval ends close to zero, and the verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+Post-Norm's loss is higher, but only just. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+
+<details><summary>How sure is that?</summary>
+
+The interval ends close to zero, and the verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that.
+
+</details>
 
 ### The price of the highway
 

@@ -335,10 +335,15 @@ r"""
 
 ### The loss
 
-The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. Size S, the smallest, has six blocks of width 32, which read 20
-characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
+The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
 We did not separate the effects of these two differences.
 We call two norms equal if their losses differ by less than 0.009 nats. A learning rate that is off by a factor of $\sqrt{10}$ costs more than four times as much.
+
+<details><summary>How we tuned and evaluated</summary>
+
+Size S, the smallest, has six blocks of width 32, which read 20 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds.
+
+</details>
 """
 
 # %%

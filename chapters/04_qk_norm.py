@@ -696,7 +696,7 @@ r"""
 ### Each at its own rate
 
 What is QK-Norm worth at learning rates that people choose? We tuned both models, and a third model
-without any norm. The first card below requires the same sign at two sizes, S and M. The second card is only about size S, and the third only about variant W.
+without any norm.
 """
 
 

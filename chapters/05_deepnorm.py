@@ -607,9 +607,13 @@ Does a deep model learn because its first step is bounded? We train our 32 block
 of 32 characters. We add three models: Post-Norm with its classical remedy (a warm-up over the first third of the steps), Pre-Norm with its usual weights, and Post-Norm with these same weights but neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
 this last model must learn, too.
 
+<details><summary>How we tuned and evaluated</summary>
+
 We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
 the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and for α alone we use the best learning rate of the one seed.
 We evaluate with five other seeds.
+
+</details>
 
 | question | choices | ours |
 | --- | --- | --- |

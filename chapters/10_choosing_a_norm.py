@@ -412,7 +412,11 @@ of all its recipes, and the board corrects for the 55 pairs of its eleven recipe
 
 ## Measure
 
+<details><summary>How we tuned and evaluated</summary>
+
 Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
+
+</details>
 
 ### The board
 
