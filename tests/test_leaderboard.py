@@ -123,7 +123,7 @@ def test_entries_are_recipes_norms_and_files():
     [
         (["nope"], "unknown recipe 'nope'"),
         (["pre+nope"], "unknown norm 'nope'; did you mean 'none'.* a file with your norm"),
-        (["dyt+rms"], "made for 'dyt'"),
+        (["dyt+rms"], "fixes 'dyt'"),
         (["pre+nowhere.py"], "which is no file"),
         (["pre", "pre-norm"], "'pre' occurs twice"),
     ],

@@ -34,5 +34,5 @@ def test_what_is_missing_is_named(tmp_path):
     (tmp_path / "short.csv").write_text("a,b\n1\n")
     with pytest.raises(ValueError, match=r"row 2 has 1: complete it"):
         published("short", tmp_path)
-    with pytest.raises(ValueError, match="no table 'none'; it has short"):
+    with pytest.raises(ValueError, match="no table 'none'; choose one of short"):
         published("none", Path(tmp_path))
