@@ -38,6 +38,7 @@ document.addEventListener("DOMContentLoaded", () => {
         other === word || (/^\D{4}/.test(word) && other.startsWith(word)))));
     const told = new Set(found.filter((hit) => hit[6] === "object").flatMap(([page, , at]) => [page, page + at]));
     return found.filter(([page, , at, , , , kind]) =>
-      kind === "object" || (kind === "title" && !at) || !told.has(page + at)).slice(-100);
+      kind === "object" || (kind === "title" && !at) || !told.has(page + at))
+      .sort((one, other) => (other[6] === "text") - (one[6] === "text")).slice(-100); // the last comes first
   };
 });
