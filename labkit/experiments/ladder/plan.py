@@ -22,9 +22,9 @@ CODED = ("pre", "qk", "post", "hybrid", "lns", "qkv-pre", "ngpt", "none", "dyt")
 # Arms ranked by the appendices: their own, and chapters' arms that only they discuss.
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
 DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
-USUAL = tuple(
-    f"{arm}, drawn 0.02" for arm in ("pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none")
-)
+# Arms of the regime in which language models are trained: small first embeddings and weight decay.
+REGIME = ("pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none")
+USUAL = tuple(f"{arm}, drawn 0.02" for arm in REGIME)
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
 # Arms whose rates were tuned on a GPU: only their evaluation is left.
 TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
@@ -34,6 +34,11 @@ PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S, which every chapter needs
     ("first", tuple(SHELVED)),
     ("D", ("hybrid", "pre", "post")),
+    ("C", CODED[:4]),
+    ("S", USUAL),
+    ("W", (*USUAL, "ngpt")),
+    ("M", USUAL),
+    ("MW", (*USUAL, *REGIME, "ngpt")),
     ("M", ("pre", "hybrid", "qkv-pre")),
     ("S", ("hybrid", "hybrid*")),
     ("D24", ("pre", "post", "hybrid*")),
@@ -55,10 +60,6 @@ PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("D24", DEEPER),
     ("W", DECAYED),
     ("C", CODED),
-    ("S", USUAL),
-    ("W", (*USUAL, "ngpt", "lns", "hybrid", "none")),
-    ("M", USUAL),
-    ("MW", (*USUAL, "pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none", "ngpt")),
     ("S", tuple(ARMS)),
     ("M", tuple(ARMS)),
 )
