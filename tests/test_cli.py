@@ -103,7 +103,7 @@ def test_a_checkout_that_is_read_only_is_one_sentence_with_a_way_out(
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert cli.main(words) == 1
     said = capsys.readouterr().err
-    assert "may not write" in said and "git clone" in said and "Traceback" not in said
+    assert "must be able to write" in said and "git clone" in said and "Traceback" not in said
 
 
 @pytest.mark.slow

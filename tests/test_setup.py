@@ -200,4 +200,4 @@ def test_a_clone_that_may_not_be_written_gets_one_sentence(tmp_path: Path, monke
     monkeypatch.setattr(setup, "set_up", refuse)
     monkeypatch.setattr(sys, "argv", ["setup"])
     assert setup.main(tmp_path) == 1
-    assert "may not be written (Permission denied)" in capsys.readouterr().err
+    assert "must be writable (Permission denied)" in capsys.readouterr().err

@@ -82,12 +82,12 @@ def _fail(code: int, why: object) -> int:
 def _explain_system(error: OSError) -> object:
     """Add the remedy if a file or folder cannot be written, or the disk is full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{error}; free some space, and call the same command again: what is done is kept"
+        return f"{error}; free some space, and run the same command again: finished work is kept"
     if error.errno not in (errno.EROFS, errno.EACCES):
         return error
     return (
-        f"may not write {error.filename} ({error.strerror}); call labkit in a copy of the book "
-        "that is yours to change (git clone); show and book check only read"
+        f"labkit must be able to write {error.filename} ({error.strerror}); run it in a clone of "
+        "the book that you may change (git clone); show and book check only read"
     )
 
 

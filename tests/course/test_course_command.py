@@ -51,7 +51,7 @@ def test_check_names_what_is_missing_and_serve_starts_nothing(here, capsys, monk
     assert main(["course", "check"]) == 1
     said = capsys.readouterr().out
     assert f"material     {here}/m must be a git repository; make one: labkit course" in said
-    assert "passwords    nobody has a password; make them: labkit course passwords" in said
+    assert "passwords    no user has a password; make some: labkit course passwords" in said
     assert "proxy        LABKIT_PROXY must name a program" in said
     assert main(["course", "serve"]) == 1
     assert "this machine cannot serve the course yet" in capsys.readouterr().err
@@ -81,10 +81,13 @@ def test_a_port_in_use_a_missing_folder_and_a_stranger_among_admins_are_named(he
         first = Settings(here, port=min(port, 65533))
         assert f"port {port} of" in check._check_ports(first)
     shown = Settings(here, visible=(here / "data",))
-    assert check._check_isolation(shown) == f"visible names {here}/data, which is not there"
+    assert (
+        check._check_isolation(shown)
+        == f"visible must name existing folders, but {here}/data does not exist"
+    )
     main(["course", "passwords", "roster.csv"])
     course = Settings(here / "m", state=here / "state", admins=("teacher",))
-    assert "'teacher', who has no password" in check._check_passwords(course)
+    assert "'teacher' has none" in check._check_passwords(course)
 
 
 def test_gpus_are_looked_for_by_number_or_uuid(tmp_path, monkeypatch):
@@ -105,6 +108,6 @@ def test_an_opened_file_that_is_not_in_the_material_is_named(tmp_path, monkeypat
     # pytest's own folder is closed
     monkeypatch.setattr(check.readable_paths, "find_closed", lambda path: None)
     told = check._check_material(Settings(folder, open="chapters/99.py"))
-    assert told.startswith("open names 'chapters/99.py'")
+    assert told.endswith("has no 'chapters/99.py'")
     (folder / "secret").touch(mode=0o600)
     assert "secret; run: chmod -R o+rX" in check._check_material(Settings(folder))

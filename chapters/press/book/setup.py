@@ -174,8 +174,8 @@ def main(root: Path) -> int:
         return 1
     except OSError as error:
         print(
-            f"set-up: {error.filename} may not be written ({error.strerror}); "
-            "set up a clone that is yours, on a disk with 8 GB of room",
+            f"set-up: {error.filename} must be writable ({error.strerror}); "
+            "use a clone that you may change, on a disk with 8 GB of free space",
             file=sys.stderr,
         )
         return 1

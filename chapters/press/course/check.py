@@ -21,7 +21,7 @@ PACKAGES = ("jupyterhub", "jupyterhub_idle_culler", "nbgitpuller", "jupyterlab",
 def _check_root(course: Settings) -> str:
     if os.geteuid() == 0:
         return ""
-    return "each user's server runs under a number of its own, which only root can give; use sudo"
+    return "each user's server must run under its own user ID, which only root can set; use sudo"
 
 
 def _check_packages(course: Settings) -> str:
@@ -44,7 +44,7 @@ def _check_proxy(course: Settings) -> str:
 
 
 def _check_git(course: Settings) -> str:
-    return "" if shutil.which("git") else "the material is pulled with git; install it"
+    return "" if shutil.which("git") else "git is needed to pull the material; install it"
 
 
 def _check_material(course: Settings) -> str:
@@ -58,20 +58,22 @@ def _check_material(course: Settings) -> str:
         return f"users must be able to read {shut}; run: chmod -R o+rX {folder}"
     if not course.open or not (folder / ".git").is_dir() or (folder / course.open).exists():
         return ""
-    return f"open names {course.open!r}, which is not in {folder}"
+    return f"open must name a file of the material, but {folder} has no {course.open!r}"
 
 
 def _check_passwords(course: Settings) -> str:
     try:
         known = passwords.load_hashes(course.passwords)
     except PermissionError:
-        return f"{course.passwords} is root's; use sudo"
+        return f"{course.passwords} can be read only by root; use sudo"
     except ValueError as error:
         return str(error)
     if not known:
-        return "nobody has a password; make them: labkit course passwords roster.csv"
+        return "no user has a password; make some: labkit course passwords roster.csv"
     if strange := sorted(set(course.admins) - set(known)):
-        return f"admins names {strange[0]!r}, who has no password; put them into a roster"
+        return (
+            f"every admin must have a password, but {strange[0]!r} has none; add them to a roster"
+        )
     return ""
 
 
@@ -83,7 +85,7 @@ def _check_ports(course: Settings) -> str:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                return f"port {port} of 127.0.0.1 is needed: {error}; set port, or stop what has it"
+                return f"port {port} of 127.0.0.1 must be free: {error}; change port or free it"
     return ""
 
 
@@ -95,10 +97,10 @@ def _check_memory(course: Settings) -> str:
 
 def _check_isolation(course: Settings) -> str:
     if gone := [path for path in course.visible if not path.exists()]:
-        return f"visible names {gone[0]}, which is not there"
+        return f"visible must name existing folders, but {gone[0]} does not exist"
     if course.isolation == "namespaces":
         if wrong := bubblewrap.find_problem("--unshare-pid", "--unshare-ipc", "--dev", "/dev"):
-            return f"{wrong}; set isolation = 'users' to rely on user numbers and permissions only"
+            return f"{wrong}; set isolation = 'users' to rely only on user IDs and permissions"
         return ""
     for path in readable_paths.list_readable(course):
         if path.exists() and (closed := readable_paths.find_closed(path)):
@@ -114,14 +116,14 @@ def _check_gpus(course: Settings) -> str:
         return ""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return "gpus names GPUs, and there is no nvidia-smi to find them with; set gpus = []"
+        return "gpus needs nvidia-smi to find the GPUs, but it is not installed; set gpus = []"
     told = subprocess.run([program, "-L"], capture_output=True, text=True)
     if told.returncode:
         return f"gpus names GPUs, but nvidia-smi finds none: {told.stdout.strip()[:200]}"
     lines = told.stdout
     for device in course.gpus:
         if f"GPU {device}:" not in lines and f"UUID: {device})" not in lines:
-            return f"gpus names {device!r}, and `nvidia-smi -L` lists:\n{lines.strip()}"
+            return f"gpus names {device!r}, but `nvidia-smi -L` lists only:\n{lines.strip()}"
     return ""
 
 
