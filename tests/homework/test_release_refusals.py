@@ -136,7 +136,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     write_release(path, tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "disk/private").is_dir()
-    for name, said in (("a", "holds"), ("b", "holds"), ("link", "holds"), ("file", "is a file")):
+    for name, said in (("a", "empty"), ("b", "empty"), ("link", "empty"), ("file", "is a file")):
         with pytest.raises(ValueError, match=said):
             write_release(path, tmp_path / name)
     assert (tmp_path / "a/thesis.txt").read_text() == "mine"
