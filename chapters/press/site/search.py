@@ -1,4 +1,4 @@
-"""Search results besides pages: sections by their headings, claims, and sentences.
+"""Search results besides pages: sections, claims, sentences, and rows of tables.
 
 Sphinx looks through the objects of every domain, such as functions. Here a section, a claim and a
 sentence are objects, too: they are found by words of their own and of the title of their page.
@@ -21,7 +21,7 @@ IMPORTANT, USUAL = 0, 1
 # Sphinx escapes these twice.
 PLAIN = str.maketrans({"'": "’", '"': "”", "&": "+", "<": "＜", ">": "＞"})
 SENTENCE = re.compile(r"(?<=[.?!:])\s+(?=[^\s\d(…])")
-SHORTEST = 4  # words of a sentence that says something
+SHORTEST, LONGEST = 4, 80  # words of a sentence, or of a row of a table, that can be read
 
 
 class Places(Domain):
@@ -66,17 +66,29 @@ class Places(Domain):
 
 
 def list_sentences(app: Sphinx, doctree: nodes.document) -> None:
-    """Note the sentences of a page for the search, each with the anchor of its section."""
+    """Note the sentences and table rows of a page for the search, with the anchors of sections."""
     found = app.env.domains["book"].data["sentences"].setdefault(app.env.docname, [])
-    for paragraph in doctree.findall(nodes.paragraph):
-        section = paragraph.parent
-        while section is not None and not isinstance(section, nodes.section):
-            section = section.parent
-        if section is None or app.env.docname.startswith("api/"):
+    for block in [*doctree.findall(nodes.paragraph), *doctree.findall(nodes.row)]:
+        above = list(list_ancestors(block))
+        section = next((node for node in above if isinstance(node, nodes.section)), None)
+        in_row = any(isinstance(node, nodes.row) for node in above)
+        if section is None or in_row or app.env.docname.startswith("api/"):
             continue
-        shown = paragraph.deepcopy()
+        shown = block.deepcopy()
         for other in [*shown.findall(nodes.math), *shown.findall(nodes.raw)]:
             other.replace_self(nodes.Text("…" if isinstance(other, nodes.math) else ""))
-        for sentence in SENTENCE.split(" ".join(shown.astext().split())):
-            if len(sentence.split()) >= SHORTEST:
-                found.append((section["ids"][0], sentence.removesuffix(".").translate(PLAIN)))
+        if isinstance(shown, nodes.row):
+            said = [" · ".join(cell.astext() for cell in shown.children)]
+        else:
+            said = SENTENCE.split(" ".join(shown.astext().split()))
+        for sentence in said:
+            if SHORTEST <= len(sentence.split()) <= LONGEST:
+                plain = " ".join(sentence.split()).removesuffix(".").translate(PLAIN)
+                found.append((section["ids"][0], plain))
+
+
+def list_ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
+    """List the nodes around a node, from the inside out."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
