@@ -62,7 +62,7 @@ def find_obstacle(norm: nn.Module) -> str:
     if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
         return "it is lazy and has no shape yet; run a batch through the model first"
     if any(tensor.is_meta for tensor in tensors):
-        return "its tensors are on the meta device and hold no values; materialize them first"
+        return "its tensors are on the meta device and have no values; materialize them first"
     if any(parametrize.is_parametrized(part) for part in norm.modules()):
         return "its parameters are parametrized; remove the parametrizations first"
     for part in norm.modules():
@@ -74,7 +74,7 @@ def find_obstacle(norm: nn.Module) -> str:
         taken = [parameter for parameter in taken if parameter.name != "mask"]
     if taken:
         more = ", ".join(parameter.name for parameter in taken)
-        return f"its forward takes more than one input ({more}); hand in a callable"
+        return f"its forward takes more than one input ({more}); pass a callable"
     return ""
 
 

@@ -50,7 +50,7 @@ def read_norm(norm: nn.Module) -> Reading | str:
     inside = ", ".join(name for name, _ in norm.named_children())
     more = f"more in the same module ({inside})" if inside else "something else"
     return (
-        f"it is a {kind.__name__} that computes {more}; hand in a callable that makes the new norm "
+        f"it is a {kind.__name__} that computes {more}; pass a callable that makes the new norm "
         "and what follows it"
     )
 
@@ -90,7 +90,7 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
         return "an identity has no width"
     size = _find_attribute(norm, "normalized_shape", "num_channels", "num_features", "dim")
     if size is None:
-        return "it does not say its width; hand in a callable that makes the new norm"
+        return "its width cannot be determined; pass a callable that makes the new norm"
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
@@ -162,12 +162,12 @@ def _probe_norm(norm: nn.Module) -> Reading | str:
     own = {name: tuple(p.shape) for name, p in norm.named_parameters()}
     shape = next(iter(own.values()), getattr(norm, "normalized_shape", None))
     if buffers := [name for name, _ in norm.named_buffers()]:
-        return f"it keeps state of its own ({', '.join(buffers)})"
+        return f"it has state of its own ({', '.join(buffers)})"
     if shape is None:
-        return "it does not say its width; hand in a callable that makes the new norm"
+        return "its width cannot be determined; pass a callable that makes the new norm"
     if len(own) > 2 or len(set(own.values())) > 1 or len(shape) != 1:
         held = ", ".join(f"{name} {size}" for name, size in own.items())
-        return f"one gain and one shift per feature are expected, it has {held or shape}"
+        return f"it must have one gain and one shift per feature, but has {held or shape}"
     generator = torch.Generator().manual_seed(0)
     twin = copy.deepcopy(norm).float().eval()
     device = next((p.device for p in twin.parameters()), torch.device("cpu"))

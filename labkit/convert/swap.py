@@ -126,7 +126,7 @@ def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str
         return reading
     key, arguments = target if isinstance(target, tuple) else (target, {})
     if len(reading.shape) > 1 and not takes_many_axes(key):
-        return f"it normalizes {len(reading.shape)} axes at once; {key} knows one"
+        return f"it normalizes {len(reading.shape)} axes at once; {key} only one"
     return _Plan(build_norm(key, dict(arguments), norm, reading, model), key, reading)
 
 
