@@ -324,7 +324,7 @@ def test_a_response_is_that_of_the_step_taken_by_hand():
     for name, move in (("sgd", lambda g: g), ("sgd-all", lambda g: g), ("adam", torch.sign)):
         due = by_hand(copy.deepcopy(model), move, everything=name == "sgd-all")
         assert found[name] == pytest.approx(due, rel=1e-9), name
-    with pytest.raises(ValueError, match="choose from sgd, sgd-all, adam, random"):
+    with pytest.raises(ValueError, match="choose one of sgd, sgd-all, adam, random"):
         step_response(model, BATCH, ["sign"])
 
 
