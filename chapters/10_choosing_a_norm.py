@@ -11,13 +11,13 @@ r"""
 # Choosing a norm
 
 **Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-This book has trained some twenty recipes on one text. One came first, but every list has a first.
+This book has trained some twenty recipes on one text. One came first, but every list has a winner.
 Would the list look different if all recipes were equally good, and which should you take?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
-- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has one try.
+- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has only one try.
 - Each piece of advice has a grade: a law, a report on large models, or our own small runs. The table near the end gives the grades.
 
 </details>
@@ -98,7 +98,7 @@ show_explorer(
     climbed,
     "qk",
     beside="pre",
-    caption="One block of Pre-Norm and of QK-Norm, which adds norms on queries and keys, and the validation loss of models of six such blocks at each learning rate that we tried. The grey lines show the other recipes.",
+    caption="One block each of Pre-Norm and QK-Norm, which adds norms on queries and keys, and validation loss against learning rate for models with six such blocks. The grey lines show the other recipes.",
 ).named("two-blocks")
 
 # %%
@@ -113,7 +113,7 @@ plots.grid_map(
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
     caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column all recipes but DyT are within "
-    f"{middle:.2f} nats of each other. In the last columns nearly all of them differ. A model with a loss near 3 nats has learned how frequent each letter is, and nothing else. The formula below caps losses at {ladder.FREQUENCIES:g}.",
+    f"{middle:.2f} nats of each other. At the highest learning rates (the last columns) nearly all recipes differ. A model with a loss near 3 nats has learned only how frequent each letter is. The formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -125,7 +125,7 @@ The runs belong to the book's *ladder*, a shared experiment grid: recipes that a
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
 
-What does a loss in this map mean? Three models of size S continue one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
+What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -150,7 +150,7 @@ the cost of not knowing the best learning rate. Average the row, subtract its mi
 
 $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\, \mathcal L_0\big) \;-\; \min_\eta \mathcal L(\eta).$$
 
-No run counts for more than $\mathcal L_0$, so that a diverged run is bad and not infinitely bad. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
+No run counts for more than $\mathcal L_0$, so a diverged run is bad, but not infinitely bad. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
 model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
 One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate
@@ -158,8 +158,8 @@ it is far lower. Which of the two facts should decide what you train?
 
 ### Your turn
 
-**1 (in code).** Write the sensitivity. `losses` contains a recipe's loss at each learning rate that was tried, or `None` if the run
-diverged. Average over `rates`, with no loss above `most`. Subtract the minimum over all learning rates that were tried.
+**1 (in code).** Write a function that computes the sensitivity. `losses` contains a recipe's loss at each learning rate that was tried, or `None` if the run
+diverged. Average over `rates`, and count a loss above `most`, or a run that diverged, as `most`. Subtract the minimum over all learning rates that were tried.
 """
 
 
@@ -260,18 +260,18 @@ plots.table(
             f"share of its variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
             f"the same, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
             "Pre-Norm's mean loss minus QK-Norm's (nats)": f"{ours.mean:.4f}",
-            "its t": f"{ours.mean / ours.error:.1f}",
-            "its uncertainty from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
+            "t of this difference": f"{ours.mean / ours.error:.1f}",
+            "uncertainty of this difference from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
             "runs per recipe to detect 0.005 nats": count_seeds(scatter.sd, 0.005),
-            "the same in pairs": count_seeds(scatter.sd, 0.005, shared=shared),
+            "runs per recipe if compared in pairs": count_seeds(scatter.sd, 0.005, shared=shared),
         }.items()
     ]
 )
 
 # %% [markdown]
 r"""
-But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case of twenty. If all eleven were equal,
-we would expect $55/20 \approx 2.8$ findings on a board on average, all of them false. The next figure draws such boards. Their entries differ by
+But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case out of twenty. If all eleven were equal,
+we would expect $55/20 \approx 2.8$ findings on a board on average, all of them false. The next figure shows such boards. Their entries differ by
 chance alone, with the standard deviation of our own runs.
 """
 
@@ -298,7 +298,7 @@ def draw_equals(draw):
         {names[i]: drawn[i].tolist() for i in drawn.mean(1).argsort()},
         xlabel="test loss (nats)",
         title=f"draw {draw}: “significant” pairs: {found} of 55",
-        caption=f"Eleven equal recipes, draw {draw}.",
+        caption=f"Test losses of eleven equal recipes, draw {draw}.",
     )
 
 
@@ -405,8 +405,8 @@ exact(wrong).claim(
 
 # %% [markdown]
 r"""
-This has a price. After the correction five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
-matters to you, name it before the run. With five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $3.56$.
+The correction has a price. Once it is made, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
+matters to you, name it before the run. With five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
 That is why earlier chapters compare single pairs, with one card for each pair. The board is a summary. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
 of all its recipes, and the board corrects for the 55 pairs of its eleven recipes. A pair may survive the smaller correction and not the larger one.
 
@@ -436,13 +436,13 @@ board
 plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
-    caption="Test losses of eleven recipes with tuned learning rates, best first, with the letters of the table. Each point is a run with a seed that was not used for tuning.",
+    caption="Test losses of eleven recipes with tuned learning rates, best first. Recipes that share a letter (in brackets) are not distinguishable. Each point is one run, with a seed that was not used for tuning.",
     provenance=lab.provenance(climbed.where(stage="final", rung=largest, arm=list(field.values()))),
 ).named("board")
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose runs vary much, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
+Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
 How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs, on the five seeds that all recipes share. It finds the fewest differences because it has the fewest runs.
@@ -517,7 +517,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-If the last number is at most 5 %, some of these recipes differ. Otherwise they may all be equal. More seeds, or learning rates that are tuned more precisely, can show which of them differ.
+If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal. More seeds, or learning rates that are tuned more precisely, could show which of them differ.
 """
 
 # %%
@@ -556,6 +556,8 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
+In the three comparisons above, at size S, the model without norms has a higher loss than Pre-Norm, LNS has a lower loss than Pre-Norm, and RealFormer has a higher loss than Post-Norm, although its paper reports the opposite for BERT.
+
 ### Does a small model predict a larger one?
 
 Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size. We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
@@ -596,16 +598,18 @@ plots.curves(
     },
     xlabel="size or variant",
     ylabel="Pre-Norm's mean test loss minus the recipe's (nats)",
-    caption="Improvement in test loss over Pre-Norm, by model size and variant, for every recipe that has been evaluated at size S and at the next size.",
+    caption="Improvement in test loss over Pre-Norm, by model size and variant, for every recipe that has been evaluated at size S and at the next size. Where two lines cross, two recipes change their order.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("rung-to-rung")
 
 # %% [markdown]
 r"""
+In the table, every pair that is distinguishable at S has the same order at M. With 24 blocks this is not so for every pair, but no pair is distinguishable at both sizes with opposite orders.
+
 ### One thing changed: depth, decay, text
 
 A larger size changes width, window and number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, **C** reads program code instead of speeches. We preregistered our expectations of them, each with a probability. `labkit claims locks` and the
+on matrices, **C** reads program code instead of speeches. We preregistered what we expect of these variants, each with a probability. `labkit claims locks` and the
 [scoreboard](scoreboard.md) list them. A forecast of this chapter gets a card here as soon as its runs exist.
 """
 
@@ -678,10 +682,10 @@ plots.paired(
     },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Learning-rate sensitivity of four pairs of recipes, without and with norms on queries and keys (in two pairs also on values, and in place of the norm on attention's input). "
-    f"In each pair these norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
+    caption="Learning-rate sensitivity of four pairs of recipes. In each pair only the second recipe has norms on queries and keys. (In two of the pairs it also has a norm on values, and none on attention's input.) "
+    f"Within each pair the norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
     f"Without the highest learning rate QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
-    f"Seeds per rate: {fewest} or more.",
+    f"Each learning rate was run with {fewest} or more seeds.",
     provenance=lab.provenance(tuning),
 ).named("twins")
 
@@ -723,8 +727,8 @@ sensitivity is higher than Pre-Norm's. The model without norms is the opposite c
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
 the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed learning rate changes
-the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and their changes add
-up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
+the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and the sum of their
+changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
 
 The next cell measures how far one step of Adam moves the last stream of untrained models.
 
@@ -784,9 +788,9 @@ plots.curves(
     logx=True,
     logy=True,
     counted=True,
-    caption="Distance by which the first step of Adam moves the last stream of an untrained Pre-Norm model, relative to the smallest model, at a fixed learning rate. The distance grows about in proportion to width and "
-    "to depth. With every branch divided by the depth, it is "
-    f"{share:.2f} times as large at {deepest:g} times the depth.",
+    caption="Distance by which Adam's first step moves the last stream of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. Width, depth and distance are relative to those of the smallest model. The distance grows roughly in proportion to width and "
+    "to depth. If every branch is divided by the depth, a model that is "
+    f"{deepest:g} times as deep has {share:.2f} times the distance.",
 ).named("first-step-by-width")
 
 # %%
@@ -811,7 +815,7 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The slopes are a little below $1$ and $0$, since the moves agree in most signs and not in all. The limit of the second criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
+The slopes are a little below $1$ and $0$, since most of the moves agree in sign, but not all of them. The limit of the second criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
@@ -840,8 +844,8 @@ plots.curves(
     ylabel="validation loss above the best (nats)",
     logx=True,
     counted=True,
-    caption="Increase of the validation loss over the best one, near the best learning rates of Pre-Norm and QK-Norm, by model size. "
-    f"Points are means of one to three seeds. M is twice as wide as S. Best rates that were tried: {found}.",
+    caption="Validation loss minus the lowest validation loss, against learning rate, for Pre-Norm and QK-Norm at each model size and variant. Only rates near the best one are shown. "
+    f"Points are means of one to three seeds. M is twice as wide as S. The best of the rates that were tried: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
@@ -852,7 +856,7 @@ where the curve is flat, it matters little that a learning rate was tuned on ano
 
 ## What to choose: a table that the ledger writes
 
-The *ledger* is the book's record of all claims and their verdicts. Each row is advice for a situation that the author chose. Its strength depends on laws, reports and our own runs, so a row lists evidence of three
+The *ledger* is the book's record of all claims and their verdicts. Each row gives advice for a situation that the author chose. How strong the advice is depends on the evidence, which the row lists in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
 correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
 survive supports no advice. Where it would limit the advice, the row begins with *But* and is marked *not settled*. Cards of *this* chapter are left out.
@@ -864,14 +868,14 @@ decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
-Two studies have asked our question where it counts, with many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
+Two studies have asked our question where it counts, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
 recipe. A first place at one size, printed without the noise of the baseline, may be chance, like a draw of the slider above.
 
 ### Seven billion parameters, today
 
-- **Take** RMSNorm on every branch and before the output: Pre-Norm. RMSNorm on queries and keys, per head, its gain before the
+- **Take** RMSNorm at the start of every branch and before the output (Pre-Norm), and RMSNorm on queries and keys, per head, with its gain before the
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
   float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
@@ -882,7 +886,7 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
-But agreement among many models is adoption, not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
+But that many models agree shows that a choice is widely adopted. It is not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
 
 Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 
@@ -894,7 +898,7 @@ than a different norm. If a larger size of our ladder reverses a sign, we remove
 
 What should you do if you have an idea, one GPU and a week?
 
-1. **Size.** Take the largest model of which one run takes two hours, trained long enough that a copy without attention is clearly worse.
+1. **Size.** Take the largest model that you can train in two hours for long enough that a copy without attention is clearly worse.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
 3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change your decision, and compute $n$ by the formula above. Write the criterion down.
 4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
@@ -930,8 +934,8 @@ plots.table(
 r"""
 **The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, the difference between the two changes (chapter 08).
 
-**The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned three letters in a
-row. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
+**The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter follows two
+others. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
 **The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
 tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
@@ -986,7 +990,7 @@ If you inherit a run that does not train, look up [eight symptoms](tables.md#sym
 
 ## Exercises
 
-**2 (in code).** Write Holm's adjustment: a list of p-values in, the adjusted ones out, in the same order.
+**2 (in code).** Write Holm's adjustment. The function takes a list of p-values and returns the adjusted ones in the same order.
 """
 
 
@@ -1086,7 +1090,7 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 - **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
 - **What carries a learning rate to a larger model?** A rule does, and a norm does not. We looked at Adam's first step only. It grows in proportion to the width, and with branches divided by the depth
-  it is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
+  this step is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
@@ -1100,7 +1104,7 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 | --- | --- | --- |
 | a method far better than its baseline | the baseline lacks an ingredient, or a tuned learning rate | give the baseline both |
 | the ranking changes with the seeds | differences below the standard deviation of a run | letters instead of ranks |
-| a short run gives another ranking | early training was ranked | train until attention lowers the loss |
+| a short run gives another ranking | the run compares early training | train until attention lowers the loss |
 
 ## References
 
