@@ -10,7 +10,7 @@
 r"""
 # Skips before norms
 
-**Question.** In 2015 more layers made a network worse, on its own training data. Highway and residual networks solved this problem.
+**Question.** In 2015 more layers made a network worse, even on its own training data. Highway and residual networks solved this problem.
 Can depth hurt a network that could copy a shallower one, which shortcuts remove the damage, and how much of that needs a norm?
 
 **In short.**
@@ -19,12 +19,12 @@ Can depth hurt a network that could copy a shallower one, which shortcuts remove
 | --- | --- | --- |
 | can a network represent anything? | any continuous function on a closed, bounded set, as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | bounds growth; random layers stay far below it | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids, yes: the gradient vanishes, though outputs keep their size, and so do the differences between inputs. At the first step of the 56 layers below gradients do not vanish | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| vanishing gradients | through sigmoids the gradient vanishes, and so do the differences between inputs, though outputs keep their size. At the first step of the 56 layers below, gradients do not vanish | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
 | degradation | without skips 56 layers fit worse than 20, with BatchNorm and without; after four times the steps the gap is as large with BatchNorm, and smaller without norms; identity skips with BatchNorm remove most of the cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | must there be a norm? | no: skips with small branches remove the cost as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
-| highways | 56 layers train without norms if the gates start at $b = -6$, and hardly if they start at $b = -2$ | [Highways](A_skips.ipynb#highways) |
+| highways | 56 layers train without norms if the gates start at $b = -6$, but hardly learn if they start at $b = -2$ | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 reaches the lower loss here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
-| other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
+| other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, and with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | from Xavier's rule the first gradients overflow; with small branches they train for 200 steps at a learning rate of 0.001 | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
 | the largest learning rate that trains | perceptrons on digits: without norms it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips we detect no trend | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
 | singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
@@ -125,7 +125,7 @@ drawn["sin 2πx"] = [dict(zip(at.tolist(), wave(at).tolist(), strict=True))]
 plots.panels(
     {"y": drawn},
     xlabel="x",
-    caption="A wave, and two residual networks built by hand that approximate it. Each block after the first adds at most one change of slope. The block at x = ½ adds none, because the wave is straight there.",
+    caption="A sine wave, and two residual networks built by hand that approximate it with four and with eight blocks. Each block after the first adds at most one change of slope. The block at x = ½ adds none, because the wave is straight there.",
 ).named("built-by-hand")
 
 # %%
@@ -187,9 +187,9 @@ plots.by_depth(
     logy=True,
     start=0,
     reference={"bound": 1.01**96},
-    caption="Length of a signal against the number of matrices, for four sequences of matrices with the same spectral norm. Orthogonal matrices stretch every vector alike and reach the bound. Random matrices stretch one direction most, and the signal "
-    "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal in the end grows by the absolute value of its largest eigenvalue. "
-    "For a symmetric matrix this is the spectral norm, so once the signal has turned into the best direction it grows at the bound's rate. For a large random matrix it is about half of the spectral norm.",
+    caption="Length of a signal against the number of matrices, for four sequences of matrices with the same spectral norm. Orthogonal matrices stretch every vector equally and reach the bound. Random matrices stretch one direction most, and the signal "
+    "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal finally grows at each step by the absolute value of the matrix's largest eigenvalue. "
+    "For a symmetric matrix this value is the spectral norm, so once the signal has turned into the direction that is stretched most, it grows as fast as the bound. For a large random matrix the value is about half of the spectral norm.",
 ).named("stretch")
 
 # %%
@@ -257,7 +257,7 @@ r"""
 ## Deeper, and worse on its own training data
 
 [He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the network with 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
-capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer*, part 14, reports that such a network was worse. This is not so: the copies are an argument, and nobody trained them. The network that was worse had started from random weights.
+capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer*, part 14, reports that such a network was worse. This is not so: the copies are a thought experiment, and nobody trained them. The network that was worse had started from random weights.
 """
 
 
@@ -294,7 +294,7 @@ exact(moved["none"]).claim(
 # %% [markdown]
 r"""
 Does training fail in our networks, too? We train perceptrons on handwritten digits, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), by SGD with momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps is initialized at $\frac1{\sqrt S}$ of its usual size. For each design we choose
-among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below judge the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best lies between two others. We added this after we had seen the results of five seeds, hence *not preregistered* on the cards of this comparison.
+among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below judge the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best lies between two others. We added this step after we had seen the results of five seeds, so the cards of this comparison are marked *not preregistered*.
 """
 
 # %%
@@ -368,7 +368,7 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Training loss against step for two networks without skips and two with skips, each at its tuned learning rate. Without skips the deeper network's final loss is far higher than the shallower one's. With skips it is a little higher.",
+    caption="Training loss against step for two networks without skips and two with skips, each at its tuned learning rate. Without skips the deeper network's final loss is far higher than that of the shallower network. With skips it is only a little higher.",
     provenance=lab.provenance(*final.values()),
 ).named("deeper-is-worse")
 
@@ -455,11 +455,11 @@ combine(share_saved, cost["skips, small branches"], cost["plain"]).claim(
 
 # %% [markdown]
 r"""
-Without skips depth costs much, with BatchNorm and without. With identity skips and BatchNorm it costs little, but not nothing: the third card's interval is above zero and extends past its bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks of the fourth card differ only in the skip.
+Without skips, depth raises the training loss a lot, with BatchNorm and without. With identity skips and BatchNorm it raises the loss only a little: the third card's interval is above zero and extends past its bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks of the fourth card differ only in the skip.
 
 And no norm is needed: small branches remove the cost as well. Without small branches, with He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. In 400 steps gradient descent does not reach weights that exist. Is it stuck, or only late? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
+*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or only slow? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
 """
 
 # %%
@@ -511,8 +511,8 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Training loss against step for networks without skips, over four times the steps. With BatchNorm the loss of the deep network stays only a little lower than that of guessing: at "
-    f"{len(ends)} rates the mean final loss of the tuning seeds is between {min(ends):.2f} and {max(ends):.2f} nats. Without norms the loss of the deep network continues to fall.",
+    caption="Training loss against step for networks without skips, trained for four times as many steps as before. With BatchNorm the loss of the deep network is never much lower than that of guessing: at "
+    f"{len(ends)} rates the mean final loss of the tuning seeds is between {min(ends):.2f} and {max(ends):.2f} nats. Without norms the deep network learns, but late.",
     provenance=lab.provenance(*patient.values()),
 ).named("four-times-the-steps")
 
@@ -597,7 +597,7 @@ Shortcuts are older than these networks: *Exploring the Transformer*, part 14, t
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the *transform gate* is closed and the shortcut is open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. This network does not quite have "the same layers", as the preregistered sentences say: in it a ReLU follows *every* matrix.
+$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the *transform gate* is closed and the shortcut is open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above. The plain network does not quite have "the same layers", as the preregistered sentences say, because in it a ReLU follows *every* matrix.
 """
 
 # %%
@@ -809,7 +809,7 @@ combine(min, *behind).claim(
 r"""
 So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, which in the paper is close to the identity, the loss is far higher here. We did not try ResNet v2. With the identity shortcut, the tuning seed did better than the five evaluation seeds.
 
-Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn. The best rate for half-dropped shortcuts was the lowest, hence the third card's "not seen". In the paper two of the three networks train. So our table says that these networks fail to start learning, not which shortcut is better. With halved shortcuts the training loss stays at that of guessing. In the test, where BatchNorm uses running averages, their losses are higher than that of guessing. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than that of guessing, but so are the first losses with the identity shortcut, with which the network trains. We did not find out why the losses with half-dropped shortcuts do not fall.
+Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn. The best rate for half-dropped shortcuts was the lowest that we tried, so the third card says "not seen". In the paper two of the three networks train. So our table shows that these networks fail to start learning, but not which shortcut is better. With halved shortcuts the training loss stays at that of guessing. At test time, when BatchNorm uses running averages, the loss is even higher than that of guessing. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than that of guessing, but so are the first losses with the identity shortcut, with which the network trains. We did not find out why the losses with half-dropped shortcuts do not fall.
 
 ## Ninety-six blocks without a norm
 
@@ -850,8 +850,8 @@ plots.curves(
     ylabel="first gradient of the last matrix",
     logx=True,
     logy=True,
-    caption="First gradient of the last feed-forward matrix against the number of blocks, in transformers at their first step. Without norms, with Xavier's rule, the line curves upwards even on two "
-    "logarithmic axes, as an exponential does. It curves less with smaller weights and is level with small branches. With Pre-Norm it even falls, because the last norm divides by a stream that has grown.",
+    caption="First gradient of the last feed-forward matrix against the number of blocks, in transformers before their first update. With Xavier's rule and no norms, the line curves upwards even on two "
+    "logarithmic axes, as an exponential does. With smaller weights it curves less, and with small branches it is level. With Pre-Norm it even falls, because the last norm divides by a stream that has grown.",
     provenance=lab.provenance(gradients),
 ).named("first-gradient-by-depth")
 
@@ -957,7 +957,7 @@ plots.loss_curves(
     reference={"guessing": log(96)},
     smooth=10,
     ylim=(2, 7),
-    caption="Training loss against step for ninety-six blocks of attention and feed-forward layers with small branches and no norms, at two learning rates.",
+    caption="Training loss against step for ninety-six blocks of attention and feed-forward layers with small branches and no norms, at two learning rates. At the lower rate every run learns.",
     provenance=lab.provenance(careful, hasty),
 ).named("ninety-six-blocks")
 
@@ -993,10 +993,10 @@ The same text says that without norms the largest stable learning rate falls as 
 
 | each branch has | under SGD the largest rate | under Adam |
 | --- | --- | --- |
-| a last matrix that starts at $\frac1{\sqrt S}$ of its size | falls as $1/S$ | falls as $1/S$ |
+| a last matrix that starts at $\frac1{\sqrt S}$ of its usual size | falls as $1/S$ | falls as $1/S$ |
 | a constant factor $\frac1{\sqrt S}$ (not trained) | does not fall | falls as $1/\sqrt S$, as the source says |
 
-Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each by $S$. Adam divides each gradient by its size, so only $\frac1{\sqrt S}$ of the factor is left ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
+Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each of these terms by $S$. Adam divides each gradient by its size, so a constant factor reduces each change by only $\frac1{\sqrt S}$ ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
 
 We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A rate *trains* if the mean of the last 20 losses is lower than the loss of guessing.
 """
@@ -1062,8 +1062,8 @@ plots.curves(
     ylabel="largest rate that trains",
     logx=True,
     logy=True,
-    caption="Largest learning rate that trains, against the number of layers. Without norms it falls with depth. With norms and skips we detect no trend. A point is half a step of the grid above the last rate that trains. Under SGD without norms the runs that fail diverge. "
-    f"The final loss of ResNet v2's first runs that fail is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even the runs that train pass through losses of hundreds of nats or more first.",
+    caption="Largest learning rate at which a network trains, against its number of layers. Without norms it falls with depth. With norms and skips we detect no trend. A point is half a step of the grid above the last rate at which the network trains. Under SGD and without norms, the runs that fail diverge. "
+    f"At the lowest learning rate at which ResNet v2 fails, its final loss is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even runs that train first reach losses of hundreds of nats or more.",
     provenance=lab.provenance(*climbs.values()),
 ).named("largest-rate")
 
@@ -1126,7 +1126,7 @@ And these results are about learning anything within 80 steps, not about the bes
 
 ## Redundant units (singularities)
 
-[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
+[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), or several are *linearly dependent*. Some direction of the outgoing weights $w$ in $w^\top z$ then
 changes nothing, and there is no learning along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
 directions change the output:
 """
@@ -1246,7 +1246,7 @@ With small branches about a third of the directions remain; with branches of ful
 
 ## Early readout (logit lens)
 
-In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. On its way up the guess settles and becomes more confident, and layers *correct*
+In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. From layer to layer the guess settles and becomes more confident, and layers *correct*
 each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and a judgement that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
 
 | question | choices | ours |
@@ -1276,8 +1276,8 @@ plots.panels(
     {name: {"ResNet v2": list_early(answers, what)} for name, what in shares.items()},
     xlabel="residual steps before the readout",
     limits=dict.fromkeys(shares, (0, 1.05)),
-    caption="Answers to test digits that are read from the stream after each step: the share that equals the final answer, the share that is correct, and the mean probability of the answer. They are read with the network's output layers: "
-    "norm, ReLU and output matrix. All three, and the norm's running statistics, were trained for the last step.",
+    caption="Answers to test digits, read from the stream after each step: the share that equals the final answer, the share that is correct, and the mean probability of the answer. We read them with the network's output layers "
+    "(norm, ReLU and output matrix), which were trained for the stream after the last step, as were the norm's running statistics.",
     provenance=lab.provenance(answers),
 ).named("early-answers")
 
@@ -1346,7 +1346,7 @@ shares = {"final answer": "agreement", "right answer": "right", "probability of 
 plots.panels(
     {name: {"Pre-Norm": list_early(told, what)} for name, what in shares.items()},
     xlabel="blocks before the readout",
-    caption="Next characters of held-out speeches, read from the stream after each block: the share of positions at which the most likely character equals the final one, the share at which it is correct, and the mean probability of the true character.",
+    caption="Next characters of held-out speeches, read from the stream after each block of a Pre-Norm model: the share of positions at which the most likely character is that of the full model, the share at which it is correct, and the mean probability of the true character.",
     provenance=lab.provenance(told),
 ).named("early-characters")
 
@@ -1390,11 +1390,11 @@ measure_early(told, "changed", -1).claim(
 
 # %% [markdown]
 r"""
-Answers settle later in text than for digits. Whether a changed character is near in meaning is not a meaningful question, so the paper's judgement stays out of range.
+Answers settle later in text than for digits. Characters have no meaning that could be near or far, so we cannot repeat the paper's judgement.
 
 ## Does a skip leak what the mask hides?
 
-No. Call a map of sequences *causal* if its output at $t$ depends only on inputs up to $t$. The identity is causal, sums of causal maps are, and so are compositions. Masked attention is causal, every map that works token by token is, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
+No. Call a map of sequences *causal* if its output at $t$ depends only on inputs up to $t$. The identity is causal, and so are sums and compositions of causal maps. Masked attention is causal, so is every map that works token by token, and a skip only adds the identity. This covers every recipe of the book whose norms look at one token:
 """
 
 # %%
@@ -1416,7 +1416,7 @@ exact(max(leaks.values())).claim(
 
 # %% [markdown]
 r"""
-These masks let a position see itself, and a skip carries each position *to itself*. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip passes on the hidden token. In this example one head, with queries from positions, guesses each token from those before it:
+These masks let a position see itself, and a skip passes each token only to its own position. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip passes on the hidden token. In this example one head, with queries from positions, guesses each token from those before it:
 """
 
 # %%
@@ -1448,7 +1448,7 @@ A norm over positions does leak the future: [In training mode BatchNorm leaks fu
 
 ## What is not here
 
-The "+1" of the derivative: [chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip). The range of rates that norms add to small branches: [What the norm adds](00_why_normalize.ipynb#what-the-norm-adds). Pre- or Post-Norm: [chapter 02](02_pre_and_post_norm.ipynb), and whether Pre-Norm's gradient is bounded below (no): [Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has). Skips between attention's logits, RealFormer's: [appendix C](C_zoo.ipynb#post-norm-with-help). Scaled skips: [DeepNorm](05_deepnorm.ipynb), [appendix C](C_zoo.ipynb). We did not measure whether gates close in training, a factor near 1 on the shortcut, convolutions, and the other orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) than v1's and v2's.
+Other chapters treat the "+1" of the derivative ([chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip)), the range of rates that norms add to small branches ([What the norm adds](00_why_normalize.ipynb#what-the-norm-adds)), Pre-Norm and Post-Norm ([chapter 02](02_pre_and_post_norm.ipynb)), the lower bound that Pre-Norm's gradient does not have ([Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has)), RealFormer's skips between attention logits ([appendix C](C_zoo.ipynb#post-norm-with-help)), and scaled skips ([DeepNorm](05_deepnorm.ipynb), [appendix C](C_zoo.ipynb)). We did not measure whether gates close in training. Nor did we test a factor near 1 on the shortcut, convolutions, or the orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) other than v1's and v2's.
 
 ## Exercises
 
