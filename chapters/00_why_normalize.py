@@ -93,14 +93,14 @@ def draw_row(gain):
     axes = {"ylabel": "root mean square", "logy": True, "ylim": (1e-8, 1e20), "start": 0}
     mark = {"largest float16": 65504}
     return plots.by_depth(
-        lines, **axes, reference=mark, caption=f"Ninety-six rotations times {gain:g}."
+        lines, **axes, reference=mark, caption=f"RMS of signal and gradient in ninety-six random rotations, each times {gain:g}."
     )
 
 
 plots.explore(
     draw_row, [0.9, 1.0, 1.1, 1.5], "row", label="gain of each layer", start=1.1, formula=plots.ClosedForm("row", 0.8, 1.6, 0.01, {"depth": 96}),
-    caption="Root mean square of signal and gradient in a row of ninety-six random rotations, each times the gain. Read the signal from left to right and the gradient from right to left: "
-    "the gradient reaches layer 0 last. At every gain the two lines are mirror images of each other.",
+    caption="Root mean square (RMS) of signal and gradient, layer by layer, in a row of ninety-six random rotations, each multiplied by the gain. Read the signal from left to right and the gradient from right to left: "
+    "the gradient reaches layer 0 last. Whatever the gain, the two lines are mirror images of each other.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -108,14 +108,14 @@ r"""
 ## The idea: one factor, ninety-six times
 
 Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
-At that gain float16, whose largest number is 65,504, overflows at layer 28. For comparison, bfloat16 would overflow at layer 219, because it has float32's range, with fewer digits.
+At that gain float16, whose largest number is 65,504, overflows at layer 28. For comparison, bfloat16, which has float32's range but fewer digits, would overflow at layer 219.
 
 Three repairs are known: careful initialization, skips around layers, and normalization of the signal on its way. Each is said to solve the problem,
 and nearly every large model uses all three.
 
 ### How to read this book
 
-Part 7 of the series *Transformer Anatomy* gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
+This book also checks what teaching texts say. Part 7 of one of them, the series *Transformer Anatomy*, gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
 with a run, it states a **claim**. A claim is one line:
 """
 
@@ -146,7 +146,7 @@ $$\begin{aligned}
 \end{aligned}$$
 
 The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
-grow on the way up, gradients shrink on the way down*. Many texts add that where gradients vanish only the early layers starve. But the gradient of a *matrix* is the gradient that comes down times the signal that
+grow on the way up, gradients shrink on the way down*. Many texts add that only the early layers starve if gradients vanish. But the gradient of a *matrix* is the gradient that comes down times the signal that
 comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size scales as
 $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$. It is the same in every layer, so all layers starve alike. Here are both passes by hand:
 """
@@ -184,7 +184,7 @@ for mine, theirs in zip(
 # %% [markdown]
 r"""
 The folded cell compares both functions with autograd. Now take ninety-six matrices. Each is a rotation times $g$, so it multiplies every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few draws with very large results dominate that
-average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row $\|x\|$ ends at about $e^{-L/(2d)}$ times $g^L$ of its first value: a factor of about one half for $L = 96$ and $d = 64$.
+average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row the final $\|x\|$ is about $g^L\,e^{-L/(2d)}$ times the first: for $L = 96$ and $d = 64$ the exponential is about one half.
 """
 
 
@@ -254,7 +254,7 @@ exact(energy["he"]).claim(
 
 # %% [markdown]
 r"""
-What does He's rule *not* repair? It is a promise about one moment, before the first step, and only about
+What does He's rule *not* repair? It is a promise about one moment, before the first step, and about nothing but
 size. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
 vanished, and nearly everything is lost.
 
@@ -465,8 +465,8 @@ plots.panels(
         "cosine of two images": {"any rule": cosines},
     },
     xlabel="layer", log=["RMS of the signal"], limits={"cosine of two images": (0, 1.05)},
-    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each initialization rule gives the straight line that the table of rules predicts. "
-    "Below, the three rules share a line, because they differ only in a factor, which changes no angle. After 96 layers different images point in nearly the same direction.",
+    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each initialization rule gives nearly the straight line that the table of rules predicts. "
+    "Below, one line shows all three rules, because they differ only by a factor, which changes no angle. After 96 layers different images point in nearly the same direction.",
     provenance=lab.provenance(),
 ).named("rectified-rows")  # fmt: skip
 
@@ -558,7 +558,7 @@ plots.curves(
     logx=True,
     ylim=(0, 1.02),
     reference={"guessing": 0.1},
-    caption="Test accuracy against depth for five designs, five seeds each, at tuned learning rates. With four layers and with sixteen every design learns. With forty-eight layers the result depends on the design. "
+    caption="Test accuracy against depth for five designs, with five seeds each, at tuned learning rates. With four or sixteen layers every design learns. With forty-eight layers only two designs reach a high accuracy. "
     "A run that diverged has the accuracy of guessing.",
     provenance=lab.provenance(*final.values()),
 ).named("forty-eight-layers")
@@ -635,18 +635,18 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
     "> 0",
     "At 48 layers the loss of skips alone ends above guessing at every rate.",
-    found="With skips and no norms, the lowest test loss at any learning rate is on average 10 to the power {mean:.1f} times that of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
+    found="With skips and no norms, even the lowest test loss at any learning rate is higher than that of guessing, on average by a factor of 10 to the power {mean:.1f}. Of {runs} runs at {rates} learning rates, {lost} diverge.",
     source="this book: variances add",
     beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
 
 # %% [markdown]
 r"""
-**BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they are a bad
-place to start. At every learning rate of the common grid, the network's huge logits make its first updates so large that they throw it off course. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
+**BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they start
+badly. At every learning rate of the common grid, the network's huge logits make its first updates so large that they throw it off course. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
 with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
-hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. Norms and skips
-together lose nothing with depth. But what about the other line at the top, small branches, which has no norm?
+hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. With norms and skips
+together, accuracy hardly falls with depth. But what about the other line at the top of the figure, small branches, which has no norm?
 
 ### What is wrong with BatchNorm alone
 
@@ -686,7 +686,7 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The interval leaves out the derived factor: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
+This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
 
 With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
 ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth, because it takes its mean over the units of one image, and BatchNorm over the images of a batch. The entries of $W$ have mean 0, so the units of one image have a mean near 0, and there is little to
@@ -739,8 +739,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption=f"Test loss against learning rate for two designs with {high} layers, five seeds each. Losses above guessing and runs that diverged are drawn as guessing. The range of learning rates that work "
-    "is wider with norms, and it is at far higher learning rates.",
+    caption=f"Test loss against learning rate for two designs with {high} layers, with five seeds each. Runs that diverged, or whose loss is higher than that of guessing, are drawn at the loss of guessing. With norms the network learns "
+    "over a wider range of learning rates, and this range lies far higher.",
     provenance=lab.provenance(spans),
 ).named("small-steps")
 
@@ -785,8 +785,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that of the best network with norms, without reaching it. But the network without norms lacks
-*room*. Its range of learning rates is far lower and somewhat narrower, and it ends in a cliff: at the next learning rate above the best, every run diverges. A norm buys tolerance for a learning rate that
+That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that of the best network with norms, without reaching it. But the network without norms has
+less *room*: the learning rates at which it learns are far lower and span a somewhat narrower range, and this range ends in a cliff. At the next learning rate above the best, every run diverges. A norm buys tolerance for a learning rate that
 nobody has tuned. The lower ends of both ranges depend on the length of the training: more steps would move both.
 
 ### Test: add covariate shift back
@@ -846,8 +846,8 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Mean training loss against learning rate for eight plain layers without norms, with BatchNorm and with shaken BatchNorm, five seeds each. A lower loss means faster training. "
-    "The distance between the two lines of BatchNorm is the cost of the noise. A run that diverged is drawn as guessing.",
+    caption="Training loss, averaged over the whole run, against learning rate for eight plain layers without norms, with BatchNorm, and with shaken BatchNorm (noise is added to its outputs), with five seeds each. A lower loss means faster training. "
+    "The distance between the two lines of BatchNorm is the cost of the noise. A run that diverged is drawn at the loss of guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
 
@@ -882,7 +882,7 @@ plots.table(
     "00-shift-does-not-slow-training",
     "> 0.2",
     "At a high learning rate a network whose inputs are shaken trains faster than one without norms.",
-    found="At learning rate 0.1 the mean training loss of the shaken network is {mean:.2f} nats lower than that of the network without norms, although its inputs move {times:.1f} times as far per step.",
+    found="At learning rate 0.1 the mean training loss of the shaken network is {mean:.2f} nats lower than that of the network without norms, although the inputs of its layers move {times:.1f} times as far per step.",
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
@@ -899,9 +899,8 @@ r"""
 The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. With plain BatchNorm training is faster than with
 either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that would mean choosing the learning rate after seeing the result. By the table's means the noise costs about as much as the norm had gained. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so it is no proof.
 
-The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble, and a
-violent shift at every step does not bring that trouble back. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still. Shifting *inputs* alone therefore do not cause the trouble at high learning
-rates. At the low learning rate there is no trouble to explain, and the noise only costs speed.
+The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although it has a
+violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still, and shifting *inputs* alone do not explain the trouble of the network without norms. At the low learning rate there is no trouble to explain, and the noise only costs speed.
 
 Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that it changes no less with
 BatchNorm than without, in other networks and by a different measure. In these eight layers, and by our measure, it changes less:
@@ -958,8 +957,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three moments of the training, five seeds. With BatchNorm the gradient stays nearly the same "
-    "over many times the distance, with the added noise or without it.",
+    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance the gradient changes several times "
+    "less with BatchNorm than without norms, with the added noise or without it.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -972,7 +971,7 @@ further.claim(
     "00-gradients-predict-further",
     "> 0.1",
     "Along a training step the gradient changes less with BatchNorm than without norms.",
-    found="After the weights move by 0.1 times the gradient, the gradient has changed {times:.1f} times as much without norms as with BatchNorm (10 to the power {mean:.2f}).",
+    found="After the weights move by 0.1 times the gradient, the gradient has changed {times:.1f} times as much without norms as with BatchNorm. (The criterion is for the logarithm to base 10, {mean:.2f}.)",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
     beside={"times": 10**further.mean},
 )
@@ -985,7 +984,7 @@ whether it is the cause.
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models it left *after* norm and
-rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The rectifier reaches back.** `nn.ReLU(inplace=True)`
+rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
 VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices:
 """
@@ -1154,14 +1153,14 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
   they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
-  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At learning rates tuned with one seed, we found no difference between the two. BatchNorm's benefit here is
+  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At learning rates tuned with one seed, we found no difference between shaken inputs and no norms. BatchNorm's benefit here is
   room in the learning rate. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
 ## To carry away
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
 - **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$, and a norm after each matrix or at the start of each branch.
-- **Use.** Use skips always, with small branches or with norms. Use norms where you want a wide range of learning rates to work.
+- **Use.** Always use skips, with small branches or with norms. Use norms where you want a wide range of learning rates to work.
 - **Cost.** The stream grows, and each norm costs one more pass over the activations.
 
 | you see | cause | try |
