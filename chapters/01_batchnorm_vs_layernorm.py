@@ -10,9 +10,9 @@
 r"""
 # BatchNorm vs LayerNorm
 
-**Question.** A network with BatchNorm learns to read digits with 32 images per step. With two images its accuracy is lower at every
-learning rate, but with LayerNorm it is not. A convolutional network with BatchNorm and two images learns again.
-Which numbers should share a mean in a norm, and why does BatchNorm fail one network and not the other?
+**Question.** A network with BatchNorm learns to read digits with 32 images per step. With two images its accuracy is lower, whatever the
+learning rate. A network with LayerNorm keeps its accuracy, and a convolutional network with BatchNorm learns even then.
+Which numbers should share a mean, and why does BatchNorm fail one network and not the other?
 
 <details><summary>In short (contains spoilers)</summary>
 
@@ -77,7 +77,7 @@ def draw_neighbours(m):
 plots.explore(
     draw_neighbours, [2, 3, 4, 8, 32, 128], "neighbours", label="values that share a mean, m",
     caption="Output of a norm against its input x. Each dot is one value, normalized together with m − 1 others, all drawn "
-    "from the standard normal distribution. Among many values, the output is nearly x. If only two values are normalized together, the output shows only which of them is larger.",
+    "from the standard normal distribution. If many values are normalized together, the output is nearly x. If only two are, it shows only which of them is larger.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -91,7 +91,7 @@ $\sqrt 5 \approx 2.236$:
 $$[3, 1, -1, 5] \;\longrightarrow\; [0.447, -0.447, -1.342, 1.342].$$
 
 The result has mean 0 and variance 1. Nothing else has changed: the histogram keeps its shape. It is not
-"standard normal", as one often reads. A tiny $\varepsilon$ is added to the variance, so that nothing is divided by zero. At the end a
+"standard normal", as one often reads. A tiny $\varepsilon$ is added to the variance to avoid division by zero. At the end a
 learned **gain** multiplies each feature, and a learned **shift** moves it.
 
 Where do the four numbers come from? Put them in a table with a row for each example and a column for each feature. **LayerNorm**
@@ -130,7 +130,7 @@ plots.explore(
     "cubes",
     label="norm",
     caption="Activations as a block of examples, channels and positions. The coloured cells share one mean and one variance. The other cells form further sets of the same shape. "
-    "Move the slider to group-2 and group-3. With one group, the norm would be the LayerNorm of images, which averages over positions, too. With six groups it would be InstanceNorm.",
+    "Move the slider to group-2 and group-3 (GroupNorm with two groups and with three). With one group, GroupNorm would be the LayerNorm of images, which also averages over positions. With six groups it would be InstanceNorm.",
 )
 
 # %% [markdown]
@@ -172,7 +172,7 @@ exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
     "<= 1e-10",
     "The four norms are one formula, applied over different axes.",
-    found="One function, applied over five different lists of axes, equals the norms of PyTorch and of labkit, this book's library, up to {mean:.1g}.",
+    found="One function, applied over five different lists of axes, equals the norms of PyTorch and of labkit, this book's library, to within {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
 )
 
@@ -186,7 +186,7 @@ exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=
     "01-group-norm-limits",
     "<= 1e-5",
     "GroupNorm with one group is LayerNorm over features and positions; with one group per channel it is InstanceNorm.",
-    found="Up to {mean:.1g}, GroupNorm with one group equals LayerNorm over features and positions, and GroupNorm with one group per channel equals InstanceNorm. With the two exchanged, the outputs differ by {reverse:.1f} or more.",
+    found="GroupNorm with one group equals LayerNorm over features and positions, and GroupNorm with one group per channel equals InstanceNorm, to within {mean:.1g}. With the two exchanged, the outputs differ by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
     beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
@@ -217,8 +217,8 @@ exact(unbiased, tolerance=1e-6).claim(
     "01-running-variance-is-unbiased",
     "<= 1e-6",
     "PyTorch's BatchNorm uses the unbiased variance for its running average.",
-    found="After one step the running variance of BatchNorm is 0.9 + 0.1 · (unbiased variance), up to {mean:.1g}; "
-    "from 0.9 + 0.1 · (biased variance) it differs by {biased:.2f}.",
+    found="After one step the running variance of BatchNorm is 0.9 + 0.1 · (unbiased variance) to within {mean:.1g}. "
+    "It differs from 0.9 + 0.1 · (biased variance) by {biased:.2f}.",
     source="PyTorch's documentation of BatchNorm1d",
     beside={"biased": biased},
 )
@@ -296,7 +296,7 @@ exact(sum(rank != m - 2 for m, rank in ranks.items()), tolerance=0).claim(
     "01-rank-m-minus-two",
     "<= 0",
     "A norm over m values lets m − 2 directions of the gradient pass.",
-    found="The Jacobian of a norm over m = 2, 3, 4, 8 and 32 values has rank m − 2, with {mean:.0f} exceptions; singular values below 0.001 count as 0.",
+    found="The Jacobian of a norm over m = 2, 3, 4, 8 and 32 values has rank m − 2, with {mean:.0f} exceptions. Singular values below 0.001 count as 0.",
     source="derived above",
 )
 
@@ -310,7 +310,7 @@ $P = I - \mathbf 1 \mathbf 1^\top / C$ the variance is $\|Px\|^2 / C$, so that f
 $$\mathrm{LN}(x) = \sqrt C\; \frac{P x}{\|P x\|}.$$
 
 Every token is mapped onto a sphere of radius $\sqrt C$ in the plane of zero mean: its length and its mean are lost. So the
-tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can return both. (BatchNorm is undone by a gain of $\sigma$ and a shift of $\mu$: its $\sigma$ and $\mu$ belong to the
+tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can return both. (A gain of $\sigma$ and a shift of $\mu$ can undo BatchNorm, whose $\sigma$ and $\mu$ belong to the
 channel, as gain and shift do.)
 
 Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
@@ -358,7 +358,7 @@ exact((restored - x).abs().max(), tolerance=1e-10).claim(
     "01-gain-and-shift-restore-batch-only",
     "<= 1e-10",
     "Gain and shift can undo BatchNorm, but they cannot undo LayerNorm.",
-    found="A gain of σ and a shift of μ undo BatchNorm up to {mean:.1g}. LayerNorm's outputs for x and 2x + 1 are equal up to {same:.1g}.",
+    found="A gain of σ and a shift of μ undo BatchNorm to within {mean:.1g}. LayerNorm's outputs for x and 2x + 1 are equal to within {same:.1g}.",
     source="Ioffe and Szegedy 2015 for BatchNorm; a blog series extends it to LayerNorm",
     beside={"same": lost.abs().max()},
 )
@@ -437,7 +437,7 @@ the same number of images, about four times the training set, in batches of 128 
 
 <details><summary>How we tuned and evaluated</summary>
 
-For each norm and batch size we choose with one seed among seven learning rates over three decades, and evaluate with five other seeds. The learning rates are proportional to the batch size.
+For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The learning rates are proportional to the batch size.
 
 </details>
 """
@@ -501,7 +501,7 @@ plots.curves(
     xlabel="images per step",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Test accuracy of a perceptron against images per step, five seeds, each point at its tuned learning rate. Follow BatchNorm from right to left: only at two images per step is its accuracy far lower than LayerNorm's.",
+    caption="Test accuracy of a perceptron against images per step, with five seeds. The learning rate is tuned for each point. Follow BatchNorm from right to left: only at two images per step is its accuracy far lower than LayerNorm's.",
     provenance=lab.provenance(final_runs),
 ).named("batch-shrinks")
 
@@ -531,7 +531,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
 r"""
 ## Why two images break it
 
-There are four possible causes. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
+With 128 images per step BatchNorm does slightly better than LayerNorm, as the second card shows (its verdict is weak). With two images it fails. There are four possible causes. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
 we test the same networks both ways.
@@ -594,7 +594,7 @@ plots.curves(
     logy=True,
     xlabel="images per step",
     ylabel="gradient of one channel, first layer, at the start",
-    caption="Length of the first layer's gradient, for the channel with the largest gradient and for the median channel, against images per step, in networks at initialization. At two images per step BatchNorm's median gradient is small, and its largest gradient has exploded.",
+    caption="Length of the first layer's gradient, for the channel with the largest gradient and for the median channel, against images per step, in perceptrons at initialization. At two images per step BatchNorm's median gradient is small and its largest gradient is huge.",
 ).named("two-images-gradient")
 
 # %%
@@ -604,7 +604,7 @@ grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
     "At two images per step the gradient below a BatchNorm vanishes, as the rank argument says.",
-    found="With two images per step instead of 32, the largest channel gradient below a BatchNorm is {times:,.0f} times as large (10 to the power {mean:+.1f}), "
+    found="With two images per step instead of 32, the largest channel gradient below a BatchNorm is {times:,.0f} times as large (the logarithm to base 10 is {mean:+.1f}), "
     "and the median channel gradient is {median:.2f} times as large.",
     source="the rank argument, taken at its word",
     beside={
@@ -640,7 +640,7 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
+Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign function is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
 
 ## The same batch of two in a CNN
 
@@ -658,7 +658,7 @@ plots.dots(
         for net in ("LayerNorm", "BatchNorm", "BatchNorm, ε = 0.1", "GroupNorm, CNN", "BatchNorm, CNN")
     },
     xlabel="test accuracy, two images per step",
-    caption="Test accuracy at two images per step, five seeds, with tuned learning rates. The first three rows are perceptrons.",
+    caption="Test accuracy at two images per step, with five seeds and tuned learning rates. The first three rows are perceptrons. BatchNorm's accuracy is low in the perceptron but not in the CNN, and a large ε brings most of the lost accuracy back.",
     provenance=lab.provenance(final_runs),
 ).named("batch-of-two")  # fmt: skip
 
@@ -682,7 +682,7 @@ count as few. The section on fluctuations measures this in our CNN.
 ## In a language model
 
 We now train a small language model. It has six blocks of width 32, with a norm before each sublayer, and is trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) it does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose with one seed, and evaluate with five others. The figure shows up to three seeds.
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows up to three seeds.
 """
 
 # %%
@@ -709,7 +709,7 @@ plots.curves(
     ylabel="validation loss (nats per character)",
     reference=ladder.references(sizes.rung),
     caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. BatchNorm's loss is higher at low learning rates, and rises less when the learning rate is three times the best one. "
-    "At the best learning rate the two losses hardly differ. Trigram and bigram counts are tables of how often a character follows two others, or one other.",
+    "At the best learning rate the two losses hardly differ. The reference lines are the losses of two simple predictors, which only count how often a character follows the two before it (trigrams) or the one before it (bigrams).",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
 
@@ -754,7 +754,7 @@ exact(sum(min(leak.values()) > 0.01 for leak in leaks), tolerance=2.0).claim(
     "01-batch-norm-leaks-the-future",
     ">= 5",
     "In training mode BatchNorm makes the output at a position depend on later tokens and other windows.",
-    found="In {mean:.0f} of {models} trained models with BatchNorm in training mode, changing the last token moves an earlier logit by {least:.2f} or more; changing the other windows of the batch moves logits by up to {others:.0f}.",
+    found="In {mean:.0f} of {models} trained models with BatchNorm in training mode, changing the last token moves an earlier logit by {least:.2f} or more. Changing the other windows of the batch moves logits by up to {others:.0f}.",
     source="follows from pooling over time; a model counts if its largest changes exceed 0.01",
     beside={
         "models": len(leaks),
@@ -926,13 +926,13 @@ exact(max(off), tolerance=1e-5).claim(
     "<= 1e-5",
     "The LayerNorm of the Annotated Transformer is LayerNorm times √((d − 1)/d).",
     found="For d = 8 and 512 the LayerNorm of the Annotated Transformer is √((d − 1)/d) times LayerNorm, "
-    "up to {mean:.1g}.",
+    "to within {mean:.1g}.",
     source="Huang et al. 2022 (code)",
 )
 
 # %% [markdown]
 r"""
-At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, and a test detects it. Last, *Transformer Anatomy*, part 7, passes
+At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Last, *Transformer Anatomy*, part 7, passes
 a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), according to a report.
 """
 
