@@ -71,8 +71,8 @@ plots.attention_maps(
     notes=notes,
     caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
     "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm nearly every "
-    "row looks at the same character. With the norm different rows look at different characters. (One seed. Of all "
-    "heads we show the one with the logit that is largest in absolute value.)",
+    "row looks at the same character. With the norm, different rows look at different characters. (The maps are from one seed, and from the "
+    "head with the largest logit in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
 
@@ -85,7 +85,7 @@ Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
 $8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0, and the softmax chooses
-among the three keys. Now let training make the query twenty times as long.
+among the three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key:
 """
 
 
@@ -142,7 +142,7 @@ output is added to a stream and normalized again. Attention puts its product int
 ## What saturation costs
 
 A softmax is *saturated* when it is nearly one-hot. Its Jacobian is $\partial p_i/\partial\ell_j = p_i(\delta_{ij} - p_j)$, and the slope is
-$1 - \sum_j p_j^2$. Suppose the largest of $T$ logits leads by a gap $\Delta$. Every other weight is at most
+$1 - \sum_j p_j^2$. Suppose the largest of $T$ logits is larger than every other one by a gap of at least $\Delta$. Every other weight is at most
 $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
@@ -208,13 +208,13 @@ def draw_bounds(gain):
         logx=True,
         ylim=(0, 1.05),
         counted=True,
-        caption="Largest weight that each bound allows.",
+        caption=f"Largest weight that one key can get under each bound, with every gain at {gain:g}.",
     )
 
 
 caption = (
-    "Largest weight that one key can get under each bound, against the number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). At gain 1 attention with unit vectors cannot "
-    "choose among many keys. With RMS vectors it can, and more sharply in wider heads. Larger gains widen every bound."
+    "Largest weight that one key can get under each bound, against the number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). If all gains are 1, attention with unit vectors cannot "
+    "choose among many keys. With RMS vectors it can, and wider heads choose more sharply. Larger gains widen every bound."
 )
 formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
 plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
@@ -231,8 +231,8 @@ exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
     "With unit vectors attention can hardly choose among keys.",
-    found="If queries and keys of width 64 are unit vectors, scaled by 1/√d_k, no one of 2,048 keys can get a weight above {mean:.5f}; "
-    "equal weights would be {even:.5f}.",
+    found="If queries and keys of width 64 are unit vectors, scaled by 1/√d_k, no one of 2,048 keys can get a weight above {mean:.5f}. "
+    "Equal weights would be {even:.5f}.",
     source="a text that says L2-normalized queries and keys eliminate saturation",
     published="logits within ±1/√d_k",
     beside={"even": 1 / 2048},
@@ -249,12 +249,12 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-So the statement that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation confuses two methods. Unit vectors without gains eliminate
+One can read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains eliminate
 saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends near zero at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
-A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a large enough number. Three methods differ in that multiplier:
+A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a large enough number. (One over this number is called the *temperature* of the softmax.) Three methods differ in that multiplier:
 
 | where | the multiplier | at the start |
 | --- | --- | --- |
@@ -356,8 +356,8 @@ plots.curves(
     logy=True,
     counted=True,
     reference={"√(2ηλ)": 0.1},
-    caption="Angle by which each optimizer step turns a matrix, against the step number. With decay, a matrix that is long at first and one that is short at first are finally turned by the same angle. Without decay the "
-    "angle becomes smaller and smaller. (η = 0.01 and λ = 0.5, so the balance is at 0.1. Points are means of neighbouring steps.)",
+    caption="Angle by which each step of AdamW without momentum turns a matrix, against the step number. With decay, the angle approaches the same value for a matrix that is long at first and for one that is short at first. Without decay the "
+    "angle keeps shrinking. (η = 0.01 and λ = 0.5, so the balance is at 0.1. Points are means of neighbouring steps.)",
 ).named("angle-of-a-step")
 
 # %%
@@ -510,14 +510,14 @@ plots.loss_curves(
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
     caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm's loss falls at first and then rises again, "
-    "and its final loss is higher than that of trigram counts, a table of how often each character follows two others. QK-Norm "
+    "and its final loss is higher than that of trigram counts, which only count how often each character follows two others. QK-Norm "
     "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
 
 # %% [markdown]
 r"""
-The same losses as text: Pre-Norm at its best learning rate, Pre-Norm at ten times that rate and QK-Norm at that higher rate continue one beginning. At every character we draw the next one from the model's probabilities, always with the same seed.
+Here are the same losses as text. Pre-Norm at its best learning rate, Pre-Norm at ten times that rate, and QK-Norm at that higher rate continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -552,7 +552,7 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
 
 # %% [markdown]
 r"""
-The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. What makes our loss high? There are three possible causes.
+The six runs of the last card are the five of the figure and the tuning run. The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. What makes our loss high? There are three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot no gradient passes it, and queries and keys no longer change.
@@ -636,7 +636,7 @@ growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
     "> 1",
     "Without QK-Norm the attention logits grow faster than the learning rate.",
-    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}; the derivation allows a power of up to 4.",
+    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}. The derivation allows a power of up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
 )
 
@@ -718,7 +718,7 @@ plots.curves(
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
     caption="Test loss against learning rate at size S. Up to the best learning rate the three losses are within hundredths of a nat of each other. At higher rates the model without any norm "
-    "diverges first, and at still higher rates Pre-Norm fails. (Each point is from five evaluation seeds where there are any, and otherwise from the "
+    "diverges first, and at still higher rates Pre-Norm fails. (A point shows five evaluation seeds if they were run at that rate, and otherwise the "
     "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
@@ -758,7 +758,7 @@ for where, (name, said) in strict.items():
 # %% [markdown]
 r"""
 With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the value of attention itself.
-In variant W it cannot be distinguished from zero: the uncertainty about the best learning rate by itself is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is not as low. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
+In variant W it cannot be distinguished from zero, because the uncertainty about the best learning rate alone is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
 In variant W we tried only learning rates near the best one, so these runs do not show the effect of the norm at high learning rates with decay.
@@ -1113,7 +1113,7 @@ r"""
 - **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains. Unit vectors without gains forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
 - **What does the norm cost?** It costs few operations, and at size S nothing in loss: with both models tuned, QK-Norm's loss there is a little lower than Pre-Norm's. The card gives the difference at size M. With weight decay the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- A matrix that a norm follows gets a gradient orthogonal to itself. Without decay the matrix grows, and each step turns it less. Weight decay fixes the angle of a step, and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- The gradient of a matrix that a norm follows is orthogonal to the matrix. Without decay the matrix grows, and each step turns it less. Weight decay fixes the angle of a step (we tested this without momentum), and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 
