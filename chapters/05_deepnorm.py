@@ -87,8 +87,8 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot shows the losses that models of six such blocks "
-    "reached at each learning rate that we tried. At this depth, does DeepNorm need its constants?",
+    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot shows validation loss against learning rate for models with six such blocks. "
+    "At this depth, does DeepNorm need its constants?",
 ).named("two-blocks")
 
 
@@ -130,7 +130,7 @@ small, but the training is not the same: a step of Adam is as long as before, so
 # %%
 plots.turns(
     {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
-    caption="One sublayer turns a token x. The branch f is as long as x and at right angles to it. Their sum is drawn in grey, and the norm keeps only the direction of the sum. "
+    caption="How one sublayer turns a token x, in three cases. The branch f is as long as x and at right angles to it. Their sum is drawn in grey, and the norm keeps only the direction of the sum. "
     "A skip twice as heavy and a branch half as long turn the token by the same angle.",
 ).named("one-sublayer-turns")
 
@@ -190,7 +190,7 @@ plots.curves(
     logx=True,
     ylim=(-0.1, 1.1),
     caption="Cosine between the embedding and the output of untrained models, against depth. Post-Norm has lost nearly all of the embedding after a dozen blocks. "
-    "With β alone most of the effect of both constants is reached.",
+    "β alone achieves most of the effect of both constants.",
     provenance=lab.provenance(),
 ).named("embedding-left")  # fmt: skip
 
@@ -257,7 +257,7 @@ The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks 
 | encoder | $0.81\,(N^4M)^{1/16}$ | $0.87\,(N^4M)^{-1/16}$ |
 | decoder | $(3M)^{1/4}$ | $(12M)^{-1/4}$ |
 
-Appendix C [derives all four](C_zoo.ipynb#deepnorms-four-constants). For a decoder alone, and for the decoder of a pair, the constants meet the demand exactly:
+Appendix C [derives all four](C_zoo.ipynb#deepnorms-four-constants). For a decoder alone, and for the decoder of a pair, the constants make the sum in the bound exactly 1:
 """
 
 # %%
@@ -434,7 +434,7 @@ def draw_family(name):
         logy=True,
         ylim=(0.05, 100),
         title=f"The weight of the skip {grows[name]}",
-        caption="One seed.",
+        caption=f"Distance by which a step moves the output, relative to the shallowest model, for exponent {name}. One seed.",
     )
 
 
@@ -511,8 +511,8 @@ plots.curves(
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
     logy=True,
-    caption="Distance by which one SGD step on the matrices moves an untrained model, against depth. For DeepNorm it is the same at every depth. With only one of the constants it "
-    "grows. For Post-Norm it is powers of ten larger and varies widely. (Pre-Norm here has Xavier's weights.)",
+    caption="Distance by which one SGD step on the matrices moves the output of an untrained model, divided by the learning rate, against depth. For DeepNorm it is the same at every depth. With only one of the constants it "
+    "grows with depth. For Post-Norm it is powers of ten larger and varies widely. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 ).named("one-sgd-step")
 
@@ -548,7 +548,7 @@ combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
     "> 0.25",
     "With either of DeepNorm's constants alone, at its published value, an SGD step moves deeper models further.",
-    found="The distance by which one SGD step moves the model grows as depth to the power {alpha:.2f} with DeepNorm's α alone and to the power {beta:.2f} with its β alone; the smaller power is {mean:.2f}.",
+    found="The distance by which one SGD step moves the model grows as depth to the power {alpha:.2f} with DeepNorm's α alone and to the power {beta:.2f} with its β alone. The smaller power is {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
@@ -685,8 +685,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Test loss of seven models of 32 blocks at seven learning rates, with one seed, and with three seeds around the best rate of four models. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
-    "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, and its two lines coincide.",
+    caption="Test loss against learning rate for seven models with 32 blocks. Each rate was tried with one seed; around the best rate of four of the models, we ran three seeds. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
+    "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, so its two lines nearly coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
 
@@ -696,7 +696,7 @@ plots.dots(
     {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
-    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. The model with β alone is also shown at the two neighbouring rates of the grid. The higher one is close to the rate at which it fails.",
+    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. The model with β alone is also shown at the two neighbouring rates of the grid. The higher of these is close to the rate at which this model fails.",
     provenance=lab.provenance(final),
 ).named("thirty-two-blocks")
 
@@ -731,7 +731,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
     "05-post-from-xavier-stays-stuck",
     "< 0.2",
     "From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
-    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm from Xavier's weights is {loss:.3f} nats; that of letter frequencies is {letters:.3f} nats.",
+    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm from Xavier's weights is {loss:.3f} nats. That of letter frequencies is {letters:.3f} nats.",
     source="this book",
     beside={
         "steps": patient.train.steps,
@@ -907,9 +907,9 @@ asked = {"arm": main, "model.depth": [tall], "probes": [("gradient-at-start",)],
 thousand = lab.run(Experiment(start, asked))
 plots.by_depth(
     {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
-    ylabel="gradient norm of W²",
+    ylabel="norm of the gradient of W₂",
     logy=True,
-    caption="Norm of the gradient of each feed-forward output matrix at the first step of a thousand blocks, one seed. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients fall by powers of ten from the "
+    caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients fall by powers of ten from the "
     "output downwards, and fluctuate. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
@@ -956,7 +956,7 @@ of $\alpha$.
 
 (Appendix C trains Admin and KEEL, relatives of DeepNorm, at tuned learning rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
-**Other bugs.** One loop sets β on all matrices. A decoder alone gets the constants of a pair. And the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
+**Other bugs.** Some code sets β on all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
 None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns give the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is the cosine between the embedding and the output, as above:
