@@ -78,8 +78,8 @@ plots.explore(
     lambda alpha: plots.sphere_paths(
         ways(alpha),
         marks={"h": h.tolist(), "b": b.tolist()},
-        caption="Ways from h towards b.",
-        title="Ways from h towards b",
+        caption="Paths from h towards b.",
+        title="Paths from h towards b",
     ),
     [0.25, 0.5, 0.9],
     "share-of-the-way",
@@ -88,7 +88,7 @@ plots.explore(
     formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
-    caption="The stream is a vector h of length 1; a sublayer's output, brought to length 1, is b. nGPT moves h towards b by a share α of the way. Change α with the slider. Along the chord (lerp) the stream leaves the sphere. Divided by its length, it is on the great circle from h to b again, although it does not move at the even pace of slerp. If each channel has its own share, as here, the path leaves the great circle.",
+    caption="Paths from the stream h towards a sublayer's output b, both brought to length 1. nGPT moves h by a share α of the way towards b. Change α with the slider. Along the chord (lerp) the stream leaves the sphere. Divided by its length, it returns to the great circle from h to b, but it does not move at the even pace of slerp. If each channel has its own share, the path leaves the great circle.",
 )
 
 # %% [markdown]
@@ -256,7 +256,7 @@ exact(off, tolerance=0.005).claim(
 
 # %% [markdown]
 r"""
-A scale can be stored in a different way without changing the functions that a model can compute. Code that applies the scale only to the queries must learn our $s_{qk}^2$. As long as that scale is positive, such a model can compute the same functions, but Adam changes the scale at a different speed.
+The same holds for *where* a scale is applied. We multiply queries and keys by $s_{qk}$. Code that multiplies only the queries must learn our $s_{qk}^2$ there. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
 
 ## Implementation: you write it
 
@@ -430,6 +430,8 @@ Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has
 
 ### Early training
 
+The column *ours* contains our own prediction, which may be wrong.
+
 | question | choices | ours |
 | --- | --- | --- |
 | After a tenth of the steps, which model has the lowest training loss: nGPT, a GPT, or a GPT without warm-up? <!-- 08-first-lap-without-warm-up 08-falls-faster-at-first --> | the GPT without warm-up; <!-- 0 --> nGPT, or the GPT with its warm-up | <details><summary>show</summary>A GPT without warm-up has a higher training loss than nGPT, too.</details> |
@@ -460,8 +462,8 @@ plots.loss_curves(
     smooth=40,
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
-    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of the same size, five seeds each, at the best learning rates of a preliminary search. "
-    "The step is on a logarithmic axis. nGPT's loss is higher for a few steps and then lower by more than the axis shows. Which model has the lowest loss at the end?",
+    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of the same size, with five seeds each, at the best learning rates of a preliminary search. "
+    "The axis of steps is logarithmic. nGPT's loss is higher for a few steps and then lower by more than the axis shows. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
 
@@ -696,7 +698,7 @@ plots.by_depth(
     },
     ylabel="share |α|, mean over channels",
     reference={"initial value": base.model.share},
-    caption="Learned shares of attention and of the feed-forward sublayer, by block.",
+    caption="Learned shares α of attention and of the feed-forward sublayer, averaged over channels, by block. The feed-forward sublayer's share is small in the first blocks and largest in the last. Attention's share changes less.",
     provenance=lab.provenance(sphere),
 ).named("learned-shares")
 
@@ -718,7 +720,7 @@ sphere.measure(measure_growth).claim(
 
 # %% [markdown]
 r"""
-The shares have moved away from their initial value, each in its own direction. The feed-forward sublayers of the first blocks take tiny steps, and that of the
+The shares have moved away from their initial value, some up and some down. The feed-forward sublayers of the first blocks take tiny steps, and that of the
 last block goes about a third of the way. Attention's share changes little from block to block. If a share is a learning rate, the model
 has learned a schedule. A single initial value for all blocks is only a start.
 
@@ -743,7 +745,7 @@ plots.dots(
     {fault: harm[fault].values for fault in ("no outer norm", "wrong axis")},
     xlabel="test loss minus the correct nGPT's (nats)",
     threshold={"right": 0.0},
-    caption="Test loss of nGPT with each of two bugs minus that of the correct nGPT, seed by seed. The loss with the third bug is far outside this axis; it is in the next table.",
+    caption="Test loss of nGPT with each of two bugs minus that of the correct nGPT, seed by seed. The loss with the third bug is far beyond the range of this axis. The next table gives it.",
     provenance=lab.provenance(*wrong.values()),
 ).named("mistakes")
 
@@ -783,7 +785,7 @@ harm["no outer norm"].claim(
 r"""
 The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of the
 unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure some of their losses are lower and some are higher than the correct model's. Five seeds cannot show that these bugs cost nothing. The card's criterion is that the missing norm changes the loss by less than
-0.01 nats either way, a quarter of nGPT's loss difference to the QK-Norm GPT, and even that verdict depends on one seed.
+0.01 nats either way, a quarter of the loss difference between nGPT and the QK-Norm GPT, and even that verdict depends on one seed.
 
 A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
 a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply these two columns: the product, the largest possible logit, is within a tenth of the correct model's. Queries and keys
@@ -814,7 +816,7 @@ An advantage depends on the baseline. Two facts about the GPT that was released 
 
 - At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   Its author says there that the paper's own code did not have it. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds show no increase of the loss (see the figure of final losses). In chapter 05 twenty seeds show that Post-Norm's loss is slightly higher. The bug also narrows the range of learning rates that work: compare the entries *lost* of the two rows. For either model we trained one run per learning rate.
+  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds at size S show no increase of the loss (see the figure of final losses), and at size M a small one. In chapter 05 twenty seeds show that Post-Norm's loss is slightly higher. The bug also narrows the range of learning rates that work. For either model we trained one run per learning rate.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
 
 We did not test this. Still, when a method is far better than its baseline, read the baseline's code first.
@@ -915,7 +917,7 @@ r"""
 - **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
 - A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
-- Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Without scale, weight decay has no effect. <!-- 08-constants-are-forgotten -->
+- Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Because scales do not matter, weight decay has no effect. <!-- 08-constants-are-forgotten -->
 - $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
 - Two of three bugs raise the loss by less than runs of this size can detect (we used five seeds and one learning rate, and for one bug the verdict depends on a single seed). Lengths and cosines reveal all three. Also check the handicaps of a baseline. <!-- 08-loss-hides-the-outer-norm -->
 
