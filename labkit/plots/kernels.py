@@ -212,9 +212,10 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
         f"{device}, bf16. {'. '.join(_describe_shares(kernels))}.",
-        f"{warning}Bytes by our count, over time, as a share of what a kernel reaches that turns "
-        f"each bit of as many bytes ({device}, bf16, 64 MiB and more). Dotted: the target. Who was "
-        "wrong, or not installed, is not drawn.",
+        f"{warning}Speed of each kernel against row length: the bytes that we count, divided by the "
+        "time, as a share of the speed of a kernel that only flips every bit of as many bytes "
+        f"({device}, bf16, 64 MiB and more). Dotted: the target. Implementations that were wrong or "
+        "not installed are not drawn.",
         data,
         recorded["provenance"],
     )
