@@ -84,7 +84,7 @@ def draw_step(batch):
     return plots.share_bars(
         wholes,
         notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
-        caption=f"An estimate, {batch} at once.",
+        caption=f"Estimated share of a decoding step that norms and sums take, with {batch} sequences at once.",
     )
 
 
@@ -93,7 +93,7 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. These are estimates; the section *A whole model* explains them.",
+    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. The shares are estimates, which the section *A whole model* explains.",
 )
 
 # %% [markdown]
@@ -132,7 +132,7 @@ plots.roof(
     {"bfloat16 matrix units": h100.matrix, "float32 outside them": h100.vector},
     {"RMSNorm; matrix, 1 token": of_matrix(1), "matrix, 64 tokens": of_matrix(64),
      "matrix, 4096 tokens": of_matrix(4096)},
-    caption="Roofline of an H100, from its data sheet. The intensity of a norm is far below both ridges for any batch. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
+    caption="Roofline of an H100, from its data sheet: attainable operations per second against operations per byte. The intensity of a norm is far below both ridges, whatever the batch. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
 ).named("roofline")  # fmt: skip
 
 # %% [markdown]
@@ -173,7 +173,7 @@ plots.trips(
         ],
         "one kernel": [("RMSNorm", 2, 2)],
     },
-    caption="Bytes per value that each operation of the lines above reads from memory and writes back, counted while they run. The root is taken only once per row, so its bytes are negligible.",
+    caption="Bytes per value that RMSNorm reads from memory and writes back, for each of its separate operations and for one kernel, counted while the code runs. The root is taken only once per row, so its bytes are negligible.",
 ).named("trips-to-memory")
 
 # %%
@@ -185,7 +185,7 @@ plots.dots(
     },
     xlabel="bytes moved per value",
     counted=True,
-    caption="Bytes moved per value: the sum over all separate operations, and the minimum for one kernel. In the forward pass a kernel reads the row and writes it, and in the backward pass it reads two rows and writes one.",
+    caption="Bytes that RMSNorm moves per value: the sum over its separate operations, and the minimum for one kernel. In the forward pass one kernel reads a row and writes a row. In the backward pass it reads two rows and writes one.",
 ).named("bytes-moved")
 
 # %%
@@ -345,7 +345,7 @@ kernel_source("rms_norm", "_forward")
 
 # %% [markdown]
 r"""
-| line | why so |
+| line | reason |
 | --- | --- |
 | `.to(tl.int64)` | in 32 bits an offset of $2^{31}$ is negative: row 524,288 of ours |
 | `rstd = tl.rsqrt(squares / N + eps)` | $1/r$; four bytes a row, kept for the backward pass |
@@ -363,7 +363,7 @@ kernel_source("norm_backward", "_backward")
 r"""
 <details><summary>Four of its lines</summary>
 
-| line | why so |
+| line | reason |
 | --- | --- |
 | `for first in tl.range(…)` | the walk over all rows, the next ones already on their way |
 | `standard = _standard(…)` | $\hat x$, made again from $x$ and $r$: cheaper than reading it |
@@ -396,7 +396,7 @@ moved = {
 }
 plots.table(
     [
-        {"kernel": case, "values a row": n, "forward, predicted": expected[case][0] + (n > 32768) * (1 - 16384 / n) + (case == "layer_norm" and n == 16384) / 2, "forward, counted": moved[case, n, dtype, "forward"],
+        {"kernel": case, "values per row": n, "forward, predicted": expected[case][0] + (n > 32768) * (1 - 16384 / n) + (case == "layer_norm" and n == 16384) / 2, "forward, counted": moved[case, n, dtype, "forward"],
          "backward, predicted": expected[case][1] if n <= 8192 else 5, "backward, counted": moved[case, n, dtype, "backward"]}
         for case, n, dtype in dict.fromkeys(key[:3] for key in moved)
         if case in expected and dtype == "fp32"
@@ -421,7 +421,7 @@ exact(max(off), tolerance=1e-9).claim(
     "09-a-norm-moves-two-and-three-values",
     "< 1e-9",
     "A fused norm moves two activations per value forward and three backward.",
-    found="Counted byte by byte, a fused norm moves 2 activations per value forward and 3 backward; the largest deviation from these counts is {mean:.0f}.",
+    found="Counted byte by byte, a fused norm moves 2 activations per value forward and 3 backward. The largest deviation from these counts is {mean:.0f}.",
     source="the kernels' formulas of traffic",
 )
 # %%
@@ -441,7 +441,7 @@ exact(max(times)).claim(
 
 # %% [markdown]
 r"""
-The second suspect is cleared: passes over a row on the chip read nothing from memory. "LayerNorm needs three passes over memory, BatchNorm
+The second suspect is ruled out: passes over a row on the chip read nothing from memory. "LayerNorm needs three passes over memory, BatchNorm
 one" is true of unfused code only.
 `add_rms_norm`, which includes the sum of stream and branch, moves 4 activations per value forward and 4 backward, whereas two kernels move 5 and 6.
 
@@ -610,7 +610,7 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
 
 # %% [markdown]
 r"""
-[Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S the losses of models without norms are little higher than Pre-Norm's
+Here we detect no lower loss: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S the losses of models without norms are little higher than Pre-Norm's
 ([chapter 10](10_choosing_a_norm.ipynb)). Pre-Norm's norms allow a higher learning rate:
 """
 
@@ -646,7 +646,7 @@ r"""
 On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its length. PyTorch's operators, the formula fused by PyTorch's
 compiler (`torch.compile`), the formula in steps, and Liger-Kernel's Triton kernels ran in the same process.
 
-If bytes decide, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit. The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
+If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit. The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
 """
 
 # %%
@@ -806,8 +806,8 @@ for one in published("norm-kernels"):
         one["gigabytes_a_second"]
         or one["moved"] * one["value_bytes"] * values / one["microseconds"] / 1e3
     )
-    rows.append({"kernel": one["kernel"], "pass": one["way"], "values a row": int(one["values"]),
-                 "GB/s": round(rate), "bytes of a value": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
+    rows.append({"kernel": one["kernel"], "pass": one["way"], "values per row": int(one["values"]),
+                 "GB/s": round(rate), "bytes per value": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
 plots.table(rows)
 
 # %%
@@ -828,7 +828,7 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-PyTorch's backward pass has a separate kernel for the gain's gradient, which reads everything again. This explains a factor of $5/3$ between it and a good kernel, and both tables show a larger factor.
+They do. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient. This kernel reads everything again, which explains a factor of $5/3$ between it and a good kernel, and both tables show a larger factor.
 
 ## A whole model
 
@@ -896,7 +896,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about half of the quarter of the time that was measured for BERT. That quarter
+When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about an eighth of the time, which is half of the quarter that was measured for BERT. That quarter
 includes the softmax, and BERT is narrower: the cost of a matrix grows with $d^2$, and that of a norm grows with $d$. With many
 sequences, keys and values take the time: move the first figure's slider. Appendix D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
@@ -904,7 +904,7 @@ sequences, keys and values take the time: move the first figure's slider. Append
 
 If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*). So $s$ bounds the gain from any norm kernel.
 
-*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, a norm in steps moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. What share of the time that norms and weights need do the norms take, for $d = 1024$ and $d = 4096$?
+*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, a norm in steps moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
 
 <details><summary>Answer</summary>
 
@@ -995,7 +995,7 @@ take_ratio(min(beaten), turns).claim(
     "09-compiling-beats-norm-kernels",
     "> 1",
     "On an H200, at width 1,024, compiling the plain model makes a training step faster than any fused norms do without a compiler.",
-    found="The fastest eager step with other norms takes {mean:.2f} to {most:.2f} times as long as that of the compiled model as shipped, in {pairs} pairs of model and size.",
+    found="The fastest eager step with other norms takes {mean:.2f} to {most:.2f} times as long as the step of the compiled model as shipped, in {pairs} pairs of model and size.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(beaten)[0], "pairs": len(beaten)},
 )
@@ -1045,7 +1045,7 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
 # %% [markdown]
 r"""
 - **At width 1,024 the host sets the pace.** Llama's eager step takes far longer than the GPU needs by the estimate, which leaves out loss and optimizer. We infer that the GPU waits while Python starts kernels one by one. There a short call is worth more than a fast kernel: in the models of `transformers`, PyTorch's `nn.RMSNorm`, the slower kernel, gives the shortest eager step or nearly so.
-- **Where the GPU sets the pace, kernels pay.** At width 4,096, and in labkit's Gemma 2, every fused norm gives much the same step. Ours by `fuse`, with the sums and rotations, gives a shorter one: what pays is to fuse more than the norm.
+- **Where the GPU sets the pace, kernels pay.** At width 4,096, and in labkit's Gemma 2, every fused norm gives much the same step. Ours by `fuse`, with the sums and rotations, gives a shorter one (in the second table; Llama's cell has a dash): what pays is to fuse more than the norm.
 - **Compiling saves more than all norms cost.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
 - **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out: the compiled model is then the plain one.
 
@@ -1069,7 +1069,7 @@ exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
     "in [60, 62]",
     "The published 96 KiB in 0.52 µs are 61 % of an H100's bandwidth.",
-    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s; the highest share among the four rows of the published table is {most:.1f} %.",
+    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s. The highest share among the four rows of the published table is {most:.1f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     beside={"most": max(row["% of 3,350"] for row in rows)},
@@ -1127,7 +1127,7 @@ Kernels have typical bugs: $r$ taken for a constant in the derivation, the last 
 
 - a gain without a gradient: [unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [issue 4550](https://github.com/unslothai/unsloth/issues/4550);
 - a $\nabla_y$ overwritten in place: [Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [issue 370](https://github.com/linkedin/Liger-Kernel/issues/370);
-- $\hat x$ computed back from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong;
+- $\hat x$ recomputed from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong;
 - padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
 
 Which of these six bugs does a check find? A seventh bug was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
