@@ -392,7 +392,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="standard deviation of one standardized value",
-    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches; in small batches the standardized value is pulled towards the mean.",
+    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches. In small batches the standardized value is pulled towards the mean.",
 ).named("scatter")
 
 # %%
@@ -434,7 +434,7 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch is a new one at each step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see only the noise of *statistics*, we let every network read all its 128 digits at
+The error of a small batch changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see only the noise of *statistics*, we let every network read all its 128 digits at
 each step, so there is no sampling noise. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
 [Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64, trained by Adam for 400 steps. Each of ten seeds has a different set of training images. Losses are in nats (natural logarithms).
 """
@@ -654,7 +654,7 @@ plots.curves(
     counted=True,
     xlabel="steps of gradient descent",
     ylabel="squared distance to the best predictions (1 at first)",
-    caption="Squared distance of the predictions from those of the best linear map, against the steps of gradient descent, for least squares from 16 features of digits to their classes. The learning rate is one over the largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
+    caption="Squared distance of the predictions from those of the best linear map, against steps of gradient descent. The task is least squares from 16 features of digits to their classes. The learning rate is one over the largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
 ).named("whitening")
 
 # %%
@@ -786,7 +786,7 @@ losses = {name: of.measure("test.loss") for name, of in ended.items()}
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained at BatchNorm's best rate only.",
+    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained only at BatchNorm's best rate. The differences are small, and RepBN has the highest loss.",
     provenance=lab.provenance(reported),
 ).named("repaired")
 
@@ -1145,7 +1145,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="training accuracy",
-    caption="Share of training points that are labelled correctly, against the number of LayerNorms, in networks that consist only of linear layers and LayerNorm. Dotted lines show four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorm alone. Dotted lines show four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
@@ -1195,7 +1195,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 # %% [markdown]
 r"""
 *What we find.* The theorem says that suitable weights exist. Training found them for most points of the rings (in some runs for all) and for a part of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
-The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings the next rate gives the lower loss, for one LayerNorm and for four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
+The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings the next higher rate, beyond our grid, gives a lower training loss, with one LayerNorm and with four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1340,10 +1340,10 @@ Brightness is removed less well, because the zeros around an image stay dark. We
 
 ## What is not here
 
-- BatchNorm against LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) with GroupNorm, [also in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn): chapter 01.
-- [Covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape): chapter 00.
-- DyT, [trained](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned): chapter 07. What a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference): appendix D.
-- Measured nowhere in the book: the time that folding saves, PowerNorm in an encoder, whitening in networks, keys of trained models.
+- Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), measures [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), and trains with [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks), also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
+- Chapter 00 tests [covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
+- Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+- The book does not measure the time that folding saves, PowerNorm in an encoder, whitening in networks, or keys of trained models.
 
 ## Exercises
 
