@@ -138,8 +138,8 @@ plots.grid_map(
     value_label="the stream after each block",
     own_scales=True,
     digits=2,
-    caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe that was trained at size S, as a mean over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. Mix-LN has such a norm in its first block only. For ResiDual, which has two streams, the normalized one is shown. "
-    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. So does the first block of Pre-Norm and of QK-Norm with a soft cap, which were trained at higher learning rates than the same recipes without a cap.",
+    caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe that was trained at size S, averaged over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. In Mix-LN only the first block has such a norm. For ResiDual, which has two streams, the normalized one is shown. "
+    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. With a soft cap, the first block also does so under Pre-Norm and under QK-Norm. These two were trained at higher learning rates than the same recipes without a cap.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
 
@@ -702,7 +702,7 @@ plots.loss_curves(
     {name: part.values(lambda record: record.losses) for name, part in of_layout.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="Training loss against step for three models at a learning rate of 0.0316. With norms on queries and keys, Post-Norm does not stay at the unigram baseline, but its final loss is higher than that of KEEL, which has no such norms.",
+    caption="Training loss against step for three models at a learning rate of 0.0316, at which Post-Norm returns to the unigram baseline. With norms on queries and keys, Post-Norm does not stay at the unigram baseline, but its final loss is higher than that of KEEL, which has no such norms.",
     provenance=lab.provenance(stressed),
 ).named("logits-held")
 
@@ -791,7 +791,7 @@ top = warm.values(MEASURES["largest logit"])
 r"""
 In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
 
-In the second case the logits are not held at 50 either, and the criterion requires only that a learning rate ten times higher raise the loss somewhat. That is no evidence for the article's row.
+In the second case the logits are not held at 50 either, and the criterion requires only that a learning rate ten times higher raise the loss somewhat. That is no evidence for what the article says.
 
 ## Against idle late blocks
 
@@ -1169,7 +1169,7 @@ plots.curves(
     ylabel="gradient of the last feed-forward matrix",
     logx=True,
     logy=True,
-    caption="Gradient of the last feed-forward matrix against the number of blocks, in untrained stacks in the setting of the proofs. Post-Norm's gradient rises slightly with the depth, and Pre-Norm's gradient falls as one over the square root of the depth.",
+    caption="Gradient of the last feed-forward matrix against the number of blocks, in untrained stacks built as in the proofs of Xiong et al. Post-Norm's gradient rises slightly with depth, and Pre-Norm's gradient falls as one over the square root of the depth.",
     provenance=lab.provenance(),
 ).named("xiong-lemma")
 
@@ -1363,11 +1363,11 @@ exact(max((written[name] - found[name]).abs().max() for name in written), tolera
 
 # %% [markdown]
 r"""
-At initialization, with six blocks, neither profile of gradients says which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
+At initialization, with six blocks, neither profile of gradients tells us which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
 
 ## Vanishing gradients and fine-tuning
 
-A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this spares early layers in fine-tuning, and that Post-Norm models therefore often fine-tune better. The first can be checked in pre-training:
+A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradients vanish towards the input, that this spares early layers in fine-tuning, and that Post-Norm models therefore often fine-tune better. The first statement can be checked in pre-training:
 """
 
 # %%
@@ -1411,11 +1411,11 @@ exact(far[torch.optim.Adam], tolerance=0.001).claim(
 
 # %% [markdown]
 r"""
-At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks even more so, but it does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (Clipping the whole gradient gives a factor that is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
+At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks even more so, but it does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (If the whole gradient is clipped, the factor is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
-DeepNorm of one stack, and GLM-130B's with square roots: [chapter 05](05_deepnorm.ipynb#derivation). QK-Norm and its largest rates: [04](04_qk_norm.ipynb#each-at-its-own-rate). Warm-up: [02](02_pre_and_post_norm.ipynb#what-warm-up-does). Dynamic Tanh: [07](07_dynamic_tanh.ipynb). nGPT: [08](08_ngpt.ipynb). HybridNorm: [06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb). All recipes ranked: [10](10_choosing_a_norm.ipynb). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+Other chapters treat DeepNorm in a single stack and GLM-130B's constants with square roots ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#each-at-its-own-rate)), warm-up ([02](02_pre_and_post_norm.ipynb#what-warm-up-does)), Dynamic Tanh ([07](07_dynamic_tanh.ipynb)), nGPT ([08](08_ngpt.ipynb)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 
