@@ -210,9 +210,9 @@ plots.curves(
     by_spread,
     xlabel="tokens differ in size by so many powers of ten",
     ylabel="signal to noise (dB)",
-    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes. Largest number of powers of ten at which less than 1 dB is lost: "
+    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes. Each format loses less than 1 dB up to the following number of powers of ten: "
     + ", ".join(f"{way} {d}" for way, d in held.items())
-    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens are at 0.",
+    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens have the same size, a spread of 0.",
     provenance=lab.provenance(),
 ).named("unlike-tokens")
 
@@ -279,7 +279,7 @@ plots.curves(
     ylabel="signal to noise (dB)",
     logx=True,
     caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula loses 20 dB for each "
-    "factor of ten. E2M1 with one scale loses these channels earlier. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, and that of NVFP4 not at all.",
+    "factor of ten. E2M1 with one scale loses the ordinary channels at smaller outliers than the other formats do. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, and that of NVFP4 not at all.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
 
@@ -447,8 +447,8 @@ plots.curves(
     xlabel="width",
     ylabel="sum of squares over the true one",
     logx=True,
-    caption="Sum of a token's squares divided by the exact sum, against the width, with a rounding after each addition. With fewer digits a running sum becomes too small at a smaller width. Averages in pairs "
-    "stay near 1 even in E4M3. Kernels add in float32 and split the sum into pieces.",
+    caption="Sum of a token's squares divided by the exact sum, against the width, with a rounding after each addition. The fewer digits a format has, the smaller the width at which a running sum falls short. Averages in pairs "
+    "stay near 1 even in E4M3. (Real kernels add in float32 and split the sum into pieces.)",
     provenance=lab.provenance(),
 ).named("sum-of-squares")
 
@@ -769,7 +769,7 @@ plots.curves(
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": full.mean},
-    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponents, and therefore nearly its largest numbers, but not its smallest. (The scales that were tried are not evenly spaced.)",
+    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponent range, so its largest number is nearly as large, but its smallest number is larger. (The scales that were tried are not evenly spaced.)",
     provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
@@ -1282,7 +1282,7 @@ More GPUs raise the share, because they divide the matrices and repeat the norms
 
 ## What is not here
 
-Chapter 03 has the effect of norms in bfloat16 on training, and the overflow of float16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 has the variance with $d-1$, and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 covers the effect of norms in bfloat16 on training and the overflow of float16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 covers the variance with $d-1$ and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
 We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance, one token's norm on a GPU, or a forward pass in FP8.
 
