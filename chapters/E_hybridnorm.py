@@ -178,7 +178,7 @@ by_paper = sorted(
 plots.dots(
     {f"{name} ({table4[name]['c4']:.2f})": ends[name] for name in by_paper},
     xlabel="test loss here (nats)",
-    caption=f"Test loss at size S for the rows of Table 4, in the order of the published perplexity on C4 (in brackets), the best at the top. {len(on_gpu)} of the rows were trained on a GPU, as batched models. The paper has no number for QK-Post. {len(by_paper)} of the 15 other rows have been evaluated and are shown.",
+    caption=f"Test loss at size S for the rows of Table 4, in the order of the published perplexity on C4 (in brackets), with the best at the top. If our order agreed, the points would move to the right from row to row. {len(on_gpu)} of the rows were trained on a GPU, as batched models. The paper has no number for QK-Post. {len(by_paper)} of the 15 other rows have been evaluated and are shown.",
     provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
 ).named("table-4")  # fmt: skip
 
@@ -320,7 +320,7 @@ together.claim(
     "E-order-of-table-4",
     "> 0",
     "The order of Table 4's rows here goes with the published order.",
-    found="Spearman's correlation between our order and the published one is {whole:.2f}, with {fewest} or more seeds per row. Of random orders, every second one has a correlation above 0.",
+    found="Spearman's correlation between our order and the published one is {whole:.2f}, with {fewest} or more seeds per row. Half of all random orders have a correlation above 0.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "fewest": fewest},
     domain=here,
@@ -537,7 +537,7 @@ plots.curves(
     xlabel="steps done",
     ylabel="Pre-Norm's training loss minus theirs (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Mean training loss of Pre-Norm's runs minus the training loss of HybridNorm and HybridNorm*, by tenth of the training, at size S and tuned learning rates. The bars do not include the uncertainty of Pre-Norm's mean.",
+    caption="Mean training loss of Pre-Norm's runs minus the training loss of HybridNorm and of HybridNorm*, for each tenth of the training, at size S and tuned learning rates. Where a line is below 0, the method's loss is higher than Pre-Norm's. The bars do not include the uncertainty of Pre-Norm's mean.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", "hybrid*"], rung=first, stage="final")),
 ).named("throughout")  # fmt: skip
 
@@ -631,7 +631,7 @@ plots.curves(
     xlabel="blocks",
     ylabel="Pre-Norm's test loss minus theirs (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Pre-Norm's test loss minus that of three other placements, against depth. Each published point is a single number. Post-Norm has no published point at 29 layers, because it diverged.",
+    caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number. Post-Norm has no published point at 29 layers, because it diverged there.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 
@@ -709,7 +709,7 @@ plots.curves(
     xlabel="learning rate (thousandths)",
     ylabel="validation loss (nats)",
     logx=True,
-    caption="Validation loss against learning rate with 24 blocks, for three tuning seeds at every rate that was tried. Rates at which the loss of one seed exceeds 2 nats are left out: 0.0056 and 0.01 for Post-Norm, 0.01 for HybridNorm and HybridNorm*.",
+    caption="Validation loss against learning rate with 24 blocks, for three tuning seeds at every rate that was tried. Rates at which the loss of one seed exceeds 2 nats are left out: 0.0056 and 0.01 for Post-Norm, and 0.01 for HybridNorm and HybridNorm*.",
     provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung=tallest, stage="tuning")),
 ).named("depth-rates")  # fmt: skip
 
@@ -763,7 +763,7 @@ So much of both gaps appears only at the higher rate, at which Pre-Norm's loss s
 
 Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU; the other runs with 24 blocks are from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Our runs cannot say why these signs differ from the paper's. Width, text per parameter and the single rate differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
+Our runs do not show why these signs differ from the paper's. Width, text per parameter and the single rate differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
 
 ## A mixture of experts
 
@@ -881,7 +881,7 @@ def read_profile(record, step):
 plots.by_depth(
     {name: [read_profile(record, 1) for _, record in drawn[name]] for name in four},
     ylabel="norm of the first gradient", xlabel="block", logy=True,
-    caption=f"Norm of the first gradient against the block, in models of {sizes.deep} blocks with embeddings drawn at RMS 0.02. Pre-Norm and Post-Norm have Normal weights, HybridNorm and HybridNorm* Megatron's. Follow each line from right to left, as backpropagation does.",
+    caption=f"Norm of each block's gradient at step 1, in models of {sizes.deep} blocks with embeddings drawn at RMS 0.02. Pre-Norm and Post-Norm have Normal weights. HybridNorm and HybridNorm* have Megatron's. Follow each line from right to left, as backpropagation does.",
     provenance=lab.provenance(begun),
 ).named("figure-5")  # fmt: skip
 
@@ -1127,7 +1127,7 @@ first_over_last = ", ".join(
 plots.by_depth(
     profiles,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
-    caption=f"Norm of the gradient at step 100 against the block, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The gradient of the first block divided by that of the last block is as follows: {first_over_last}.",
+    caption=f"Norm of each block's gradient at step 100, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The first block's gradient divided by the last block's is as follows: {first_over_last}.",
     provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
 ).named("step-100")  # fmt: skip
 
@@ -1353,7 +1353,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. The window of text and the number of steps change with the width, and a part of the fall comes from the window.",
+    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Wider models also read a longer window of text and train for more steps, and a part of the fall comes from the window.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1593,11 +1593,11 @@ exact(max(off.values())).claim(
 
 # %% [markdown]
 r"""
-The text (1.27 billion) and the table (9192) agree, and the name (1.2B) agrees with the released code (8192). We cannot tell which model was trained ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of 4e-4. In the dense model and in the released configuration it is a tenth ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+The parameter count in the text (1.27 billion) agrees with the feed-forward width in the table (9192), and the model's name (1.2B) agrees with the released code (8192). We cannot tell which model was trained ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of 4e-4. In the dense model and in the released configuration it is a tenth ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
 
 ## What is not here
 
-HybridNorm's block line by line, its pseudo-code and comparisons with other recipes: [chapter 06](06_hybridnorm.ipynb). QK-Norm alone: [chapter 04](04_qk_norm.ipynb). Norms on the first block and Mix-LN: [appendix C](C_zoo.ipynb). We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
+[Chapter 06](06_hybridnorm.ipynb) covers HybridNorm's block line by line, its pseudo-code and comparisons with other recipes. [Chapter 04](04_qk_norm.ipynb) covers QK-Norm alone, and [appendix C](C_zoo.ipynb) covers norms on the first block and Mix-LN. We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
 
 ## Exercises
 
