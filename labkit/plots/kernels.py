@@ -212,10 +212,9 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
         f"{device}, bf16. {'. '.join(_describe_shares(kernels))}.",
-        f"{warning}Speed of each kernel against row length: the bytes that we count, divided by the "
-        "time, as a share of the speed of a kernel that only flips every bit of as many bytes "
-        f"({device}, bf16, 64 MiB and more). Dotted: the target. Implementations that were wrong or "
-        "not installed are not drawn.",
+        f"{warning}Speed of each kernel, in bytes (by our count) per second, against row length, "
+        f"as a share of that of a kernel that only flips bits ({device}, bf16, 64 MiB and more). "
+        "Dotted: the target. Implementations that were wrong or not installed are not drawn.",
         data,
         recorded["provenance"],
     )
