@@ -310,7 +310,7 @@ def test_the_share_that_seeds_explain_is_shrout_and_fleiss_icc_3_1():
     assert correlate_seeds(samples) == pytest.approx(0.7148, abs=1e-4)
     samples["0"] |= {99: 1e3}  # a seed that the others lack
     assert correlate_seeds(samples) == pytest.approx(0.7148, abs=1e-4)
-    with pytest.raises(ValueError, match="two methods that share at least two seeds, got 4 arms"):
+    with pytest.raises(ValueError, match="two methods that share at least two seeds, got 4 that"):
         correlate_seeds(samples | {"0": {99: 1.0, 98: 2.0}})
 
 
