@@ -593,7 +593,7 @@ Do a norm's bytes buy a lower loss? Sandwich ([Ding et al., 2021](https://arxiv.
 """
 
 # %%
-climbed = lab.ladder(["pre", "sandwich"])
+climbed = lab.ladder(["pre", "sandwich", "no attention"])
 token = torch.zeros(1, 8, dtype=torch.long)
 bytes_of = {
     arm: cost_of(ladder.build_base_run(sizes.rung, arm).model.build(), token).norm_bytes
