@@ -92,12 +92,8 @@ def draw_row(gain):
     lines = {"signal, going up": up, "gradient, coming down": down}
     axes = {"ylabel": "root mean square", "logy": True, "ylim": (1e-8, 1e20), "start": 0}
     mark = {"largest float16": 65504}
-    return plots.by_depth(
-        lines,
-        **axes,
-        reference=mark,
-        caption=f"RMS of signal and gradient in ninety-six random rotations, each times {gain:g}.",
-    )
+    caption = f"RMS of signal and gradient in ninety-six random rotations, each times {gain:g}."
+    return plots.by_depth(lines, **axes, reference=mark, caption=caption)
 
 
 plots.explore(
