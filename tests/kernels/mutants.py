@@ -196,7 +196,7 @@ MUTANTS = [
     Mutant("everything through the operator: host overhead (Dao-AILab/quack#77)", "operator.py",
            "if is_watched(tensors):", "if True:",
            ("host_work[rms_norm,",)),
-    Mutant("a negative eps is taken", "checks.py", "if not eps >= 0:", "if eps < -1:",
+    Mutant("a negative eps is taken", "checks.py", "not eps >= 0:", "eps < -1:",
            ("misuse[rms_norm,",)),
     Mutant("a gain of any length is taken", "checks.py", "parameter.ndim != 1 or",
            "parameter.ndim != 1 and",
