@@ -16,7 +16,9 @@ EXERCISES = [
             BACKWARD.format(mean=MEAN, result="u / r, (dy * standard).sum(0)"): (
                 "the statistics are detached"
             ),
-            BACKWARD.format(mean="", result="dx, (dy * standard).sum(0)"): "gradient of x, the value at",
+            BACKWARD.format(
+                mean="", result="dx, (dy * standard).sum(0)"
+            ): "gradient of x, the value at",
             BACKWARD.format(mean=MEAN, result="dx, dy * standard"): "the backward pass raised",
             BACKWARD.format(mean=MEAN, result="dx, (u * standard).sum(0)"): "gradient of the gain",
         },
