@@ -120,10 +120,10 @@ $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 and some of the initial weights are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
 $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second constant makes it small, too. Why fourth roots? Which quantity must not grow with depth?
 
-Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm adds them to $(2, 0, 0, -2)$ and divides by
+Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
 the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
 $\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed, since for the norm a heavier skip and a lighter branch are the same.
-They are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
+The two blocks are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
 small, but the training is not the same: a step of Adam is as long as before, so it is larger in proportion to a smaller weight.
 """
 
@@ -158,7 +158,7 @@ keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$. $2N$ sublayers ke
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
-Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies two matrices, each $\beta$ times as large, so
+Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies its input by two matrices, each $\beta$ times as large as Xavier's, so
 $s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$ our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$ the share $(1 + \frac{1}{8N})^{-N}$ is above
 $0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
 """
@@ -214,29 +214,29 @@ $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 
 A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, with weights $p_t \ge 0$ that sum to one. Queries and keys determine the weights of this
 average, but they cannot make it larger than the largest value. So, as far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
-numbers represent (value, output) or $(W_1, W_2)$. Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
+numbers, $v$ and $w$, stand for its two matrices (value and output, or $W_1$ and $W_2$). Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
 $\sqrt{v^2 + w^2}\,\|x\|$, and $\|x\|$ is fixed, because $x$ is the output of a norm. This is why **β scales the value, the output and the
 feed-forward matrices, and not those of queries and keys.**
 
 ### Step 2: the norm divides by α
 
 The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers amplify that change? A later sublayer
-multiplies it by $\alpha I + J_f$, with $J_f$ the Jacobian of $f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ changes a vector by about $s$ times its length, in a direction that has nothing to do with
-the vector's own, the two factors are equal, and the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
+multiplies it by $\alpha I + J_f$, with $J_f$ the Jacobian of $f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ turns a vector into one that is about $s$ times as long and nearly at right angles to it, then $\alpha I + J_f$ multiplies the vector's length
+by about $\sqrt{\alpha^2 + s^2}$ (Pythagoras). The norm divides by the same factor, so the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
 So sublayer $i$ moves the output by
 
 $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 ### Step 3: the same factor once more
 
-By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The lengths of the $2N$ shares add up to an upper bound in any case.
-We also take this bound as an estimate, because the shares do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
+By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The $2N$ changes $\Delta F_i$, which we call the *shares* of the sublayers, add up to $\Delta F$. By the triangle inequality the sum of their lengths is an upper bound.
+We also use it as an estimate, because the shares do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
 ### Step 4: the condition, and a choice
 
-The demand is met when this sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. This is *one* equation for *two* constants, which can share the work in many ways. $\alpha = 1$
+The demand is met when the factor of $\eta$ in this bound, $4N\beta^2/\alpha^2$, is the same at every depth. (From here on *the sum* means this factor, to which each of the $2N$ sublayers contributes $2\beta^2/\alpha^2$.) The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. This is *one* equation for *two* constants, which can share the work in many ways. $\alpha = 1$
 would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits the work evenly, so that each constant is a fourth root:
 $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. For our model the sum is $64\cdot2\cdot\frac1{16}/8 = 1$.
 
@@ -250,7 +250,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 ### Encoder and decoder
 
-The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The number $(2\cdot1000)^{1/4}$ is none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
+The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The formula for a single stack, which would give $\alpha = (2\cdot1000)^{1/4}$, gives none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
 
 | stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
@@ -381,7 +381,7 @@ exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance
 
 # %% [markdown]
 r"""
-This is the step in labkit. Its constants are in `labkit.placements.scaled`:
+This is the step in labkit, where `N` is the norm. Its constants are in `labkit.placements.scaled`:
 """
 
 # %%
@@ -398,7 +398,7 @@ The derivation is a small machine for predictions: from constants $\alpha \sim N
 - **SGD**: the factor $\beta/\alpha$ enters twice, and the shares add: $N\cdot N^{-2a-2b}$.
 - **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all shares still point
   downhill: $N\cdot N^{-a-b}$.
-- **Random signs**: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means a variance that grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
+- **Random signs**: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
 - **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
   has a share of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
 """
@@ -604,12 +604,12 @@ CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branche
 ### Thirty-two blocks in training
 
 Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps of eight windows
-of 32 characters. We add three models: Post-Norm with its classical remedy (a warm-up over the first third of the steps), Pre-Norm with its usual weights, and Post-Norm with these same weights but neither constant. The usual weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
+of 32 characters. We add three models: Post-Norm with its classical remedy (a warm-up over the first third of the steps), Pre-Norm with its usual weights, and Post-Norm with Pre-Norm's usual weights and neither constant. These weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
 this last model must learn, too.
 
 <details><summary>How we tuned and evaluated</summary>
 
-We try seven learning rates over two decades for each model, with one seed. For four models, Pre-Norm and Post-Norm from small weights, β alone, and DeepNorm, we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
+We try seven learning rates over two decades for each model, with one seed. For four models (Pre-Norm, Post-Norm from small weights, β alone and DeepNorm) we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
 the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and for α alone we use the best learning rate of the one seed.
 We evaluate with five other seeds.
 
@@ -749,8 +749,8 @@ r"""
 So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone the losses of the five seeds differ widely, and one of
 them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
-These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. That needs no attention. We
-also trained DeepNorm without attention. The three cards below say how much attention was worth, and which requirements of the book's [rules](claims.md) the comparisons do not meet. So they give numbers, but no verdict. Where such a card is marked *not seen at this scale*, this says that the runs are too short to rank the models, and not that the difference is small.
+These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. A model can learn that without attention. To see how much attention was worth, we
+also trained DeepNorm without it. By the book's [rules](claims.md) runs as short as these may not rank models, and each of the three cards below, when open, lists the requirements that its comparison does not meet. So read the numbers of these cards and not their marks: *not seen at this scale* says here that the runs are too short to rank the models, and not that the difference is small.
 """
 
 # %%
@@ -848,7 +848,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-From row to row of the four combinations, Post-Norm, α alone, β alone and DeepNorm, the first step becomes shorter, and the highest learning rate never falls. That looks like a rule, but the other two rows break it.
+Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step becomes shorter, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
 Pre-Norm and Post-Norm from the same small weights have first steps of about the same length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks the first step of Post-Norm from small weights
 is longer than that of β alone, and yet it trains at a rate at which β alone fails. So the length of the first step does not determine which learning rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
 
@@ -859,7 +859,7 @@ is longer than that of β alone, and yet it trains at a rate at which β alone f
 The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. In this grid all methods have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 
-The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval, and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
+The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval (negative if the method's loss is higher), and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
 """
 
 # %%
@@ -889,7 +889,7 @@ r"""
 The card compares two whole methods: DeepNorm has heavier skips *and* other
 initial weights than `post`, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights by themselves. At six blocks Post-Norm trains without
 constants. So this table shows the cost or gain of DeepNorm where it is not needed, and nothing about the depths for which it was designed.
-[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. We could not afford to train 32 blocks
+[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm's constraint on the update, which is kept for the whole training, leaves models undertrained. We could not afford to train 32 blocks
 that long.
 
 ### A thousand blocks at their first step
@@ -938,8 +938,8 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, and it is far from $2^{-m/2}$, which the identity path alone would leave
-after $m$ sublayers, if each norm divides by about $\sqrt2$. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
+In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, but it is far less than the skips alone would suggest: if each norm divides by about $\sqrt2$, the path through the skips keeps $2^{-m/2}$ of a gradient
+after $m$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
 does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU (a score for translations, higher is better) more
 than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
@@ -947,12 +947,12 @@ than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-
 
 DeepNorm takes two lines of code, and public copies get each of them wrong.
 
-**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). The bug was
-[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022, but the fix changed a different line. By scale invariance that is DeepNorm with $1/\alpha$ in place
-of $\alpha$.
+**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). By scale invariance this line is DeepNorm with $1/\alpha$ in place
+of $\alpha$. The bug was
+[reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022, but the fix changed a different line.
 
 **β inverted.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
-([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is 2.828 at every depth ([as typed in](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
+([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is the number 2.828 at every depth ([typed into the code](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
 (Appendix C trains Admin and KEEL, relatives of DeepNorm, at tuned learning rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
 
@@ -1010,8 +1010,8 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
 
 # %% [markdown]
 r"""
-With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the model with α on the branch has no higher loss than the right
-model. At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
+With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the loss of the model with α on the branch is no higher than that of the right
+model (compare the first two rows). At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
 model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
 
 ## Exercises
@@ -1042,7 +1042,7 @@ $\beta/\alpha \sim N^{-1/2}$, as with DeepNorm's own constants. The distance is 
 </details>
 
 **4 (a proof, 10 minutes).** Take step 2's inequality as given: $\|\Delta F\| \le \sum_{i=1}^{2N}\frac{\sqrt2\,\beta}{\alpha}\|\Delta\theta_i\|$. (a) Adam's first step moves each of the $m$ numbers of a sublayer
-by $\eta$. Show that with DeepNorm's constants $\|\Delta F\| \le \eta\sqrt{2Nm}$. (b) No choice of $\alpha(N)$, $\beta(N)$ makes the bound for SGD *equal* to $\eta$ at every depth and
+by $\eta$. Show that with DeepNorm's constants $\|\Delta F\| \le \eta\sqrt{2Nm}$. (b) Show that no choice of $\alpha(N)$, $\beta(N)$ makes the bound for SGD *equal* to $\eta$ at every depth and
 keeps Adam's bounded. (c) Which choice keeps both bounded, and what does it cost?
 
 <details><summary>Hint</summary>
@@ -1060,7 +1060,7 @@ For (b), write both bounds with $r = \beta/\alpha$ alone.
 
 </details>
 
-**5 (open).** GLM's constants level Adam's first step on the matrices. Do they train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
+**5 (open).** With GLM's constants, Adam's first step on the matrices moves the model equally far at every depth. Do these constants train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
 stay with the recipes: the promise *was* made for SGD. Is α worth more under SGD? Decide beforehand which result would change your mind.
 """
 
@@ -1091,7 +1091,7 @@ r"""
 
 ## To carry away
 
-- **Equation.** $x \leftarrow N(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
+- **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **Use.** Use DeepNorm for Post-Norm models of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
 - **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
