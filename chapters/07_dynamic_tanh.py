@@ -131,7 +131,7 @@ The second factor averages over the tokens *that have an entry at $x$*. Near zer
 $\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. This requires only tokens of
 **different** size. The slider above shows this, with one token in ten larger than the rest.
 
-To measure it, let the **bend** of a map be the slope of the far entries, the largest hundredth, divided by the slope of the middle, the smaller half. A
+To measure it, let the **bend** of a map be the slope of the far entries (the hundredth with the largest absolute values) divided by the slope of the middle (the half with the smaller absolute values). A
 line has a bend of 1, and an S has a smaller one.
 """
 
@@ -194,8 +194,8 @@ r"""
 
 ### What is given up: invariance to scale
 
-$\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also determines which $\alpha$ is good. A language model draws small embeddings, which the first norm used to rescale.
-The authors' LLaMA therefore multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size depends on the outputs of the
+$\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also determines which $\alpha$ is good. A language model starts with small embeddings. In a model with norms, the first norm rescales them. With DyT nothing does, so
+the authors' LLaMA multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size depends on the outputs of the
 sublayers, and in a Pre-Norm stack it grows (chapter 02).
 
 Would a cleverer curve do better? No: **a continuous map of single entries that is invariant to scale is constant** (exercise 3). Without continuity it may have three
@@ -229,11 +229,11 @@ below, *and hardly any to $\alpha$*. If most entries are saturated, only the few
 repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm one huge entry is saturated as well, since it is divided by itself, but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
 
-*By hand.* A token has the entries ½ and 4, and $\alpha = \gamma = 1$. What share of the gradient passes each entry of DyT? What share does RMSNorm pass to the small entry?
+*By hand.* A token has the entries ½ and 4, and $\alpha = \gamma = 1$. By which factor does DyT multiply the gradient of each entry? By which factor does RMSNorm multiply that of the small entry?
 
 <details><summary>Answer</summary>
 
-$\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. For RMSNorm the share is $\tfrac1r\big(1 - \tfrac{x_i^2}{d\,r^2}\big)$, with $r$ the RMS. Here $r = \sqrt{(\frac14 + 16)/2} = \sqrt{65/8} \approx 2.85$, and the small entry gets $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
+$\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. For RMSNorm the factor is $\tfrac1r\big(1 - \tfrac{x_i^2}{d\,r^2}\big)$, with $r$ the RMS. Here $r = \sqrt{(\frac14 + 16)/2} = \sqrt{65/8} \approx 2.85$, and the small entry gets $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
 leaves the small entry about a third of the gradient that it would get in a token of RMS 1.
 
 </details>
@@ -306,7 +306,7 @@ learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearl
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
 $\kappa = 10$. Inside it *is* an RMSNorm, and a tanh follows. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.) So BHyT still needs statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
 
-A third method takes statistics in training only and folds them away afterwards: **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)), [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
+Unlike these two, **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes statistics in training only, and folds them away afterwards: [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
 
 # %%
@@ -476,7 +476,7 @@ draw_maps(
 
 # %% [markdown]
 r"""
-Embeddings are drawn alike, so at the first norm the tokens' standard deviations differ little. Deeper in the model, sublayers have written more to some tokens than
+All embeddings are drawn from the same distribution, so at the first norm the tokens' standard deviations differ little. Deeper in the model, sublayers have written more to some tokens than
 to others, and the lines of those tokens are flatter.
 """
 
@@ -505,8 +505,10 @@ calm.measure(measure_change).claim(
 
 # %% [markdown]
 r"""
-On text the map of the last norm bends more than that of the first. On digits it does not, so depth alone does not produce an S. We produced an S, or half of one, from tokens of different size twice: in the first figure, and with the planted spaces. We think that on text depth leads to an S because it makes tokens
-differ in size. In layer norm's S each token has its own line. A single curve through the middle of the cloud treats the small token and the large one alike.
+On text the map of the last norm bends more than that of the first. On digits it does not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
+differ more in size.
+
+What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of the cloud, and treats the small token and the large one alike.
 
 ### The race on text, each tuned
 
@@ -561,10 +563,10 @@ ladder.improvement(climbed, "dyt", "none").claim(
 
 # %% [markdown]
 r"""
-At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our prediction. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
+At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our answer to the question above (*DyT reaches a lower loss*). The answer states the claim, and does not say how likely we thought it: when we preregistered the claim, we gave it a low probability (the forecast on the open card). Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
 
-A paper about doing without norms needs one control above all: *no norm*, and nothing in its place.
-Six blocks train well without any norm, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
+A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
+Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
 to protect, and can be in the way. The paper reports parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
@@ -655,7 +657,7 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So $\alpha$ does not adapt, as the first hypothesis says. (Our own answer to the question above was that it follows the size of the input. These runs do not show that.) We have not shown that the lack of adaptation raises the loss.
+About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So far the first hypothesis fits: we see no adaptation of $\alpha$. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.) But we have not shown that the lack of adaptation raises the loss.
 
 The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
@@ -724,12 +726,12 @@ plots.table(
 # %% [markdown]
 r"""
 If $\alpha$ starts at a quarter, $\alpha$ and the stream compensate: little is left of the factor of four, and the share of saturated entries is about the same as from 1. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
-the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for 1, both other initial values give a higher loss, and with the large one it is far higher.
+the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
 So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and with it the share of saturated entries was not higher, so saturation does not seem to be the whole reason. The last column of the table
 speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms are real in the formulas, but we have not shown that either is the reason.
-[Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % of entries saturated in models of 64 million parameters, and *more* on little text, where DyT's loss is lower than the baseline's. On much text, where it is higher, a
-larger $\alpha$ reduces the difference. Our fourfold initial $\alpha$ increased it.
+[Verma (2026)](https://arxiv.org/abs/2604.23434) studies models of 64 million parameters. On little text 49 % of their entries are saturated, and DyT's loss is *lower* than the baseline's. On much text only 23 % are saturated, and DyT's loss is higher. There a
+larger $\alpha$ reduces the difference, whereas in our runs a fourfold initial $\alpha$ raised DyT's loss.
 
 The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in DyT and in the model without norms, each at the learning rate that it had before.
 
@@ -804,8 +806,8 @@ say how much of the difference is due to SwiGLU. Both models kept the learning r
 
 ### Images, and a rate that is too high
 
-DyT's first successes are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has its shift, and $\alpha_0 = \tfrac12$, both as
-published there. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
+DyT's first successes are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
+published for vision transformers. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
 """
 
 # %%
@@ -846,13 +848,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? The blocks without norms start from Xavier's rule, and
-with small branches they tolerate higher rates (chapter 00). An initial $\alpha$ of ½ makes branches smaller as well, and we did not train a model with small branches but without a bound. One caution: the model *no norm* still has the ViT's last layer norm, as all three have.
+At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. The blocks without norms start from Xavier's rule, and
+with small branches they tolerate higher rates (chapter 00). DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound. One more caution: the model *no norm* still has the ViT's last layer norm, as all three have.
 
 ### Very little text
 
 [Verma (2026)](https://arxiv.org/abs/2604.23434) finds that DyT *helps* a model of 64 million parameters trained on one million tokens (its validation loss is 27.3 % lower)
-and hurts it on 118 million tokens (18.8 % higher). A model that fits its training text less closely also overfits it less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
+and hurts it on 118 million tokens (18.8 % higher). A possible reason is that a model that fits its training text less closely also overfits it less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
 characters of the corpus, each read forty-five times.
 """
 
@@ -904,12 +906,12 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 
 # %% [markdown]
 r"""
-Compare the card's two numbers. At 0.01 DyT's loss is lower, but layer norm is far past its minimum, and a lower rate
-lowers its loss about as much as DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
+Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: a lower rate
+lowers the loss about as much as replacing the norms by DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
-We invented three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
+We invented three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ bends near $|x| = 1$ whatever $\alpha$ is, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
 same function on paper, but near zero it subtracts two nearly equal numbers, and small activations lose their digits. **The shift inside** is $\tanh(\alpha x + \beta)$.
 None of them crashes, but the check of exercise 1 notices all three:
 """
@@ -953,8 +955,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-**A field that is not one.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
-type. So it is not a field, and a program that passes `norm_type=` stops with a `TypeError`.
+**A setting that is not a dataclass field.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
+type annotation. Python then takes it for a plain class attribute and not for a field, and a program that passes `norm_type=` stops with a `TypeError`.
 
 | symptom | cause | look at | remedy |
 | --- | --- | --- | --- |
@@ -993,8 +995,8 @@ $(1 + 1 + \tfrac15)/3 = 11/15$. At $x = 7$ the output is $\tfrac75$, a slope of 
 </details>
 
 **3 (a proof, 10 minutes).** Which entry-by-entry maps are invariant to scale? Let $f: \mathbb R\to\mathbb R$ have $f(cx) = f(x)$ for all $c > 0$ and all $x$. (a) Show that
-$f$ is constant if it is continuous at 0. (b) Which maps are left without continuity? (c) DyT has a gain $\gamma$. Let $\gamma = 1/\alpha$, and show that the map goes to "no norm at all" for
-$\alpha\to0$. With $\gamma = 1$, what does it go to for $\alpha\to\infty$?
+$f$ is constant if it is continuous at 0. (b) Which other maps have this property if continuity is not required? (c) DyT has a gain $\gamma$. Let $\gamma = 1/\alpha$, and show that for
+$\alpha\to0$ the map becomes the identity, that is, no norm at all. With $\gamma = 1$, what is its limit for $\alpha\to\infty$?
 
 <details><summary>Hint</summary>
 
@@ -1004,7 +1006,7 @@ $\alpha\to0$. With $\gamma = 1$, what does it go to for $\alpha\to\infty$?
 <details><summary>Solution</summary>
 
 (a) For any $x$, $f(x) = f(cx)$ for all $c > 0$, so $f(x) = \lim_{c\to0} f(cx) = f(0)$. (b) $f$ is constant on the positive numbers, constant on the negative ones, and free at 0:
-a sign, up to shift and scale. (c) $\tanh(\alpha x)/\alpha = x + O(\alpha^2)$, the identity. For $\alpha\to\infty$ it goes to the sign of $x$.
+a sign, up to shift and scale. (c) $\tanh(\alpha x)/\alpha = x + O(\alpha^2)$, the identity. With $\gamma = 1$ and $\alpha\to\infty$ the limit is the sign of $x$.
 
 </details>
 
@@ -1046,7 +1048,7 @@ ladder.improvement(climbed, "derf", "dyt").claim(
 
 # %% [markdown]
 r"""
-The second compares DyT with layer norm on digits. By the mean DyT is less accurate at tuned learning rates, as the table on images shows. This does not test the published parity, since ImageNet is a different task:
+The second compares DyT with layer norm on digits. On average, DyT is less accurate at tuned learning rates, as the table on images shows. This does not test the published parity, since ImageNet is a different task:
 """
 
 # %%
