@@ -10,7 +10,7 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream after every sublayer and the vectors of every matrix after every step have length 1.
+**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream gets length 1 after every sublayer, and every matrix's vectors after every training step.
 nGPT has no norm layer or warm-up and is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
@@ -145,7 +145,7 @@ columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch 
 
 <details><summary>Answer</summary>
 
-The squares of 256 unit columns sum to 256. Over 64 rows the root mean square is $\sqrt{256/64} = 2$. With unit rows the columns have $\sqrt{64/256} = \tfrac12$. So print the lengths
+The squares of 256 unit columns sum to 256. Over 64 rows the root mean square is $\sqrt{256/64} = 2$. If the rows have length 1 instead, the root mean square over the columns is $\sqrt{64/256} = \tfrac12$. So print the lengths
 along axis 0: all must be 1.
 
 </details>
@@ -182,14 +182,14 @@ exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
 r"""
 So weight decay has no effect in nGPT, but it has one in a GPT. If a norm follows a matrix, as QK-Norm follows $W_q$ and
 $W_k$, the matrix first grows or shrinks to the length at which growth and decay balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. The paper's nGPT starts fast, and this may be the reason. Our comparison cannot test this first explanation, because our GPT has no weight decay. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
+On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips this phase and the GPT does not. Our comparison cannot test that, because our GPT has no weight decay. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
 
 ## Learned scales that restore it
 
 Cosines lie in $[-1, 1]$. This range is too small in three places.
 
-**Logits.** Imagine the best possible cosines: 1 with the right token's row and −1 with all others. No output has them if there are three different rows or more, so every real loss is higher than theirs. With a scale $s_z$ on the cosines, the loss
-of this ideal case is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
+**Logits.** Imagine the best possible cosines: 1 with the right token's row and −1 with all others. With three or more different rows no output can have all of these cosines at once, so every real loss is higher than that of this ideal case. With a scale $s_z$ on the cosines, the ideal loss
+is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
 """
 
 # %%
@@ -256,7 +256,7 @@ exact(off, tolerance=0.005).claim(
 
 # %% [markdown]
 r"""
-The same holds for *where* a scale is applied. We multiply queries and keys by $s_{qk}$. Code that multiplies only the queries must learn our $s_{qk}^2$ there. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
+The same holds for *where* a scale is applied. We multiply queries and keys by $s_{qk}$. In code that multiplies only the queries, their scale must become the square of our $s_{qk}$. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
 
 ## Implementation: you write it
 
@@ -419,13 +419,15 @@ exact((step(stream) - wanted).abs().max(), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-There is no $\epsilon$ in nGPT. The official code divides a row of zeros by its length, and 0/0 is not a number. In labkit 0 stays 0,
+There is no $\epsilon$ in nGPT. So in the official code a vector of zeros, divided by its length, becomes 0/0, which is NaN. In labkit it stays zero,
 which padding needs.
 
 ## Measure
 
 The runs belong to the *ladder*, the experiment grid that the book's chapters share, with 20 characters of text per parameter. Size S has six blocks of width 32 and 3,200 steps. Size M has width 64 and 6,000 steps. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
-and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates. There nGPT has no warm-up, as published. We chose its initial values: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
+and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates.
+
+nGPT has no warm-up, as published. Its initial values are our choice: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has weight decay.
 
 ### Early training
@@ -530,8 +532,8 @@ end = sphere.measure("test.loss")
 
 # %% [markdown]
 r"""
-For these runs the second explanation is right: nGPT starts fast because it has no warm-up. They do not test the first, that its lengths are right from the first step on. Without its warm-up the GPT has a lower loss than nGPT from the first steps on. With a warm-up nGPT starts more slowly than
-the GPT, although all its lengths are still 1. So the sphere does not make this start fast.
+For these runs the second explanation is right: nGPT starts fast because it has no warm-up. A GPT without warm-up has a lower loss than nGPT from the first steps on. And nGPT with a warm-up starts more slowly than
+the GPT with one, although all its lengths are still 1. So here it is not the sphere that makes the start fast. (The first explanation, that nGPT skips the phase in which lengths grow or shrink until decay balances growth, remains untested, since neither model has weight decay.)
 """
 
 # %%
@@ -563,7 +565,7 @@ plots.loss_curves(
 # %% [markdown]
 r"""
 Does the sphere make a start without warm-up safer, then? The cards do not decide this. nGPT's final loss is about the same with and without a warm-up, though one seed decides whether the difference is within
-0.01 nats. Without its warm-up the GPT's mean loss is higher, by about the smallest difference that five seeds can detect. It is still lower than nGPT's. (Each model keeps the learning rate that was tuned with its own schedule.)
+0.01 nats. Without its warm-up the GPT's mean loss is higher, by about the smallest difference that five seeds can detect. Even so, the GPT without warm-up has a lower final loss than nGPT. (Each model keeps the learning rate that was tuned with its own schedule.)
 
 ### Final loss
 
@@ -613,7 +615,7 @@ ladder.improvement(climbed, "ngpt", starts).claim(
 
 # %% [markdown]
 r"""
-At the larger size both differences are smaller ([all runs](runs.md) has every result). Two sizes are not a trend. With the published initial values nGPT's loss is a little higher still. The share and $s_z$ both differ there, and
+At size M the difference between nGPT and either GPT is smaller than at size S (the open cards have both sizes, and [all runs](runs.md) has every result). But two sizes are not a trend. At size S, with the published initial values, nGPT's loss is a little higher still. Those values differ from ours in the share and in $s_z$, and
 we did not separate their effects.
 
 <details><summary>How sure is that?</summary>
@@ -628,7 +630,7 @@ paper's factor is not for short runs either: according to the notes of the [offi
 the GPT has after 800,000, and a smaller factor is expected in shorter runs. In larger models, too, the factor shrinks when the baseline is stronger: an
 *approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
 ([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best rate moves with the width and the number of steps
-([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so if the learning rate is tuned only once, chance decides such a comparison. Here it is tuned for each size.
+([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so if the learning rate is tuned at one size and kept at the others, chance decides such a comparison. Here it is tuned for each size.
 
 Our runs tell us about small models only. At this size, compare a method with the strongest baseline, and do not judge it by its early training.
 
@@ -724,7 +726,7 @@ The shares have moved away from their initial value, some up and some down. The 
 last block goes about a third of the way. Attention's share changes little from block to block. If a share is a learning rate, the model
 has learned a schedule. A single initial value for all blocks is only a start.
 
-The scale $s_z$ has moved away from its initial value as well (row *right* of the next table). Cosines are small, and certainty needs large logits.
+The scale $s_z$ has moved away from its initial value as well (row *right* of the table in the next section). Cosines are small, and certainty needs large logits.
 
 ## Where it goes wrong
 
@@ -788,8 +790,8 @@ unigram baseline (a prediction from letter frequencies alone). The other two are
 0.01 nats either way, a quarter of the loss difference between nGPT and the QK-Norm GPT, and even that verdict depends on one seed.
 
 A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
-a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply these two columns: the product, the largest possible logit, is within a tenth of the correct model's. Queries and keys
-are divided by their own lengths, so they do not change.
+a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply the stream's length by $s_z$: the product, the largest possible logit, is within a tenth of the correct model's. Attention does not notice the shorter stream either, because queries and keys
+are divided by their own lengths.
 
 The checker finds bugs inside a block without training. It reads the block and compares it with the equations. A *law* is one property that a block with these equations must have, and a single bug may break several:
 """
@@ -815,16 +817,16 @@ r"""
 An advantage depends on the baseline. Two facts about the GPT that was released with nGPT:
 
 - At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
-  Its author says there that the paper's own code did not have it. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. At its best learning rate five seeds at size S show no increase of the loss (see the figure of final losses), and at size M a small one. In chapter 05 twenty seeds show that Post-Norm's loss is slightly higher. The bug also narrows the range of learning rates that work. For either model we trained one run per learning rate.
-- Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
+  There the author of the repository says that the paper's own code did not have this bug. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
+  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. How much does the bug cost a GPT at its best learning rate? At size S five seeds show no increase of the loss (*overwritten stream* in the figure of final losses), and at size M a small one. (For Post-Norm itself, twenty seeds in chapter 05 show a loss slightly higher than Pre-Norm's.) The bug also narrows the range of learning rates that work, as far as one run per learning rate can show.
+- The GPT's matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. The notes of the repository say that this hurts the GPT more. For values near 0.1, neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
 
 We did not test this. Still, when a method is far better than its baseline, read the baseline's code first.
 
 | what you see | cause | look at |
 | --- | --- | --- |
 | the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | $s_z$ by steps |
-| a shallow model stays near its embedding | a share of 0.05 for few steps | the cosine of a block's input and output |
+| a shallow model stays near its embedding | an initial share of 0.05 with few sublayers | the cosine of a block's input and output |
 | all is well, but lengths are not 1 | wrong axis, or no normalization after a step | `labkit.probes.weights.lengths` |
 | a method is far better than its baseline | the baseline is rounded, overwritten, or not tuned | the baseline |
 
