@@ -245,10 +245,10 @@ We compare two samples, with means $\bar x$ of $n$ runs each. The standard devia
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
 A recipe whose runs vary more than the others', such as DyT, uses its own $s^2/n$. The uncertainty $u$ comes from tuning the learning rate with a few noisy runs.
-It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
+$u$ is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
 
 How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the share of $\sigma^2$ that the seed
-explains cancels. For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more runs. It gives that share twice: over five seeds we could not show that the seed explains anything, and over twenty it explains a part.
+explains cancels, so fewer runs are enough. (For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more.) The table gives the share of the seed twice: with five seeds we could not show that the seed explains anything, and with twenty it explains a part.
 """
 
 # %%
@@ -420,8 +420,8 @@ Test losses come from evaluation seeds, which were not used for tuning. Sensitiv
 
 ### The board
 
-We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [all runs](runs.md). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
-asks [which of the two lowers its loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
+We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [all runs](runs.md), where variants with another initialization or with LayerNorm have a table of their own. LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
+asks [which of these two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
 
 The last two columns are the norms' share of the operations and the bytes of saved activations. Both are counted, not timed. If a larger model size has been evaluated, the cards use it, too. A ranking that changes from size to size is no finding.
@@ -442,7 +442,7 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares a letter with many others, because little is known about it. Each interval of the table is for one pair. The letters
+Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters with others more easily, because less is known about it. Each interval of the table is for one pair. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
 How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs, on the five seeds that all recipes share. It finds the fewest differences because it has the fewest runs.
@@ -490,8 +490,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last two rows are a warning. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Recipes with other choices are on the page of every
-arm, and their names have a comma. *Drawn* means that embeddings are drawn at the RMS that follows the word. For HybridNorm this RMS changes the loss more than most recipes do (chapter 06).
+The last two rows are a warning: the lowest mean loss of all methods is not on the board. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Variants with other choices are on the page of [all runs](runs.md),
+and their names have a comma. In such a name *drawn* means that embeddings are drawn at the RMS that follows the word. For HybridNorm this RMS changes the loss more than most recipes do (chapter 06).
 
 Are all recipes that share a letter with the first *equal*? One test can answer this for the whole group at once, although we chose the group after seeing the result. We draw boards of the same number of equal recipes, each as
 uncertain as ours, and count the boards whose range is at least as wide as that of our group.
@@ -561,8 +561,8 @@ In the three comparisons above, at size S, the model without norms has a higher 
 ### Does a small model predict a larger one?
 
 Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size. We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
-order at both. In a study of training texts, about four of five pairs keep their order from 150 million parameters to a billion
-([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Where two lines of the figure cross, the pair has changed its order.
+order at both. (In a study that compares training texts, about four of five pairs of texts keep their order from 150 million parameters to a billion:
+[Magnusson et al., 2025](https://arxiv.org/abs/2504.11393).) Where two lines of the figure cross, a pair of recipes has changed its order.
 """
 
 # %%
@@ -660,7 +660,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four recipes of the ladder have a counterpart with norms inside attention. In two pairs nothing else differs: QK-Norm adds them to Pre-Norm, and OLMo 2 adds them to an output norm. In the other two, QKV-Pre has them *in place of* the norm on attention's input. These two pairs are one with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and one with embeddings of RMS $0.014$.
+Four recipes of the ladder have a counterpart with norms inside attention. In two pairs nothing else differs: QK-Norm adds these norms to Pre-Norm, and OLMo 2 adds them to an output norm. The other two pairs compare Pre-Norm with QKV-Pre, which has norms on queries, keys and values *in place of* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
 How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
 
 | question | choices | ours |
@@ -718,16 +718,16 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 
 # %% [markdown]
 r"""
-The first benefit of a norm is thus **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
+In these runs recipes differ more in the cost of a wrong learning rate than in their best loss, and norms inside attention lower that cost. So the first benefit of a norm is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
 
 There are three limits. The cards average over learning rates from two decades, up to ten times the best one. Over a narrower range the result may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms is the opposite case: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
+sensitivity is higher than Pre-Norm's. The model without norms shows why the range counts: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
 
 ### A rate that transfers
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
 the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed learning rate changes
-the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and the sum of their
+the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
 changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
 
 The next cell measures how far one step of Adam moves the last stream of untrained models.
@@ -815,7 +815,7 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The slopes are a little below $1$ and $0$, since most of the moves agree in sign, but not all of them. The limit of the second criterion is half-way to the next rule: with branches divided by $\sqrt L$, the slope would be one half.
+The two powers are a little below $1$ (for the width) and $0$ (for the depth, with branches divided by $L$), since most of the moves agree in sign, but not all of them. The second criterion allows a power of up to $\tfrac14$, half-way to the power $\tfrac12$ that branches divided by $\sqrt L$ should give.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
@@ -851,15 +851,15 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, too coarse a grid to say. If a parabola was fitted, the learning rate in the leaderboard lies between two of those that we tried. A wide range helps anyway:
+Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, too coarse a grid to say. Where a parabola was fitted, the learning rate on the board may lie between two of those that we tried. A wide range helps anyway:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table that the ledger writes
 
 The *ledger* is the book's record of all claims and their verdicts. Each row gives advice for a situation that the author chose. How strong the advice is depends on the evidence, which the row lists in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
-correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
-survive supports no advice. Where it would limit the advice, the row begins with *But* and is marked *not settled*. Cards of *this* chapter are left out.
+correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. Evidence that limits the advice begins with *But*. A finding that did not
+survive the correction supports no advice. If it would limit the advice, it is listed as *But: not settled*. Cards of *this* chapter are left out.
 """
 
 # %%
@@ -871,7 +871,7 @@ r"""
 Two studies have asked our question where it counts, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
-recipe. A first place at one size, printed without the noise of the baseline, may be chance, like a draw of the slider above.
+recipe. A first place at one size, published without the noise of the baseline, may be due to chance, like a draw of the slider above.
 
 ### Seven billion parameters, today
 
@@ -886,7 +886,7 @@ recipe. A first place at one size, printed without the noise of the baseline, ma
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
-But that many models agree shows that a choice is widely adopted. It is not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
+But the agreement of many models only shows that a choice is widely adopted. It is not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
 
 Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 
@@ -898,10 +898,10 @@ than a different norm. If a larger size of our ladder reverses a sign, we remove
 
 What should you do if you have an idea, one GPU and a week?
 
-1. **Size.** Take the largest model that you can train in two hours for long enough that a copy without attention is clearly worse.
+1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
-3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change your decision, and compute $n$ by the formula above. Write the criterion down.
-4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
+3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change your decision, and compute $n$ by the formula in *What chance alone produces*. Write the criterion down.
+4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs: up to 28 for tuning and 40 for evaluation.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
 ### Other situations
@@ -1089,15 +1089,15 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a learning rate to a larger model?** A rule does, and a norm does not. We looked at Adam's first step only. It grows in proportion to the width, and with branches divided by the depth
-  this step is a little smaller in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
+- **What carries a learning rate to a larger model?** A rule does, and a norm does not. We looked at Adam's first step only. This step grows in proportion to the width, and with branches divided by the depth
+  it is a little shorter in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## To carry away
 
 - **Rule.** Tune each method's learning rate, take several seeds, and report an interval. Then report the cost of a wrong learning rate.
 - **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys, which matter most if the learning rate may be too high.
-- **Test.** Neighbours in a ranking are distinguishable only if their difference exceeds the differences in a ranking of equal recipes.
+- **Test.** Two recipes in a ranking are distinguishable only if they differ by more than chance produces in a ranking of equal recipes.
 - **Relatives.** [All norms and recipes](tables.md), side by side.
 
 | you see | cause | try |
