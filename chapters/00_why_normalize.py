@@ -18,7 +18,7 @@ pass them on their way up, gradients on their way down. Which remedy lets a deep
 
 - Signal and gradient pass the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
   for their size, and only at the start of training.
-- Sixteen layers learn to classify digits in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Skips alone start with far too large a signal, so they learn only at a tiny
+- Sixteen layers learn to classify digits in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Networks with skips alone start with far too large a signal, so they learn only at a tiny
   learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. Norms and skips together learn, and so do skips whose branches start small.
 - Depth becomes possible through skips whose branches stay small compared with the **stream** that runs along the skips. Either initialization or norms can keep them small. BatchNorm also buys room: larger learning rates work, and more of them.
 
@@ -492,7 +492,7 @@ Now we train our network in all five architectures for 400 steps of SGD with mom
 <details><summary>How we tuned and evaluated</summary>
 
 At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The tuning seed is not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
-Skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
+Networks with skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
 
 </details>
 
@@ -1105,7 +1105,7 @@ assert check_leaky(solved_leaky).ok
 r"""
 **4 (a proof, 15 minutes).** Mirror images, and how a norm breaks them. In a row $x_\ell = W_\ell\,\mathrm{relu}(x_{\ell-1})$ let $\delta_\ell$ be the gradient of the loss with
 respect to $x_\ell$. (a) Prove that $\langle x_\ell, \delta_\ell\rangle$ is the same number in every layer. (b) Somewhere in the row there is a norm $N$ with $N(cx) = N(x)$ for all
-$c > 0$. Prove that below it this number is 0.
+$c > 0$. Prove that in every layer below the norm the number of part (a) is 0.
 
 <details><summary>Hint</summary>
 

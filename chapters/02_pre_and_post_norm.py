@@ -1177,7 +1177,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Peri: the embedding has a fixed size, too</summary>
 
-*Signal:* as Sandwich, and the embedding enters the stream at the size of a write, however small it was drawn. *Gradient:* the embedding's is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, and one norm more. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
+*Signal:* as with Sandwich. In addition, the embedding enters the stream at the size of a write, however small it was drawn. *Gradient:* the embedding's is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, and one norm more. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
 
 </details>
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
@@ -1189,7 +1189,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
 
 *Signal:* $x$ fades as in Post-Norm, $r$ keeps everything with weight one, and its share is Pre-Norm's. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens, and in $x$ it divides them. *Cost:* a second stream to store and move, and one more norm.
-*Wrong if* the last block of a deep stack moved the output no more than Pre-Norm's does. In fresh models the last block moves it by a share that does not shrink with depth.
+*Wrong if* the last block of a deep stack moved the output no more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
 
 </details>
 <details><summary>B2T: one more skip, around all norms of the block but the last</summary>

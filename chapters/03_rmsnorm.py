@@ -292,8 +292,8 @@ So one question is answered for Pre-Norm: without the subtraction no function is
 does RMSNorm save?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
-is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip in between, whichever of the
-two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
+is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
+formula it computes, so both formulas are equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
 """
 
@@ -807,7 +807,7 @@ computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).clai
 
 # %% [markdown]
 r"""
-At which mean is no digit of the one-pass variance left, in a given format? We call this mean the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
+From which mean on does the one-pass variance have no correct digit left, in a given format? We call this mean the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
 significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
 as the *square* of the mean, and the cliff is at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, at 45 in
 float16, and at 4096 in float32.
@@ -1271,7 +1271,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 ## To carry away
 
 - **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the subtraction and the shift.
-- **Use.** Use RMSNorm in Pre-Norm models, where it can compute every function of LayerNorm without a shift.
+- **Use.** Use RMSNorm in Pre-Norm models, where it can compute every function that LayerNorm without a shift can compute.
 - **Cost.** RMSNorm has one vector of gains. It keeps the mean, so a large common offset makes tokens look alike.
 - **Related methods.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's norm.
 
