@@ -1111,7 +1111,7 @@ input norm. Show that without its input norm it computes a different function.
 <details><summary>Solution</summary>
 
 (a) HybridNorm\* reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query cancels the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
-the same normalized queries without the input norm. The same holds for keys and values. The second halves are equal. $\square$
+the same normalized queries without the input norm. The same holds for keys and values. The feed-forward sublayers are the same. $\square$
 
 (b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. If $X$ is doubled, the first output stays as it is, and the second doubles. $\square$
 

@@ -904,11 +904,11 @@ sequences, keys and values take the time: move the first figure's slider. Append
 
 If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*). So $s$ bounds the gain from any norm kernel.
 
-*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, a norm in steps moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
+*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, an unfused norm moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
 
 <details><summary>Answer</summary>
 
-Per token, norms in steps need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller (see the first of the next tables).
+Per token, unfused norms need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and the weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller (see the first of the next tables).
 
 </details>
 
@@ -1049,7 +1049,7 @@ r"""
 - **Compiling saves more than all norms cost.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
 - **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out: the compiled model is then the plain one.
 
-So compile first. Where you cannot compile, exchange the norms and time the step, not the norm. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: in its check of the first losses, the third loss, 0.007, differed from the original's by more than 2 per cent of itself. For so small a loss this check was too strict. We did not time generation.
+So compile first. Where you cannot compile, replace the norms and time the whole step, not the norm alone. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: in its check of the first losses, the third loss, 0.007, differed from the original's by more than 2 per cent of itself. For so small a loss this check was too strict. We did not time generation.
 
 ## What the sources say, and what we measured
 
